@@ -1,0 +1,81 @@
+"""Errors for people: what happened, why, and what to do next, under a stable slug that has a page in the docs."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class ExitCode(IntEnum):
+    """What the process returns; 1 and 2 belong to Kedro and click."""
+
+    SUCCESS = 0
+    INPUT = 3
+    BUG = 4
+    FAIL = 10
+    INCONCLUSIVE = 11
+    INTERRUPTED = 130
+
+
+SLUGS: Final = MappingProxyType(
+    {
+        "adaptor-name-taken": "Two adaptors have one name",
+        "adaptor-unknown": "The recipe names an adaptor that does not exist",
+        "alias-unknown": "The registry has no such alias",
+        "data-empty": "A split has no rows",
+        "data-modified": "A tracked file was changed since it was committed",
+        "data-not-pulled": "DVC knows the file, but no remote or cache holds it",
+        "data-not-tracked": "A split is not tracked by DVC",
+        "data-overlap": "Two splits share rows",
+        "data-revision-unknown": "The pinned revision of a split does not exist",
+        "data-unreadable": "A split cannot be read as the program expects",
+        "gate-unprovable": "The gate split is too small to prove its limit",
+        "labels-mismatch": "The labels do not match the model's outputs",
+        "metric-unknown": "The recipe names a metric that does not exist",
+        "model-corrupt": "The model's file cannot be read",
+        "model-external-data": "The model's external data lies outside its folder",
+        "model-unknown": "The registry has no such model",
+        "model-unsupported": "No toolchain can run the source model",
+        "pickle-not-trusted": "The model can only be loaded by running code from the registry",
+        "program-failed": "The program raised an error",
+        "program-unknown": "The recipe names a program that does not exist",
+        "recipe-invalid": "The recipe has an unknown key or a bad value",
+        "registry-unknown": "No registry serves this kind of URI",
+        "registry-unreachable": "The registry does not answer",
+        "replay-unknown": "There is no such step to replay",
+        "store-full": "The disk that holds the store is full",
+        "store-read-only": "The store cannot be written",
+        "toolchain-unknown": "The recipe names a toolchain that does not exist",
+        "version-unknown": "The registry has no such version",
+        "worker-protocol": "A worker broke the protocol (our bug)",
+    }
+)
+"""Every slug and the title of its page, ``docs/errors/<slug>.md``."""
+
+
+class HoneError(Exception):
+    """Something that the user can put right.
+
+    Attributes:
+        slug: The stable name, a key of ``SLUGS``.
+        what: What happened, one sentence.
+        why: Why, as far as is known.
+        hint: What to do next.
+    """
+
+    def __init__(self, slug: str, what: str, *, why: str, hint: str) -> None:
+        if slug not in SLUGS:
+            raise ValueError(f"unknown error slug {slug!r}")
+        self.slug, self.what, self.why, self.hint = slug, what, why, hint
+        super().__init__(slug, what, why, hint)
+
+    def __str__(self) -> str:
+        return f"{self.what}\n  why:  {self.why}\n  next: {self.hint}\n  more: docs/errors/{self.slug}.md [{self.slug}]"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (self.slug, self.what, self.why, self.hint))
+
+
+def _rebuild(slug: str, what: str, why: str, hint: str) -> HoneError:
+    return HoneError(slug, what, why=why, hint=hint)

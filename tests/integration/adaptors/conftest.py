@@ -28,7 +28,7 @@ class DigitsSamples:
 
 @pytest.fixture(scope="session")
 def digits_models(tmp_path_factory) -> Path:
-    """A directory with ``module/``, ``exported/``, ``onnx/``, ``calibration.npz`` and ``search.npz``; not to be written."""
+    """Folder with ``module/``, ``exported/``, ``onnx/``, ``calibration.npz``, ``search.npz``, not to be written."""
     out = tmp_path_factory.mktemp("digits")
     script = Path(__file__).with_name("digits_models.py")
     subprocess.run([sys.executable, "-W", "ignore", str(script), str(out)], check=True, stdout=subprocess.DEVNULL)

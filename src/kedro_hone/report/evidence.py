@@ -1,0 +1,133 @@
+"""The evidence of one run: everything that proves a verdict, as it is written to ``evidence.json``.
+
+Fields may be added under the same schema id, so readers ignore what they do not know; a changed or removed field raises
+the number at the end of the id.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, AwareDatetime, Field, WithJsonSchema
+
+from kedro_hone.core.measurement import Verdict
+from kedro_hone.core.types import Json
+from kedro_hone.report.provenance import Counts, DataRecord, EnvironmentRecord, Hardware, Step
+from kedro_hone.report.records import (
+    CandidateRecord,
+    ConfirmationRecord,
+    FinalistRecord,
+    LatencyRecord,
+    QualityRecord,
+    RaceRecord,
+    Record,
+    SourceRecord,
+    SpeedupRecord,
+    WinnerRecord,
+)
+
+SCHEMA_ID: Final = "kedro-hone/evidence/1"
+
+
+def _require_digest(recipe: dict[str, Json]) -> dict[str, Json]:
+    if not str(recipe.get("digest", "")).startswith("sha256:"):
+        raise ValueError("a recorded recipe carries its own digest under 'digest'")
+    return recipe
+
+
+RecordedRecipe = Annotated[
+    dict[str, Json],
+    AfterValidator(_require_digest),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "description": "The settings of the run, as resolved, with their digest.",
+            "properties": {"digest": {"type": "string"}},
+            "required": ["digest"],
+        }
+    ),
+]
+"""The settings of a run with ``digest`` beside them; what the other keys are is the recipe's own business."""
+
+
+class Evidence(Record):
+    """All that proves the verdict of one run.
+
+    Attributes:
+        schema_id: The id of this schema; ``schema`` in JSON.
+        run_id: The run's id, which is also its folder's name.
+        created: When the verdict was made.
+        producer: The version of kedro-hone that made it.
+        recipe: The resolved settings with their ``digest``.
+        verdict: The answer.
+        reasons: One sentence each, the deciding one first.
+        source: The model that was optimized.
+        winner: The candidate that won, or None when the source stays or nothing holds.
+        speedup: The winner's, or the best finalist's, at the deciding shape; None when nothing was confirmed.
+        speedups: The same at each shape.
+        latency: Times before and after, or None when nothing was timed.
+        quality: Every metric of every finalist on the gate split, in the order in which they were looked at.
+        candidates: Every candidate, with its reason.
+        finalists: The candidates that were confirmed, best first.
+        race: How the race went, or None when there was none.
+        confirmation: How the finalists were confirmed, or None.
+        hardware: The machine.
+        environments: The toolchains' locked environments.
+        data: The splits.
+        steps: Every recorded step.
+        timings: Seconds spent in each phase of the run.
+        optimization_seconds: What the optimization cost; found in the store or not.
+        break_even_calls: After so many calls at the deciding shape the optimization has paid for itself.
+        counts: How much work this run did.
+    """
+
+    schema_id: Literal["kedro-hone/evidence/1"] = Field(default=SCHEMA_ID, alias="schema")
+    run_id: str
+    created: AwareDatetime
+    producer: str = ""
+    recipe: RecordedRecipe
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    source: SourceRecord
+    winner: WinnerRecord | None = None
+    speedup: SpeedupRecord | None = None
+    speedups: tuple[SpeedupRecord, ...] = ()
+    latency: LatencyRecord | None = None
+    quality: tuple[QualityRecord, ...] = ()
+    candidates: tuple[CandidateRecord, ...]
+    finalists: tuple[FinalistRecord, ...] = ()
+    race: RaceRecord | None = None
+    confirmation: ConfirmationRecord | None = None
+    hardware: Hardware
+    environments: tuple[EnvironmentRecord, ...] = ()
+    data: tuple[DataRecord, ...] = ()
+    steps: tuple[Step, ...] = ()
+    timings: dict[str, float] = Field(default_factory=dict)
+    optimization_seconds: float = 0.0
+    break_even_calls: int | None = None
+    counts: Counts = Counts()
+
+    def find_candidate(self, identifier: str) -> CandidateRecord | None:
+        """Return the candidate of that id, or None."""
+        return next((candidate for candidate in self.candidates if candidate.id == identifier), None)
+
+
+def dump_evidence(evidence: Evidence) -> str:
+    """Return the text of ``evidence.json``: indented, with a line break at the end."""
+    return json.dumps(evidence.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+
+
+def parse_evidence(text: str | bytes) -> Evidence:
+    """Read ``evidence.json``, of this version or a later one of the same schema id.
+
+    Args:
+        text: The file's content.
+
+    Returns:
+        The evidence. Fields that this version does not know are left out.
+
+    Raises:
+        pydantic.ValidationError: It is no evidence, or of another schema id.
+    """
+    return Evidence.model_validate_json(text, extra="ignore")

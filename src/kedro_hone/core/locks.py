@@ -1,0 +1,100 @@
+"""Locks between processes: files held with ``flock``, which the kernel releases when the holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+_LOG = logging.getLogger(__name__)
+
+
+@contextmanager
+def hold_lock(path: Path, *, purpose: str) -> Iterator[float]:
+    """Hold a lock that one process at a time can hold; wait for it if need be, telling who holds it.
+
+    The same process must not take a lock twice in one thread: it would wait for itself. The file stays behind
+    (removing it would let two processes hold "the" lock), and says who held it last.
+
+    Args:
+        path: The lock file; it and its parents are made when missing.
+        purpose: What is done under the lock, for those who wait.
+
+    Yields:
+        The seconds that were spent waiting.
+
+    Raises:
+        OSError: The file cannot be made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        started = time.monotonic()
+        _take(handle, path)
+        waited = time.monotonic() - started
+        _write_holder(handle, purpose)
+        yield waited
+    finally:
+        os.close(handle)  # releases the lock as well
+
+
+@contextmanager
+def hold_device(root: Path, device: str, *, purpose: str = "measuring") -> Iterator[float]:
+    """Hold a device alone, so that two runs never measure side by side.
+
+    Args:
+        root: The folder of the locks; every run on this machine must name the same one.
+        device: ``cpu``, ``cuda:0`` …
+        purpose: What is done with it, such as the run's name.
+
+    Yields:
+        The seconds that were spent waiting.
+
+    Raises:
+        OSError: The lock file cannot be made.
+    """
+    name = re.sub(r"[^A-Za-z0-9_-]", "-", device)
+    with hold_lock(root / f"device-{name}.lock", purpose=f"{purpose} on {device}") as waited:
+        yield waited
+
+
+def read_holder(path: Path) -> str | None:
+    """Return who holds a lock, or held it last, as a phrase for a person; None when nobody is known.
+
+    Args:
+        path: The lock file.
+    """
+    try:
+        holder = json.loads(path.read_text())
+        return f"process {holder['pid']} ({holder['purpose']}) since {holder['since']}"
+    except (OSError, ValueError, TypeError, KeyError):
+        # Only for a message: the holder may be writing its line right now.
+        return None
+
+
+def _take(handle: int, path: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _LOG.warning("Waiting for %s: held by %s.", path.stem, read_holder(path) or "another process")
+        # Sleeping in the kernel, not polling: who waits for a device must not disturb the one that measures on it.
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+def _write_holder(handle: int, purpose: str) -> None:
+    holder = {
+        "pid": os.getpid(),
+        "purpose": purpose,
+        "program": Path(sys.argv[0]).name,
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, json.dumps(holder).encode(), 0)

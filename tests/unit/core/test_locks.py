@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from kedro_hone.core.locks import hold_device, hold_lock, read_holder
+
+SOURCE = Path(__file__).parents[3] / "src"
+HOLDER = """
+import sys, time
+from pathlib import Path
+from kedro_hone.core.locks import hold_device
+with hold_device(Path(sys.argv[1]), "cuda:0", purpose="run 42"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Another process that holds ``cuda:0`` until its input ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+    )
+    with process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def wait_in_thread(folder: Path, entered: list[float]) -> threading.Thread:
+    def take() -> None:
+        with hold_device(folder, "cuda:0") as waited:
+            entered.append(waited)
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    return thread
+
+
+def test_a_free_lock_is_taken_at_once_and_says_who_holds_it(tmp_path):
+    path = tmp_path / "deep" / "x.lock"
+    with hold_lock(path, purpose="building"):
+        assert f"process {os.getpid()} (building) since 20" in (read_holder(path) or "")
+    with hold_lock(path, purpose="building again"):
+        assert "building again" in (read_holder(path) or "")
+
+
+def test_devices_do_not_share_a_lock(tmp_path):
+    with hold_device(tmp_path, "cuda:0"), hold_device(tmp_path, "cuda:1"), hold_device(tmp_path, "cpu"):
+        names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["device-cpu.lock", "device-cuda-0.lock", "device-cuda-1.lock"]
+
+
+def test_who_waits_is_told_who_holds_it(tmp_path, other, caplog):
+    entered: list[float] = []
+    with caplog.at_level(logging.WARNING):
+        thread = wait_in_thread(tmp_path, entered)
+        thread.join(0.3)
+        assert entered == []
+        other.stdin.close()
+        thread.join(20)
+    assert len(entered) == 1
+    assert entered[0] > 0
+    assert f"held by process {other.pid} (run 42 on cuda:0) since" in caplog.text
+
+
+def test_a_killed_holder_releases_it(tmp_path, other):
+    entered: list[float] = []
+    thread = wait_in_thread(tmp_path, entered)
+    os.kill(other.pid, signal.SIGKILL)
+    thread.join(20)
+    assert len(entered) == 1
+
+
+def test_an_error_inside_releases_it(tmp_path):
+    with pytest.raises(ZeroDivisionError), hold_device(tmp_path, "cpu"):
+        _ = 1 / 0
+    with hold_device(tmp_path, "cpu"):
+        pass
+
+
+@pytest.mark.parametrize("text", ["", "{", "3", '{"pid": 1}'])
+def test_a_holder_who_is_writing_is_nobody(tmp_path, text):
+    (tmp_path / "x.lock").write_text(text)
+    assert read_holder(tmp_path / "x.lock") is None

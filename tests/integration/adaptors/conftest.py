@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -58,3 +60,92 @@ def digits_samples(digits_models: Path) -> DigitsSamples:
     """Calibration rows as a npz and the search split as arrays."""
     search = np.load(digits_models / "search.npz")
     return DigitsSamples(calibration=digits_models / "calibration.npz", x=search["x"], y=search["y"])
+
+
+class Bench:
+    """Runs the functions of one toolchain's worker, each in a fresh process.
+
+    Args:
+        module: The toolchain's ``adaptor`` module.
+        scratch: An empty directory.
+    """
+
+    def __init__(self, module, scratch: Path) -> None:
+        self.toolchain = module.TOOLCHAIN
+        self.adaptors = {adaptor.name: adaptor for adaptor in module.ADAPTORS}
+        self.scratch = scratch
+        self.calls = 0
+
+    def call(self, function: str, path: Path, form: str, *, feeds=(), expect_error: bool = False, **job):
+        """Run one function on a directory of a format; return its result and the call's folder."""
+        self.calls += 1
+        folder = self.scratch / f"{self.calls:02d}-{function}"
+        for name in ("output", "temporary"):
+            (folder / name).mkdir(parents=True)
+        described = job.pop("described", None) or {"inputs": [], "outputs": []}
+        row = {
+            "function": function,
+            "worker": str(self.toolchain.worker),
+            "adaptor": job.pop("adaptor", ""),
+            "input": {
+                "path": str(path),
+                "format": form,
+                "inputs": described["inputs"],
+                "outputs": described["outputs"],
+                "run_options": job.pop("run_options", {}),
+                "static_shapes": [],
+                "metadata": {},
+            },
+            "output": str(folder / "output"),
+            "temporary": str(folder / "temporary"),
+            "options": {},
+            "calibration": None,
+            "program": None,
+            "shapes": [],
+            "seed": 0,
+            "threads": 2,
+            "produces": form,
+            "trust": [],
+            "expect_error": expect_error,
+            **job,
+        }
+        (folder / "job.json").write_text(json.dumps(row))
+        for index, arrays in enumerate(feeds):
+            np.savez(folder / f"feeds-{index:02d}.npz", **arrays)
+        script = Path(__file__).with_name("run_worker.py")
+        done = subprocess.run(
+            [sys.executable, "-I", str(script), str(folder)],
+            env={**os.environ, **self.toolchain.environment, "TMPDIR": str(folder / "temporary")},
+            cwd=folder / "temporary",
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+        return json.loads((folder / "result.json").read_text()), folder
+
+    def transform(self, name: str, path: Path, *, options=None, **job):
+        """Run an adaptor with its default or the given options; return its notes and where it wrote."""
+        adaptor = self.adaptors[name]
+        form = job.pop("form", next(iter(adaptor.accepts)))
+        job["options"] = adaptor.options(**(options or {})).model_dump(mode="json")
+        job["described"] = job.get("described") or self.describe(path, form)
+        notes, folder = self.call("transform", path, form, adaptor=name, produces=adaptor.produces, **job)
+        return notes or {}, folder / "output"
+
+    def describe(self, path: Path, form: str):
+        """Describe a directory; inputs, outputs and the graph's digest."""
+        return self.call("describe", path, form)[0]
+
+    def run(self, path: Path, form: str, feeds, **job):
+        """Load a directory in a fresh process and return its outputs for each of the feeds."""
+        job["described"] = job.get("described") or self.describe(path, form)
+        folder = self.call("run", path, form, feeds=feeds, **job)[1]
+        return [dict(np.load(each)) for each in sorted(folder.glob("outputs-*.npz"))]
+
+
+@pytest.fixture
+def make_bench(tmp_path):
+    """Return a function from a toolchain's adaptor module to its bench."""
+    return lambda module: Bench(module, tmp_path)

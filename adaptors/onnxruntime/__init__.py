@@ -1,0 +1,1 @@
+"""ONNX Runtime: graph optimization, quantization and the runtime of ONNX models."""

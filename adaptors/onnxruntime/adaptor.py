@@ -1,0 +1,144 @@
+"""ONNX Runtime's adaptors: an optimized graph in fp32, int8 in two ways, and int4 weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from kedro_hone.core.contract import Adaptor, Capability, Need, Options, Support, Toolchain
+from kedro_hone.core.types import Precision, Stage
+
+TOOLCHAIN = Toolchain(
+    name="onnxruntime",
+    folder=Path(__file__).resolve().parent,
+    runs=frozenset({"onnx"}),
+    environment={"ORT_DISABLE_TELEMETRY": "1"},
+    extra="onnxruntime",
+    runtime_requirements=("onnxruntime>=1.31,<2",),
+)
+
+_ONNX = frozenset({"onnx"})
+_SUPPORTS = {
+    Capability.DYNAMIC_BATCH: Support.FULL,
+    Capability.EXTERNAL_DATA: Support.FULL,
+    Capability.CONTROL_FLOW: Support.UNKNOWN,
+    Capability.DETERMINISTIC: Support.FULL,
+}
+
+
+class SessionOptions(Options):
+    """Options of ``onnxruntime.session``.
+
+    Attributes:
+        optimization: How far the graph is rewritten; ``layout`` and ``all`` choose layouts for this CPU.
+    """
+
+    optimization: Literal["basic", "extended", "layout", "all"] = "all"
+
+
+class DynamicOptions(Options):
+    """Options of ``onnxruntime.int8-dynamic``.
+
+    Attributes:
+        per_channel: One scale for each output channel instead of one for each weight.
+        reduce_range: Seven bits, for x86 CPUs without VNNI, where eight can saturate.
+        exclude: Names of nodes to leave alone.
+    """
+
+    per_channel: bool = True
+    reduce_range: bool = False
+    exclude: tuple[str, ...] = ()
+
+
+class StaticOptions(DynamicOptions):
+    """Options of ``onnxruntime.int8-static``.
+
+    Attributes:
+        activations: The activations' type; weights are always int8.
+        calibration: How a range is made from what the calibration data showed.
+        operators: Operator types to quantize; empty means all that ONNX Runtime can.
+    """
+
+    activations: Literal["int8", "uint8"] = "int8"
+    calibration: Literal["minmax", "entropy", "percentile"] = "minmax"
+    operators: tuple[str, ...] = ()
+
+
+class WeightsOptions(Options):
+    """Options of ``onnxruntime.int4-weights``.
+
+    Attributes:
+        block_size: How many weights share a scale.
+        symmetric: Whether zero stays zero, without a zero point for each block.
+        accuracy_level: In what the products are computed: 1 is fp32, 4 is int8, 0 lets the kernel choose.
+        exclude: Names of nodes to leave alone.
+    """
+
+    block_size: Literal[16, 32, 64, 128, 256] = 32
+    symmetric: bool = True
+    accuracy_level: int = Field(default=4, ge=0, le=4)
+    exclude: tuple[str, ...] = ()
+
+
+def _load_as_saved(_options: Options) -> dict[str, Any]:
+    """The graph was rewritten when it was saved; doing it again would only cost time at each start."""
+    return {"graph_optimization": "disabled"}
+
+
+SESSION = Adaptor(
+    name="onnxruntime.session",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPILE,
+    accepts=_ONNX,
+    produces="onnx",
+    summary="Rewrites the graph for this CPU ahead of time and runs it in ONNX Runtime, at the model's own precision.",
+    options=SessionOptions,
+    supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.FULL},
+    machine_specific=True,
+    run_options=_load_as_saved,
+)
+
+INT8_DYNAMIC = Adaptor(
+    name="onnxruntime.int8-dynamic",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPRESS,
+    accepts=_ONNX,
+    produces="onnx",
+    summary="Quantizes the weights of MatMul and Gemm to int8 and their activations at run time; needs no data.",
+    options=DynamicOptions,
+    precisions=frozenset({Precision.INT8}),
+    supports=_SUPPORTS,
+)
+
+INT8_STATIC = Adaptor(
+    name="onnxruntime.int8-static",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPRESS,
+    accepts=_ONNX,
+    produces="onnx",
+    summary="Quantizes weights and activations to int8 (QDQ) with ranges from calibration data; best for conv nets.",
+    options=StaticOptions,
+    precisions=frozenset({Precision.INT8}),
+    needs=frozenset({Need.CALIBRATION_DATA}),
+    supports=_SUPPORTS,
+)
+
+INT4_WEIGHTS = Adaptor(
+    name="onnxruntime.int4-weights",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPRESS,
+    accepts=_ONNX,
+    produces="onnx",
+    summary="Stores the weights of MatMul and Gemm in four-bit blocks (MatMulNBits): small files, for linear layers.",
+    options=WeightsOptions,
+    precisions=frozenset({Precision.INT4}),
+    supports=_SUPPORTS,
+)
+
+ADAPTORS = (SESSION, INT8_DYNAMIC, INT8_STATIC, INT4_WEIGHTS)

@@ -1,0 +1,214 @@
+"""ONNX Runtime's adaptors on a real net: transform, describe, load in a new process, run at several batch sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from kedro_hone.adaptors.onnxruntime import adaptor as module
+
+pytestmark = pytest.mark.toolchain
+
+BATCHES = (1, 7, 64)
+CANDIDATES = [
+    ("onnxruntime.int8-dynamic", {}, 0.3),
+    ("onnxruntime.int8-dynamic", {"per_channel": False, "reduce_range": True}, 0.5),
+    ("onnxruntime.int8-static", {}, 1.5),
+    ("onnxruntime.int8-static", {"activations": "uint8", "calibration": "entropy"}, 1.5),
+    ("onnxruntime.int8-static", {"calibration": "percentile", "operators": ["Conv"], "per_channel": False}, 1.5),
+    ("onnxruntime.int4-weights", {}, 2.0),
+    ("onnxruntime.int4-weights", {"symmetric": False, "block_size": 16, "accuracy_level": 1}, 2.0),
+]
+
+
+@pytest.fixture
+def bench(make_bench):
+    return make_bench(module)
+
+
+def feeds_of(x):
+    return [{"image": x[:batch]} for batch in BATCHES]
+
+
+def accuracy(bench, path, samples, **job):
+    (outputs,) = bench.run(path, "onnx", [{"image": samples.x}], **job)
+    return (outputs["logits"].argmax(1) == samples.y).mean()
+
+
+def test_describe_names_the_dynamic_batch(bench, digits_onnx):
+    described = bench.describe(digits_onnx, "onnx")
+    assert described["inputs"] == [{"name": "image", "dtype": "float32", "shape": ["batch", 1, 8, 8]}]
+    assert described["outputs"] == [{"name": "logits", "dtype": "float32", "shape": ["batch", 10]}]
+
+
+@pytest.mark.parametrize("case", CANDIDATES, ids=str)
+def test_compression_keeps_the_answers(bench, digits_onnx, digits_samples, case):
+    name, options, tolerance = case
+    source = bench.describe(digits_onnx, "onnx")
+    notes, output = bench.transform(name, digits_onnx, options=options, calibration=str(digits_samples.calibration))
+    assert notes["metadata"]["quantized_operators"]
+    described = bench.describe(output, "onnx")
+    assert described["inputs"] == source["inputs"]
+    assert described["outputs"] == source["outputs"]
+    assert described["graph"] != source["graph"]
+    expected = bench.run(digits_onnx, "onnx", feeds_of(digits_samples.x))
+    got = bench.run(output, "onnx", feeds_of(digits_samples.x))
+    for want, have in zip(expected, got, strict=True):
+        np.testing.assert_allclose(have["logits"], want["logits"], atol=tolerance)
+    assert accuracy(bench, output, digits_samples) > 0.97
+    assert sum(path.stat().st_size for path in output.iterdir()) < (digits_onnx / "model.onnx").stat().st_size
+
+
+@pytest.mark.parametrize("level", ["basic", "extended", "layout", "all"])
+def test_session_gives_the_same_numbers(bench, digits_onnx, digits_samples, level):
+    notes, output = bench.transform("onnxruntime.session", digits_onnx, options={"optimization": level})
+    assert not notes
+    adaptor = bench.adaptors["onnxruntime.session"]
+    run_options = adaptor.run_options(adaptor.options(optimization=level))
+    expected = bench.run(digits_onnx, "onnx", feeds_of(digits_samples.x))
+    got = bench.run(output, "onnx", feeds_of(digits_samples.x), run_options=run_options)
+    for want, have in zip(expected, got, strict=True):
+        np.testing.assert_allclose(have["logits"], want["logits"], rtol=1e-4, atol=1e-5)
+
+
+def test_int8_keeps_its_integer_kernels_when_compiled(bench, digits_onnx, digits_samples):
+    calibration = str(digits_samples.calibration)
+    _, quantized = bench.transform("onnxruntime.int8-static", digits_onnx, calibration=calibration)
+    _, compiled = bench.transform("onnxruntime.session", quantized)
+    types = {node.op_type for node in onnx.load(compiled / "model.onnx").graph.node}
+    assert "QLinearConv" in types
+    run_options = {"graph_optimization": "disabled"}
+    expected = bench.run(quantized, "onnx", feeds_of(digits_samples.x))
+    got = bench.run(compiled, "onnx", feeds_of(digits_samples.x), run_options=run_options)
+    for want, have in zip(expected, got, strict=True):
+        np.testing.assert_allclose(have["logits"], want["logits"], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [adaptor.name for adaptor in module.ADAPTORS])
+def test_twice_gives_the_same_bytes(bench, digits_onnx, digits_samples, name):
+    job = {"calibration": str(digits_samples.calibration)}
+    first, second = (bench.transform(name, digits_onnx, **job)[1] for _ in range(2))
+    assert (first / "model.onnx").read_bytes() == (second / "model.onnx").read_bytes()
+
+
+def write(path, nodes, *, inputs, outputs, weights=(), opset=17, **save):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [numpy_helper.from_array(a, n) for n, a in weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    path.mkdir()
+    onnx.save(model, path / "model.onnx", **save)
+    return path
+
+
+def vector(name, *shape, dtype=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+@pytest.mark.parametrize("name", ["onnxruntime.int8-dynamic", "onnxruntime.int4-weights", "onnxruntime.int8-static"])
+def test_nothing_to_do_without_a_weight(bench, tmp_path, name):
+    path = write(
+        tmp_path / "m",
+        [helper.make_node("Exp", ["x"], ["y"])],
+        inputs=[vector("x", None, 4)],
+        outputs=[vector("y", None, 4)],
+    )
+    np.savez(tmp_path / "c.npz", x=np.ones((8, 4), "f4"))
+    notes, output = bench.transform(name, path, calibration=str(tmp_path / "c.npz"))
+    assert "nothing_to_do" in notes
+    assert not list(output.iterdir())
+
+
+def test_nothing_to_do_twice(bench, digits_onnx, digits_samples):
+    job = {"calibration": str(digits_samples.calibration)}
+    for name in ("onnxruntime.int8-dynamic", "onnxruntime.int8-static", "onnxruntime.int4-weights"):
+        _, once = bench.transform(name, digits_onnx, **job)
+        notes, _ = bench.transform(name, once, **job)
+        assert "nothing_to_do" in notes, name
+
+
+def test_old_opset_and_a_ragged_static_batch(bench, tmp_path, digits_samples):
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=(4, 1, 3, 3)).astype("f4")
+    path = write(
+        tmp_path / "m",
+        [helper.make_node("Conv", ["image", "w"], ["y"], pads=[1, 1, 1, 1])],
+        inputs=[vector("image", 5, 1, 8, 8)],
+        outputs=[vector("y", 5, 4, 8, 8)],
+        weights=[("w", weight)],
+        opset=11,
+    )
+    job = {"calibration": str(digits_samples.calibration)}  # 256 rows are no multiple of 5
+    _, output = bench.transform("onnxruntime.int8-static", path, options={"calibration": "entropy"}, **job)
+    feeds = [{"image": digits_samples.x[:5]}]
+    (want,), (have,) = bench.run(path, "onnx", feeds), bench.run(output, "onnx", feeds)
+    np.testing.assert_allclose(have["y"], want["y"], atol=0.2)
+
+
+def test_describe_names_unnamed_dimensions_and_types(bench, tmp_path):
+    path = write(
+        tmp_path / "m",
+        [helper.make_node("Gather", ["table", "ids"], ["y"]), helper.make_node("Identity", ["mask"], ["z"])],
+        inputs=[vector("ids", "N", "seq", dtype=TensorProto.INT64), vector("mask", "N", None, dtype=TensorProto.BOOL)],
+        outputs=[vector("y", "N", "seq", 3), vector("z", "N", None, dtype=TensorProto.BOOL)],
+        weights=[("table", np.ones((5, 3), "f4"))],
+    )
+    described = bench.describe(path, "onnx")
+    assert [(spec["dtype"], spec["shape"]) for spec in described["inputs"]] == [
+        ("int64", ["batch", "seq"]),
+        ("bool", ["batch", "dim_1"]),
+    ]
+    assert [spec["shape"] for spec in described["outputs"]] == [["batch", "seq", 3], ["batch", "dim_1"]]
+
+
+def test_graph_digest_ignores_names_and_sees_weights(bench, tmp_path):
+    def build(folder, name, value, op="MatMul"):
+        nodes = [helper.make_node(op, ["x", f"{name}w"], [f"{name}t"]), helper.make_node("Relu", [f"{name}t"], ["y"])]
+        weights = [(f"{name}w", np.full((4, 4), value, "f4"))]
+        io = {"inputs": [vector("x", "b", 4)], "outputs": [vector("y", "b", 4)]}
+        return bench.describe(write(tmp_path / folder, nodes, weights=weights, **io), "onnx")["graph"]
+
+    assert build("1", "a", 1.0) == build("2", "b", 1.0)
+    assert len({build("3", "a", 1.0), build("4", "a", 2.0), build("5", "a", 1.0, "Add")}) == 3
+
+
+def test_external_data_travels_and_may_not_leave(bench, tmp_path):
+    weight = np.random.default_rng(0).normal(size=(64, 64)).astype("f4")
+    io = {"inputs": [vector("x", "b", 64)], "outputs": [vector("y", "b", 64)], "weights": [("w", weight)]}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    inside = write(tmp_path / "in", nodes, **io)
+    plain = bench.describe(inside, "onnx")
+    external = {"save_as_external_data": True, "location": "weights.bin", "size_threshold": 0}
+    onnx.save(onnx.load(inside / "model.onnx"), inside / "model.onnx", **external)
+    assert bench.describe(inside, "onnx") == plain
+    for name in ("onnxruntime.session", "onnxruntime.int8-dynamic", "onnxruntime.int4-weights"):
+        _, output = bench.transform(name, inside)
+        assert bench.run(output, "onnx", [{"x": weight[:3]}])[0]["y"].shape == (3, 64), name
+
+    (inside / "weights.bin").rename(tmp_path / "secret.bin")
+    described = {"inputs": plain["inputs"], "outputs": plain["outputs"]}
+    escapes = [lambda: (inside / "weights.bin").symlink_to(tmp_path / "secret.bin")]
+    model = onnx.load(inside / "model.onnx", load_external_data=False)
+    model.graph.initializer[0].external_data[0].value = "../secret.bin"
+    escapes.append(lambda: (inside / "model.onnx").write_bytes(model.SerializeToString()))
+    for escape in escapes:
+        escape()
+        for function in ("describe", "run", "transform"):
+            job = {"described": described, "adaptor": "onnxruntime.int8-dynamic", "expect_error": True}
+            result, _ = bench.call(function, inside, "onnx", **job)
+            assert result["raised"].startswith("external data"), (function, result)
+
+
+@pytest.mark.parametrize("content", [b"no model at all", b""])
+def test_a_corrupt_file_is_named(bench, tmp_path, content):
+    (tmp_path / "model.onnx").write_bytes(content)
+    for function in ("describe", "run"):
+        result, _ = bench.call(function, tmp_path, "onnx", expect_error=True)
+        assert "model.onnx cannot be read" in result["raised"], function
+
+
+def test_a_truncated_file_is_named(bench, tmp_path, digits_onnx):
+    (tmp_path / "model.onnx").write_bytes((digits_onnx / "model.onnx").read_bytes()[:100_000])
+    for function in ("describe", "run"):
+        result, _ = bench.call(function, tmp_path, "onnx", expect_error=True)
+        assert "model.onnx cannot be read" in result["raised"], function

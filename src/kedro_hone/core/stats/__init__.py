@@ -1,0 +1,50 @@
+"""Everything statistical, as pure functions: numbers in, intervals and verdicts out.
+
+Who measures does not judge: nothing here starts a process, reads a clock or draws a random number. The error rates that
+are promised are measured by ``benchmarks/error_rates.py`` and kept by ``tests/unit/core/test_stats_error_rates.py``.
+"""
+
+from __future__ import annotations
+
+from kedro_hone.core.stats.intervals import (
+    interval_of_bootstrap,
+    interval_of_mean,
+    interval_of_ratios,
+    interval_of_rounds,
+)
+from kedro_hone.core.stats.levels import correct_for_looks, share_level
+from kedro_hone.core.stats.plan import LOOKS, Finding, LaunchPlan, Step, next_step
+from kedro_hone.core.stats.proportions import (
+    interval_of_paired_proportions,
+    needed_rows,
+    provable,
+    smallest_provable_drop,
+)
+from kedro_hone.core.stats.racing import combine_shapes, find_dropped, ratio_in_round
+from kedro_hone.core.stats.speed import Faster, Percentiles, find_noise_floor, is_faster, percentiles
+
+__all__ = [
+    "LOOKS",
+    "Faster",
+    "Finding",
+    "LaunchPlan",
+    "Percentiles",
+    "Step",
+    "combine_shapes",
+    "correct_for_looks",
+    "find_dropped",
+    "find_noise_floor",
+    "interval_of_bootstrap",
+    "interval_of_mean",
+    "interval_of_paired_proportions",
+    "interval_of_ratios",
+    "interval_of_rounds",
+    "is_faster",
+    "needed_rows",
+    "next_step",
+    "percentiles",
+    "provable",
+    "ratio_in_round",
+    "share_level",
+    "smallest_provable_drop",
+]

@@ -1,0 +1,124 @@
+"""Confidence levels: their quantiles, and how a level is shared among looks and among finalists."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from scipy import optimize, special
+
+_POINTS = 160
+"""Quadrature points for each look: the bounds of Pocock's table come out to ten digits with them."""
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuses what is no confidence level.
+
+    Args:
+        confidence: A two-sided level, such as 0.95.
+
+    Raises:
+        ValueError: It does not lie strictly between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"a confidence level lies between 0 and 1, not {confidence!r}")
+
+
+@lru_cache(maxsize=1024)
+def find_t(confidence: float, degrees: int) -> float:
+    """The two-sided quantile of Student's t.
+
+    Args:
+        confidence: The two-sided level.
+        degrees: Degrees of freedom, at least 1.
+
+    Returns:
+        The number of standard errors on either side.
+    """
+    check_confidence(confidence)
+    return float(special.stdtrit(degrees, (1 + confidence) / 2))
+
+
+@lru_cache(maxsize=256)
+def find_z(confidence: float) -> float:
+    """The two-sided quantile of the normal distribution.
+
+    Args:
+        confidence: The two-sided level.
+
+    Returns:
+        The number of standard deviations on either side.
+    """
+    check_confidence(confidence)
+    return float(special.ndtri((1 + confidence) / 2))
+
+
+def correct_for_looks(confidence: float, *, looks: int) -> float:
+    """The level that each look must have so that all of them together have the one that was asked for.
+
+    Pocock's bound (Pocock 1977, *Biometrika* 64:191-199), from the recursion of Armitage, McPherson and Rowe (1969,
+    *J. R. Stat. Soc. A* 132:235-244): the same level at every look, milder than Bonferroni's (98.4 % for five looks
+    instead of 99 %), since looks at growing data agree with each other. It is exact for looks after equal numbers of
+    new data. It is conservative when ``n[i] / n[j] >= i / j`` for every look i before look j, as with a first look at
+    seven launches and later ones every three or four: each side's looks then agree even more (Slepian 1962, *Bell
+    Syst. Tech. J.* 41:463-501). Used as the level of Student's t (Jennison and Turnbull 2000, *Group Sequential
+    Methods*, section 4.4); ``benchmarks/error_rates.py`` measures what becomes of it at so few degrees of freedom.
+
+    Args:
+        confidence: The two-sided level over all looks together.
+        looks: How often the data may be looked at, at the most.
+
+    Returns:
+        The two-sided level of each look; ``confidence`` itself for one look.
+
+    Raises:
+        ValueError: No looks, or no confidence level.
+    """
+    check_confidence(confidence)
+    if looks < 1:
+        raise ValueError(f"data are looked at once at least, not {looks} times")
+    return confidence if looks == 1 else _find_pocock_level(confidence, looks)
+
+
+@lru_cache(maxsize=256)
+def _find_pocock_level(confidence: float, looks: int) -> float:
+    highest = find_z(1 - (1 - confidence) / looks)  # Bonferroni's bound is always beyond Pocock's
+    bound = optimize.brentq(lambda z: _ever_outside(z, looks) - (1 - confidence), find_z(confidence), highest)
+    return float(special.erf(bound / np.sqrt(2)))
+
+
+def _ever_outside(bound: float, looks: int) -> float:
+    """The probability that a standardized random walk leaves ``[-bound, bound]`` at one of its first steps."""
+    nodes, weights = np.polynomial.legendre.leggauss(_POINTS)
+    sums = nodes * bound
+    density = np.exp(-(sums**2) / 2) / np.sqrt(2 * np.pi)
+    for step in range(2, looks + 1):
+        mass = density * weights * bound * np.sqrt(step - 1)
+        later = nodes * bound * np.sqrt(step)
+        density = np.exp(-((later[:, None] - sums) ** 2) / 2) @ mass / np.sqrt(2 * np.pi)
+        sums = later
+    return 1 - float(density @ (weights * bound * np.sqrt(looks)))
+
+
+def share_level(alpha: float, *, finalists: int) -> float:
+    """The error level of each of several finalists that are tested until one of them passes.
+
+    Equal shares (Bonferroni). Testing in the order of speed until the first success gives every finalist a chance to
+    slip through, so the whole level cannot be spent on each; a fixed sequence that spends it again (Maurer, Hothorn and
+    Lehmacher 1995) must stop at the first *failure* instead. The fallback procedure (Wiens 2003, *Pharm. Stat.*
+    2:211-215) hands a share on only after a success, which is where this one ends.
+
+    Args:
+        alpha: The error level of all together: 1 - confidence.
+        finalists: How many may be tested, at the most.
+
+    Returns:
+        The error level of each; use ``1 - share_level(1 - confidence, finalists=n)`` as its confidence.
+
+    Raises:
+        ValueError: No finalists, or no error level.
+    """
+    check_confidence(1 - alpha)
+    if finalists < 1:
+        raise ValueError(f"there is one finalist at least, not {finalists}")
+    return alpha / finalists

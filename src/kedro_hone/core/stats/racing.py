@@ -1,0 +1,99 @@
+"""The race: one ratio for each round, shapes combined into one objective, and who is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kedro_hone.core.measurement import Interval
+
+
+def ratio_in_round(source: Sequence[float], candidate: Sequence[float]) -> float:
+    """The speed-up in one round: the ratio of the medians of its calls.
+
+    Args:
+        source: Times of the source's calls in this round, in any unit.
+        candidate: Times of the candidate's calls in the same round, same unit.
+
+    Returns:
+        Source over candidate; above 1 the candidate is faster.
+
+    Raises:
+        ValueError: No calls, or a median that is not positive.
+    """
+    if len(source) == 0 or len(candidate) == 0:
+        raise ValueError("a round has one call of each at least")
+    first, second = float(np.median(source)), float(np.median(candidate))
+    if not (first > 0 and second > 0):
+        raise ValueError(f"times are positive, not {first!r} and {second!r}")
+    return first / second
+
+
+def find_dropped(intervals: Mapping[str, Interval], *, keep: int) -> set[str]:
+    """Who cannot win any more: those whose interval lies wholly under the leader's.
+
+    The leader has the highest lower end (Maron and Moore 1994, *Hoeffding races*).
+
+    Args:
+        intervals: The objective of every candidate that is still racing.
+        keep: How many are never dropped, whatever their intervals say: the finalists that ``confirm`` wants. They are
+            the best by lower end.
+
+    Returns:
+        The ids to drop; empty where there is none.
+
+    Raises:
+        ValueError: A negative number to keep.
+    """
+    if keep < 0:
+        raise ValueError(f"nobody can keep {keep} candidates")
+    order = sorted(intervals, key=lambda name: (-intervals[name].low, -intervals[name].estimate, name))
+    return {name for name in order[keep:] if intervals[name].high < intervals[order[0]].low}
+
+
+def combine_shapes(
+    ratios: Mapping[str, Sequence[float] | NDArray[np.float64] | float],
+    objective: str = "worst",
+    weights: Mapping[str, float] | None = None,
+) -> NDArray[np.float64]:
+    """One objective from the ratios at several shapes.
+
+    Args:
+        ratios: For each shape the ratios, one for each round (or launch), or a single number.
+        objective: ``worst`` takes the shape with the lowest geometric mean, as a whole: the lowest of every single
+            round would be lower than any shape truly is, by the noise alone. ``mean`` is the weighted geometric mean in
+            each round (ratios are averaged by their logarithms: Fleming and Wallace 1986, *Commun. ACM* 29:218-221).
+            Anything else is the name of a shape.
+        weights: For ``mean``: the weight of each shape, of any sum; equal ones when not given.
+
+    Returns:
+        One ratio for each round, or an array of no dimensions for single numbers.
+
+    Raises:
+        ValueError: No shapes, an unknown objective, a ratio that is not positive and finite, or weights that do not
+            fit.
+    """
+    arrays = {shape: np.asarray(values, dtype=np.float64) for shape, values in ratios.items()}
+    if not arrays or not all(
+        array.size and np.isfinite(array).all() and (array > 0).all() for array in arrays.values()
+    ):
+        raise ValueError("every shape needs ratios that are positive and finite")
+    if objective == "worst":
+        return min(arrays.values(), key=lambda array: float(np.log(array).mean()))
+    if objective == "mean":
+        return _average(arrays, weights)
+    if objective not in arrays:
+        raise ValueError(f"the objective is worst, mean or one of {', '.join(arrays)}, not {objective!r}")
+    return arrays[objective]
+
+
+def _average(arrays: Mapping[str, NDArray[np.float64]], weights: Mapping[str, float] | None) -> NDArray[np.float64]:
+    chosen = dict.fromkeys(arrays, 1.0) if weights is None else dict(weights)
+    if set(chosen) != set(arrays) or min(chosen.values()) < 0 or not sum(chosen.values()) > 0:
+        raise ValueError(f"weights are not negative and name every shape once: {', '.join(arrays)}")
+    if len({array.shape for array in arrays.values()}) > 1:
+        raise ValueError("the mean over shapes needs the same number of ratios at each")
+    total = sum(chosen.values())
+    return np.asarray(np.exp(sum((chosen[shape] / total * np.log(array) for shape, array in arrays.items()), 0.0)))

@@ -1,0 +1,97 @@
+"""Speed: percentiles of calls, the noise floor, and the three-state answer to "is it faster?"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from kedro_hone.core.measurement import Interval
+
+_P90_FROM, _P99_FROM = 64, 662
+
+
+class Faster(StrEnum):
+    """Whether a candidate is faster than the source by the threshold."""
+
+    YES = "yes"
+    NO = "no"
+    UNDECIDED = "undecided"
+
+
+class Percentiles(NamedTuple):
+    """Times of calls, named as in ``core.measurement.Latency``.
+
+    Attributes:
+        p50_ms: The median, in milliseconds.
+        n: How many calls were timed.
+        p90_ms: None below 64 samples.
+        p99_ms: None below 662 samples.
+    """
+
+    p50_ms: float
+    n: int
+    p90_ms: float | None
+    p99_ms: float | None
+
+
+def percentiles(ns: Sequence[int]) -> Percentiles:
+    """The percentiles that there are samples enough for.
+
+    From 64 samples the chance that all of them lie under the true 90th percentile is near 1 in 1,000; so is that of 662
+    samples and the 99th. With fewer, the number printed would too often be one that the tail never took part in.
+
+    Args:
+        ns: One time for each call, in nanoseconds.
+
+    Returns:
+        The percentiles, in milliseconds.
+
+    Raises:
+        ValueError: No samples.
+    """
+    if len(ns) == 0:
+        raise ValueError("percentiles need one sample at least")
+    p50, p90, p99 = (float(value) / 1e6 for value in np.percentile(np.asarray(ns), (50, 90, 99)))
+    n = len(ns)
+    return Percentiles(p50, n, p90 if n >= _P90_FROM else None, p99 if n >= _P99_FROM else None)
+
+
+def find_noise_floor(control: Interval) -> float:
+    """How fast the source can seem against itself by chance alone.
+
+    Args:
+        control: The ratio of the source over itself (A/A), with its interval.
+
+    Returns:
+        The larger of 1 and the interval's upper end over its estimate.
+
+    Raises:
+        ValueError: An estimate that is not positive.
+    """
+    if not control.estimate > 0:
+        raise ValueError(f"a ratio of times is positive, not {control.estimate!r}")
+    return max(1.0, control.high / control.estimate)
+
+
+def is_faster(speed: Interval, *, noise_floor: float, threshold: float) -> Faster:
+    """Whether the whole interval, divided by the noise floor, lies on one side of the threshold.
+
+    Args:
+        speed: Source time over candidate time.
+        noise_floor: From ``find_noise_floor``.
+        threshold: The speed-up that is asked for, such as 1.05.
+
+    Returns:
+        Yes, no, or undecided.
+
+    Raises:
+        ValueError: A noise floor below 1 or a threshold that is not positive.
+    """
+    if not (noise_floor >= 1 and threshold > 0):
+        raise ValueError(f"no noise floor and threshold: {noise_floor!r}, {threshold!r}")
+    if speed.low / noise_floor >= threshold:
+        return Faster.YES
+    return Faster.NO if speed.high / noise_floor < threshold else Faster.UNDECIDED

@@ -18,8 +18,8 @@ from kedro_hone.core.types import Value
 
 LOOKS = (7, 10, 13, 16, 20)
 """After how many launches the data are looked at. With these five the error of Student's t under Pocock's bound stays
-within its nominal 2.5 % on each side (2.41 % in 400,000 simulated runs). Four exceed it a little (2.53 %); looking after
-each launch makes the intervals wider (at seven launches 3.80 standard errors instead of 3.33)."""
+within its nominal 2.5 % on each side (2.41 % in 400,000 simulated runs). Four exceed it a little (2.53 %); looking
+after each launch makes the intervals wider (at seven launches 3.80 standard errors instead of 3.33)."""
 
 Times = Mapping[str, Sequence[float] | NDArray[np.float64]]
 """For each shape one time for each launch, in the order of the rounds in which they were paired."""

@@ -79,6 +79,11 @@ def find_noise_floor(control: Interval) -> float:
 def is_faster(speed: Interval, *, noise_floor: float, threshold: float) -> Faster:
     """Whether the whole interval, divided by the noise floor, lies on one side of the threshold.
 
+    The division makes a yes harder and a no easier. A yes is proof: it errs far less often than the level allows. A no
+    says that what is left above the noise does not reach the threshold, not that the true ratio was proven to lie under
+    it: a candidate exactly at the threshold is told no in half of the confirmations, one truly 10 % faster in a third
+    of them where launches differ by 20 % (``benchmarks/error_rates.py``, column "no").
+
     Args:
         speed: Source time over candidate time.
         noise_floor: From ``find_noise_floor``.

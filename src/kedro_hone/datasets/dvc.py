@@ -1,0 +1,151 @@
+"""A catalog entry for data that DVC tracks, at a pinned git revision."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from kedro.io import AbstractDataset
+from kedro.utils import find_kedro_project
+
+from kedro_hone.core.data import TrackedFile
+from kedro_hone.core.types import Json
+from kedro_hone.datasets.copies import keep_copy, measure_size
+from kedro_hone.datasets.errors import DataError
+from kedro_hone.datasets.pins import Pin, Repository, check_unmodified, find_pin, find_repository, open_revision
+
+HEAD = "HEAD"
+
+
+class DVCDataset(AbstractDataset[None, TrackedFile]):  # type: ignore[misc]  # mypy skips kedro
+    """A file or directory that DVC tracks, as a verified read-only copy that is made once.
+
+    ```yaml
+    calibration:
+      type: kedro_hone.datasets.DVCDataset
+      path: data/calibration.npz
+      repo: data/demo
+      rev: v1
+    ```
+
+    The revision is always pinned: DVC's own file system reads a changed working file while it still tells the committed
+    md5, so that without a revision nothing could be proved of the data. At ``HEAD``, a changed working file is refused.
+
+    Attributes:
+        metadata: Free for other plug-ins; unused.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: str,
+        repo: str = ".",
+        rev: str | None = HEAD,
+        remote: str | None = None,
+        cache: str = "data/hone/dvc",
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        """Describe the data; nothing is read.
+
+        Args:
+            path: The file or directory, from the folder of ``repo``.
+            repo: The folder in which ``dvc init`` was run, absolute or from the project's root, or a git URL.
+            rev: A branch, tag or commit; ``HEAD`` when empty.
+            remote: The DVC remote to ask; the repository's default when empty.
+            cache: Where the copies are kept, absolute or from the project's root.
+            metadata: Free for other plug-ins.
+        """
+        self._project = Path(find_kedro_project(Path.cwd()) or Path.cwd())
+        self._source = _read_source(path, self._project)
+        self._repo, self._rev, self._remote = repo, rev or HEAD, remote
+        self._cache = self._project / cache
+        self.metadata = metadata
+
+    def load(self) -> TrackedFile:
+        """Return the data as a verified copy.
+
+        Returns:
+            The copy and its lineage.
+
+        Raises:
+            DataError: ``data-not-tracked``, ``data-revision-unknown``, ``data-modified`` or ``data-not-pulled``.
+        """
+        repository = find_repository(self._repo, self._project)
+        with open_revision(repository, self._rev, remote=self._remote) as files:
+            pin = self._find_pin(files, repository)
+            path = keep_copy(files, repository, pin=pin, cache=self._cache)
+        return TrackedFile(
+            path=str(path),
+            source=self._source,
+            repo=self._repo,
+            rev=self._rev,
+            resolved_rev=pin.commit,
+            md5=pin.md5,
+            size=measure_size(path),
+        )
+
+    def lineage(self) -> dict[str, Json]:
+        """Return what identifies the data. Needs git only, not the data.
+
+        Returns:
+            ``source``, ``repo``, ``rev``, ``resolved_rev``, ``md5`` and ``size`` (None for a file inside a tracked
+            directory).
+
+        Raises:
+            DataError: As ``load``, but for ``data-not-pulled``.
+        """
+        repository = find_repository(self._repo, self._project)
+        with open_revision(repository, self._rev, remote=self._remote) as files:
+            pin = self._find_pin(files, repository)
+        return {
+            "source": self._source,
+            "repo": self._repo,
+            "rev": self._rev,
+            "resolved_rev": pin.commit,
+            "md5": pin.md5,
+            "size": pin.size,
+        }
+
+    def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
+        """Refuse: tracked data are changed with DVC and git.
+
+        Raises:
+            DataError: Always.
+        """
+        raise DataError(
+            "data-modified",
+            f"{self._source} in {self._repo} cannot be saved by a node.",
+            why="Pinned data are read-only; a revision that changed under a run would prove nothing.",
+            hint="Write it elsewhere, then `dvc add`, `git commit` and `dvc push` it.",
+        )
+
+    def _find_pin(self, files: Any, repository: Repository) -> Pin:
+        pin = find_pin(files, repository, source=self._source, rev=self._rev)
+        if self._rev == HEAD:
+            check_unmodified(repository, pin)
+        return pin
+
+    def _exists(self) -> bool:
+        try:
+            self.lineage()
+        except DataError:
+            return False
+        return True
+
+    def _describe(self) -> dict[str, Json]:
+        return {"path": self._source, "repo": self._repo, "rev": self._rev}
+
+
+def _read_source(path: str, project: Path) -> str:
+    """Undo what Kedro did to the path: its context turns every relative ``path`` into one below the project."""
+    given = PurePosixPath(path)
+    if given.is_absolute() and given.is_relative_to(project.as_posix()):
+        given = given.relative_to(project.as_posix())
+    if given.is_absolute() or ".." in given.parts:
+        raise DataError(
+            "data-not-tracked",
+            f"{path} does not count from its repository.",
+            why="`path` leads out of the folder that `repo` names.",
+            hint="Name the folder in which `dvc init` was run as `repo`, and give `path` from there.",
+        )
+    return given.as_posix()

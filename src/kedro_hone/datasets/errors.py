@@ -1,0 +1,49 @@
+"""Errors of datasets, for Kedro and for people at once."""
+
+from __future__ import annotations
+
+import re
+
+from kedro.io import DatasetError
+
+from kedro_hone.core.errors import SLUGS, HoneError
+
+_TEXT = re.compile(
+    r"(?P<what>.*)\n  why:  (?P<why>.*)\n  next: (?P<hint>.*)\n  more: docs/errors/(?P<slug>[a-z-]+)\.md", re.DOTALL
+)
+
+
+class DataError(HoneError, DatasetError):  # type: ignore[misc]  # mypy skips kedro
+    """An error about data that the user can put right.
+
+    A dataset's ``load`` wraps what is raised in it, unless it is a ``DatasetError`` already. This is one; but the
+    catalog wraps those as well, to say the name of the entry. ``find_error`` gets it back.
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (self.slug, self.what, self.why, self.hint))
+
+
+def _rebuild(slug: str, what: str, why: str, hint: str) -> DataError:
+    return DataError(slug, what, why=why, hint=hint)
+
+
+def find_error(error: BaseException) -> HoneError | None:
+    """Return the error for people inside what Kedro raised.
+
+    Args:
+        error: What a run, a catalog or a dataset raised.
+
+    Returns:
+        The ``HoneError`` itself or among its causes; read back from the text where the causes were lost on the way
+        from another process (as with ``ParallelRunner``); None when there is none.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, HoneError):
+            return cause
+        cause = cause.__cause__
+    text = _TEXT.search(str(error))
+    if text is None or text["slug"] not in SLUGS:
+        return None
+    return HoneError(text["slug"], text["what"], why=text["why"], hint=text["hint"])

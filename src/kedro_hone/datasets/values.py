@@ -1,0 +1,99 @@
+"""Values between nodes, each in a JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from kedro.io import AbstractDataset, DatasetError
+from pydantic import TypeAdapter, ValidationError
+
+from kedro_hone.core.types import Json
+
+
+class ValueDataset(AbstractDataset[Any, Any]):  # type: ignore[misc]  # mypy skips kedro
+    """A pydantic value in a JSON file, checked on the way in and on the way out.
+
+    ```yaml
+    "{route}.artifact":
+      type: kedro_hone.datasets.ValueDataset
+      filepath: data/hone/work/{route}.json
+      model: kedro_hone.core.types:OUTCOME
+    ```
+
+    Attributes:
+        metadata: Free for other plug-ins; unused.
+    """
+
+    def __init__(self, *, filepath: str, model: str, metadata: dict[str, Any] | None = None) -> None:
+        """Describe the file; nothing is read or imported.
+
+        Args:
+            filepath: The JSON file.
+            model: ``package.module:NAME`` of a type (such as a pydantic model) or of a ``TypeAdapter``.
+            metadata: Free for other plug-ins.
+        """
+        self._path, self._model = Path(filepath), model
+        self.metadata = metadata
+
+    def load(self) -> Any:
+        """Return the value.
+
+        Returns:
+            An instance of the model.
+
+        Raises:
+            DatasetError: The file is missing, or does not hold such a value.
+        """
+        try:
+            text = self._path.read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise DatasetError(f"{self._path} does not exist: the node that makes it has not run yet.") from error
+        try:
+            return self._find_adapter().validate_python(json.loads(text))
+        except (ValidationError, json.JSONDecodeError) as error:
+            raise DatasetError(f"{self._path} does not hold a {self._model}: {error}") from error
+
+    def save(self, data: Any) -> None:
+        """Write the value. Readers see the old file or the new one, never a part.
+
+        Args:
+            data: An instance of the model.
+
+        Raises:
+            DatasetError: It is not one.
+        """
+        adapter = self._find_adapter()
+        try:
+            value = adapter.dump_python(adapter.validate_python(data), mode="json")
+        except ValidationError as error:
+            raise DatasetError(f"what is to be saved in {self._path} is not a {self._model}: {error}") from error
+        # Not pydantic's own JSON: it writes NaN and the infinities as null, which cannot be read back.
+        text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}-")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            Path(temporary).replace(self._path)
+        except BaseException:
+            Path(temporary).unlink()
+            raise
+
+    def _find_adapter(self) -> TypeAdapter[Any]:
+        module, _, name = self._model.partition(":")
+        try:
+            found = getattr(import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise DatasetError(f"model {self._model!r} of {self._path} cannot be imported: {error}") from error
+        return found if isinstance(found, TypeAdapter) else TypeAdapter(found)
+
+    def _exists(self) -> bool:
+        return self._path.is_file()
+
+    def _describe(self) -> dict[str, Json]:
+        return {"filepath": str(self._path), "model": self._model}

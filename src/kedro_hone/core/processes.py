@@ -1,0 +1,132 @@
+"""Processes for the guard: how one becomes a worker, and which live below it. The standard library only."""
+
+# pathlib would take longer to import than the guard takes to start.
+# ruff: noqa: PTH123, PTH208
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import time
+from typing import Any, NoReturn
+
+PR_SET_PDEATHSIG = 1
+PR_SET_NO_NEW_PRIVS = 38
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Descendants:
+    """The living descendants of this process and their memory.
+
+    Scanning ``/proc`` costs milliseconds where many processes live, which would disturb what is being measured. The
+    last process number of ``/proc/loadavg`` tells for a few microseconds that nothing was started since the last scan.
+    """
+
+    def __init__(self) -> None:
+        self.pids: list[int] = []
+        self.mark: bytes | None = None
+        self.rest_until = 0.0
+
+    def refresh(self, *, force: bool = False) -> None:
+        """Look for new processes; without force, at most a tenth of the time is spent on it."""
+        now = time.monotonic()
+        if not force and now < self.rest_until:
+            return
+        mark = read_whole("/proc/loadavg").rpartition(b" ")[2].strip()
+        if mark == self.mark and mark not in {b"", b"0"}:
+            return
+        self.pids = find_descendants(os.getpid())
+        self.mark = mark
+        done = time.monotonic()
+        self.rest_until = done + 10 * (done - now)
+
+    def measure(self) -> int:
+        """Return the sum of their resident memory, in bytes; shared pages count for each."""
+        return sum(_measure_resident(pid) for pid in self.pids)
+
+    def measure_shared_once(self) -> int:
+        """Return the sum of their proportional memory, in bytes: slower, but forks of one parent count once."""
+        return sum(_measure_proportional(pid) for pid in self.pids)
+
+    def send(self, number: int) -> None:
+        """Send a signal to all that were known at the last refresh."""
+        for pid in self.pids:
+            try:
+                os.kill(pid, number)
+            except (ProcessLookupError, PermissionError):
+                continue
+
+
+def find_descendants(root: int) -> list[int]:
+    """Return the numbers of all processes below one, parents first."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = read_whole(f"/proc/{name}/stat").rpartition(b")")[2].split(None, 2)
+            if len(fields) == 3 and fields[0] not in {b"Z", b"X"}:
+                children.setdefault(int(fields[1]), []).append(int(name))
+    found = list(children.get(root, []))
+    for pid in found:  # grows while it is walked
+        found.extend(children.get(pid, []))
+    return found
+
+
+def _measure_resident(pid: int) -> int:
+    fields = read_whole(f"/proc/{pid}/statm").split()
+    return int(fields[1]) * PAGE if len(fields) > 1 else 0
+
+
+def _measure_proportional(pid: int) -> int:
+    for line in read_whole(f"/proc/{pid}/smaps_rollup").splitlines():
+        if line.startswith(b"Pss:"):
+            return int(line.split()[1]) * 1024
+    return _measure_resident(pid)  # an old kernel, or one that does not show it to us
+
+
+def read_whole(path: str) -> bytes:
+    """Return a file of ``/proc``, or nothing when the process is gone."""
+    try:
+        with open(path, "rb", buffering=0) as stream:
+            return stream.read()
+    except OSError:
+        return b""
+
+
+def become_worker(config: dict[str, Any], log: int, problem: int) -> NoReturn:
+    """Turn the forked child into the worker: its own session, its limits, its streams, its program."""
+    try:
+        os.setsid()
+        libc = ctypes.CDLL(None)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # should the guard itself be killed
+        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # nobody can start what we may not signal
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if config["address_bytes"]:
+            _, hard = resource.getrlimit(resource.RLIMIT_AS)
+            limit = config["address_bytes"] if hard == resource.RLIM_INFINITY else min(hard, config["address_bytes"])
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        _prefer_for_killing()
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)  # ignored signals would stay ignored in the new program
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        for descriptor in config["keep"]:
+            os.set_inheritable(descriptor, True)  # noqa: FBT003
+        os.chdir(config["folder"])
+        os.execve(config["command"][0], config["command"], config["environment"])  # noqa: S606
+    except OSError as error:
+        os.write(problem, f"{config['command'][0]}: {error}".encode())
+    finally:
+        os._exit(127)
+
+
+def _prefer_for_killing() -> None:
+    """When the kernel runs out of memory it shall take the worker, not its guard or its host."""
+    try:
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as stream:
+            stream.write("500")
+    except OSError:  # not permitted everywhere, and only a preference
+        return

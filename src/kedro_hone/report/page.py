@@ -1,0 +1,78 @@
+"""The page: one HTML file that needs nothing beside it, no network and no script."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from kedro_hone.report import view, wording
+from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.plot import draw_chart
+from kedro_hone.report.records import Publication
+
+_TEMPLATES: Final = Path(__file__).with_name("templates")
+_FILTERS: Final = {
+    "bytes": wording.format_bytes,
+    "count": wording.format_count,
+    "drop": wording.format_drop,
+    "metric": wording.format_metric,
+    "metric_name": wording.name_metric,
+    "ms": wording.format_ms,
+    "percent": wording.format_percent,
+    "ratio": wording.format_ratio,
+    "route": wording.name_route,
+    "seconds": wording.format_seconds,
+    "shape_name": wording.name_shape,
+}
+
+
+@cache
+def _load_templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(_FILTERS)
+    return environment
+
+
+def render_page(evidence: Evidence, publication: Publication | None = None) -> str:
+    """Render the report as one self-contained HTML page.
+
+    Args:
+        evidence: The evidence.
+        publication: Where the winner went, or None when it was not published (or not yet).
+
+    Returns:
+        HTML that makes no request and runs no script.
+    """
+    gate = view.read_gate(evidence)
+    chart = draw_chart(evidence)
+    return _load_templates().get_template("page.html.j2").render(
+        evidence=evidence,
+        publication=publication,
+        css=Markup((_TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
+        headline=wording.say_headline(evidence),
+        meaning=view.describe_verdict(evidence.verdict),
+        numbers=view.list_key_numbers(evidence),
+        speed=view.scale_speedups(evidence, gate=gate),
+        gate=gate,
+        qualities=[(record, view.scale_quality(record)) for record in wording.list_winner_quality(evidence)],
+        provable=view.say_provable(evidence),
+        chart=chart,
+        drawings=[Markup(drawing) for drawing in (chart.wide, chart.narrow)] if chart else [],  # noqa: S704 - escaped by Vega
+        groups=view.group_candidates(evidence),
+        fastest=view.find_fastest(evidence),
+        subject=wording.find_subject(evidence),
+        usage=view.write_usage(evidence, publication),
+        local_usage=view.write_usage(evidence, publication, local=True),
+        view=view,
+        words=wording.STATUS_WORDS,
+    )  # fmt: skip

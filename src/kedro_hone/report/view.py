@@ -1,0 +1,305 @@
+"""What the page shows, as plain values: the template only places them."""
+
+# ruff: noqa: RUF001 - typographic signs
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kedro_hone.core.measurement import Status, Verdict
+from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.records import CandidateRecord, Publication, QualityRecord, SpeedupRecord
+from kedro_hone.report.wording import (
+    decide_decimals,
+    find_subject,
+    format_bytes,
+    format_count,
+    format_drop,
+    format_ms,
+    format_percent,
+    format_range,
+    format_ratio,
+    format_seconds,
+    list_winner_quality,
+    name_metric,
+    name_shape,
+)
+
+GROUPS: Final = (
+    (
+        Status.MEASURED,
+        "Measured to the end",
+        "Fastest first. Speed-ups here are the race’s estimates, which chose the finalists.",
+    ),
+    (
+        Status.DROPPED,
+        "Dropped early",
+        "Plainly slower than the leader, or less accurate than the gate allows, so no more time was spent on them.",
+    ),
+    (
+        Status.FAILED,
+        "Failed",
+        "A toolchain broke, or what it made is wrong. The logs lie in the steps’ folders.",
+    ),
+    (
+        Status.REFUSED,
+        "Refused",
+        "They cannot take this model, or cannot run on this machine; nothing was tried.",
+    ),
+    (Status.NOT_TRIED, "Not tried", "The budget ended before their turn."),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyNumber:
+    """One number of the strip under the verdict: what it is, the number, what it was before, and a remark."""
+
+    label: str
+    value: str
+    before: str = ""
+    remark: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One interval on a common scale; positions in per cent of its width."""
+
+    label: str
+    value: str
+    interval: str
+    remark: str
+    low: float
+    high: float
+    at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Intervals on one scale, with named marks on it.
+
+    Attributes:
+        bars: The intervals.
+        marks: Position in per cent, label, and kind (``one``, ``gate``) of each mark.
+    """
+
+    bars: tuple[Bar, ...]
+    marks: tuple[tuple[float, str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The candidates of one status."""
+
+    status: Status
+    title: str
+    explanation: str
+    candidates: tuple[CandidateRecord, ...]
+
+
+def list_key_numbers(evidence: Evidence) -> tuple[KeyNumber, ...]:
+    """Return the numbers of the strip: what changed from the source to the winner, and what it cost."""
+    subject = evidence.find_candidate(find_subject(evidence) or "")
+    source = next((candidate for candidate in evidence.candidates if not candidate.route), None)
+    numbers = [*_list_latencies(evidence)]
+    for label, attribute, write in (
+        ("Size on disk", "size_bytes", format_bytes),
+        ("Cold start", "cold_start_ms", format_ms),
+        ("Peak memory", "peak_memory_bytes", format_bytes),
+    ):
+        after = getattr(subject, attribute, None)
+        before = getattr(source, attribute, None)
+        if after is not None and evidence.winner is not None:
+            numbers.append(KeyNumber(label=label, value=write(after), before="" if before is None else write(before)))
+        elif before is not None:
+            numbers.append(KeyNumber(label=label, value=write(before), remark="of the source"))
+    if evidence.break_even_calls is not None:
+        remark = f"the optimization took {format_seconds(evidence.optimization_seconds)}"
+        numbers.append(
+            KeyNumber(label="Pays off after", value=f"{format_count(evidence.break_even_calls)} calls", remark=remark)
+        )
+    elif evidence.optimization_seconds:
+        numbers.append(KeyNumber(label="Optimization", value=format_seconds(evidence.optimization_seconds)))
+    return tuple(numbers)
+
+
+def _list_latencies(evidence: Evidence) -> list[KeyNumber]:
+    numbers = []
+    for both in evidence.latency.shapes if evidence.latency else ():
+        label = f"Latency at {name_shape(both.shape)}"
+        if both.winner is None:
+            calls = f"median of {format_count(both.source.n)} calls to the source"
+            numbers.append(KeyNumber(label=label, value=format_ms(both.source.p50_ms), remark=calls))
+        else:
+            calls = f"median of {format_count(both.winner.n)} calls"
+            numbers.append(
+                KeyNumber(
+                    label=label,
+                    value=format_ms(both.winner.p50_ms),
+                    before=format_ms(both.source.p50_ms),
+                    remark=calls,
+                )
+            )
+    return numbers
+
+
+def scale_speedups(evidence: Evidence, *, gate: float | None) -> Scale | None:
+    """Put the confirmed speed-up of every shape, and the source against itself, on one scale.
+
+    Args:
+        evidence: The evidence.
+        gate: The recipe's threshold, or None.
+
+    Returns:
+        The scale, or None when nothing was confirmed.
+    """
+    if not evidence.speedups:
+        return None
+    control = evidence.confirmation.control if evidence.confirmation else ()
+    everything = (*evidence.speedups, *control)
+    marks = [1.0] if gate is None else [1.0, gate]
+    low, high = min(*marks, *(one.low for one in everything)), max(*marks, *(one.high for one in everything))
+    room = (high - low) * 0.04 or 0.05
+    low, high = low - room, high + room
+    return Scale(
+        bars=(
+            *(_make_bar(one, name_shape(one.shape), low, high) for one in evidence.speedups),
+            *(_make_bar(one, f"source against itself, {name_shape(one.shape)}", low, high) for one in control),
+        ),
+        marks=tuple(
+            (_position(value, low, high), format_ratio(value, 2) if kind == "gate" else "1×", kind)
+            for value, kind in zip(marks, ("one", "gate"), strict=False)
+        ),
+    )
+
+
+def _make_bar(speedup: SpeedupRecord, label: str, low: float, high: float) -> Bar:
+    return Bar(
+        label=label,
+        value=format_ratio(speedup.estimate),
+        interval=format_range(speedup.low, speedup.high, estimate=speedup.estimate),
+        remark=f"{speedup.launches} paired launches",
+        low=_position(speedup.low, low, high),
+        high=_position(speedup.high, low, high),
+        at=_position(speedup.estimate, low, high),
+    )
+
+
+def _position(value: float, low: float, high: float) -> float:
+    return round(100 * (value - low) / (high - low), 2)
+
+
+def scale_quality(record: QualityRecord) -> Scale:
+    """Put one drop on a scale of its own, with no change and the limit as marks."""
+    marks = [(0.0, "no change", "one")]
+    if record.limit is not None:
+        marks.append((record.limit, f"limit {format_drop(record.metric, record.limit, unit=False)}", "gate"))
+    low, high = min(record.low, 0.0), max(record.high, *(value for value, _, _ in marks), 0.0)
+    room = (high - low) * 0.12 or 0.01
+    low, high = low - room, high + room
+    interval = f"{format_drop(record.metric, record.low, unit=False)} to {format_drop(record.metric, record.high)}"
+    bar = Bar(
+        label=f"{name_metric(record.metric)} drop",
+        value=format_drop(record.metric, record.drop),
+        interval=interval,
+        remark=f"{format_count(record.n)} rows",
+        low=_position(record.low, low, high),
+        high=_position(record.high, low, high),
+        at=_position(record.drop, low, high),
+    )
+    return Scale(bars=(bar,), marks=tuple((_position(value, low, high), label, kind) for value, label, kind in marks))
+
+
+def say_provable(evidence: Evidence) -> str:
+    """Return what the gate split can prove at all, in one sentence, or an empty string where it is not known."""
+    for record in list_winner_quality(evidence):
+        if record.provable is None:
+            continue
+        least = format_drop(record.metric, record.provable)
+        sentence = (
+            f"With {format_count(record.n)} rows the gate split cannot prove a limit below {least} at "
+            f"{format_percent(record.confidence)}, even when nothing is lost"
+        )
+        if record.limit is None:
+            return f"{sentence}."
+        return f"{sentence}; the recipe asks for {format_drop(record.metric, record.limit)}."
+    return ""
+
+
+def group_candidates(evidence: Evidence) -> tuple[Group, ...]:
+    """Return the candidates by status, the measured and dropped ones fastest first."""
+    groups = []
+    for status, title, explanation in GROUPS:
+        members = [candidate for candidate in evidence.candidates if candidate.status is status]
+        if members:
+            members.sort(key=lambda candidate: -(candidate.speedup.estimate if candidate.speedup else 0.0))
+            groups.append(Group(status=status, title=title, explanation=explanation, candidates=tuple(members)))
+    return tuple(groups)
+
+
+def tag_candidate(evidence: Evidence, candidate: CandidateRecord) -> str:
+    """Return ``winner``, ``source``, ``finalist`` or an empty string."""
+    if evidence.winner and evidence.winner.candidate == candidate.id:
+        return "winner"
+    if not candidate.route:
+        return "source"
+    return "finalist" if any(finalist.id == candidate.id for finalist in evidence.finalists) else ""
+
+
+def write_usage(evidence: Evidence, publication: Publication | None, *, local: bool = False) -> str:
+    """Return three lines of Python that load and call the winner, or the source when it stays.
+
+    Args:
+        evidence: The evidence.
+        publication: Where the winner went, or None when it was not published.
+        local: Use the path on the machine of the run, even when it was published.
+
+    Returns:
+        Python source.
+    """
+    place = evidence.source.uri
+    if evidence.winner is not None:
+        place = publication.uri if publication and not local else evidence.winner.path or evidence.winner.digest
+    return f'import kedro_hone\nmodel = kedro_hone.load("{place}")\npredictions = model.predict(batch)'
+
+
+def read_gate(evidence: Evidence) -> float | None:
+    """Return the speed-up that the recipe asks for, or None where it does not say."""
+    gates = evidence.recipe.get("gates")
+    value = gates.get("speedup") if isinstance(gates, dict) else None
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def describe_verdict(verdict: Verdict) -> str:
+    """Return what a verdict means for the reader, in a few words."""
+    return {
+        Verdict.PASS: "A faster model holds every gate.",
+        Verdict.KEEP: "The original is already best. This is a success.",
+        Verdict.FAIL: "What the recipe demands was not reached.",
+        Verdict.INCONCLUSIVE: "Nothing was published, because nothing is proved.",
+    }[verdict]
+
+
+def scale_ratio(candidate: CandidateRecord, *, most: float) -> tuple[float, float, float]:
+    """Return where a candidate's race interval lies on a scale from 0 to the fastest, in per cent: low, high, at."""
+    if candidate.speedup is None:
+        return 0.0, 0.0, 0.0
+    ends = (candidate.speedup.low, candidate.speedup.high, candidate.speedup.estimate)
+    low, high, at = (min(100.0, _position(end, 0.0, most)) for end in ends)
+    return low, high, at
+
+
+def find_fastest(evidence: Evidence) -> float:
+    """Return the highest end of any race interval, at least 1."""
+    return max([1.0, *(candidate.speedup.high for candidate in evidence.candidates if candidate.speedup)])
+
+
+def format_estimate(candidate: CandidateRecord) -> tuple[str, str]:
+    """Return a candidate's race estimate and its interval, as text."""
+    if candidate.speedup is None:
+        return "", ""
+    ratio = candidate.speedup
+    return (
+        format_ratio(ratio.estimate, decide_decimals(ratio.estimate)),
+        format_range(ratio.low, ratio.high, estimate=ratio.estimate),
+    )

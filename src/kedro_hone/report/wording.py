@@ -1,0 +1,202 @@
+"""How numbers and verdicts are put into words, the same on the page, in the comment and on the console."""
+
+# ruff: noqa: RUF001, RUF002 - typographic signs are what this module is about
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from kedro_hone.core.measurement import Status, Verdict
+from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.records import QualityRecord, SpeedupRecord
+
+SOURCE_ID: Final = "source"
+
+STATUS_WORDS: Final = {
+    Status.MEASURED: "measured",
+    Status.DROPPED: "dropped early",
+    Status.REFUSED: "refused",
+    Status.FAILED: "failed",
+    Status.NOT_TRIED: "not tried",
+}
+
+_FRACTIONS: Final = re.compile(
+    r"accuracy|precision|recall|f1|jaccard|iou|auc|top_?\d|agreement|fidelity|exact", re.IGNORECASE
+)
+
+
+def decide_decimals(ratio: float) -> int:
+    """Return how many decimals a ratio deserves: about two significant digits beyond 1."""
+    size = abs(ratio)
+    return 2 if size < 2 else 1 if size < 10 else 0
+
+
+def format_ratio(ratio: float, decimals: int | None = None) -> str:
+    """Return such as ``4.6×``."""
+    return f"{ratio:,.{decide_decimals(ratio) if decimals is None else decimals}f}×"
+
+
+def format_range(low: float, high: float, *, estimate: float) -> str:
+    """Return such as ``4.2–5.1×``, with the decimals of the estimate and one more where the ends would look equal."""
+    decimals = decide_decimals(estimate)
+    if f"{low:.{decimals}f}" == f"{high:.{decimals}f}":
+        decimals += 1
+    return f"{low:,.{decimals}f}–{high:,.{decimals}f}×"
+
+
+def format_ms(milliseconds: float) -> str:
+    """Return a time with three significant digits, in µs, ms or s."""
+    if milliseconds >= 1000:
+        return f"{_round(milliseconds / 1000)} s"
+    return f"{_round(milliseconds)} ms" if milliseconds >= 0.1 else f"{_round(milliseconds * 1000)} µs"
+
+
+def format_bytes(size: int) -> str:
+    """Return a size in decimal units, such as ``1.24 MB``."""
+    number = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 999.5:
+            return f"{_round(number)} {unit}"
+        number /= 1000
+    return f"{_round(number)} TB"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a duration as a person would say it, such as ``3 min 20 s``."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def format_count(number: int) -> str:
+    """Return an integer with thousands set apart."""
+    return f"{number:,}"
+
+
+def format_percent(fraction: float) -> str:
+    """Return such as ``95 %`` or ``98.3 %``."""
+    return f"{fraction * 100:.3g} %"
+
+
+def is_fraction(metric: str) -> bool:
+    """Whether a metric is a share of something, which people read in per cent and points."""
+    return bool(_FRACTIONS.search(metric))
+
+
+def format_metric(metric: str, value: float) -> str:
+    """Return a metric's value: per cent for shares, four significant digits for anything else."""
+    return f"{value * 100:.2f} %" if is_fraction(metric) else f"{value:.4g}"
+
+
+def format_drop(metric: str, drop: float, *, unit: bool = True) -> str:
+    """Return a drop in the metric's unit: points (hundredths) for shares."""
+    if not is_fraction(metric):
+        return f"{drop:.3g}"
+    number = f"{drop * 100:.2f}".removesuffix("0")
+    number = "0.0" if number == "-0.0" else number.replace("-", "−")
+    return f"{number} points" if unit else number
+
+
+def name_metric(metric: str) -> str:
+    """Return a metric's name as a person writes it: ``accuracy_score`` is accuracy."""
+    return metric.removesuffix("_score").replace("_", " ")
+
+
+def name_shape(shape: str) -> str:
+    """Return a shape's name as a person writes it: ``batch64`` is batch 64."""
+    return re.sub(r"(?<=[a-z])[_-]?(?=\d)", " ", shape).replace("_", " ")
+
+
+def name_route(route: tuple[str, ...], *, last: int | None = None) -> str:
+    """Return a route in one line; ``last`` keeps only so many adaptors at its end."""
+    if not route:
+        return "source model"
+    kept = route[-last:] if last else route
+    return " → ".join(kept if len(kept) == len(route) else ("…", *kept))
+
+
+def name_candidate(evidence: Evidence, identifier: str, *, last: int | None = None) -> str:
+    """Return a candidate's route in one line, or its id when the evidence does not list it."""
+    candidate = evidence.find_candidate(identifier)
+    return name_route(candidate.route, last=last) if candidate else identifier
+
+
+def list_words(words: Iterable[str]) -> str:
+    """Return such as ``a, b and c``."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def say_headline(evidence: Evidence) -> str:
+    """Return the verdict as one plain sentence without a full stop at the end.
+
+    Args:
+        evidence: The evidence.
+
+    Returns:
+        The sentence; for a pass it names the speed-up at every shape and what happened to the gate's metric.
+    """
+    match evidence.verdict:
+        case Verdict.PASS:
+            speed = _say_speed(evidence.speedups or ((evidence.speedup,) if evidence.speedup else ()))
+            return ", ".join([speed, *(_say_quality(record) for record in list_winner_quality(evidence)[:1])])
+        case Verdict.KEEP:
+            return "The original stays: no candidate was faster and held every gate"
+        case Verdict.FAIL:
+            return "No candidate meets the recipe’s gates"
+        case Verdict.INCONCLUSIVE:
+            return "The measurements cannot decide"
+
+
+def say_comparison(speedup: SpeedupRecord) -> str:
+    """Return what stands behind a speed-up in one sentence: interval, launches and noise floor."""
+    return (
+        f"{format_percent(speedup.confidence)} interval "
+        f"{format_range(speedup.low, speedup.high, estimate=speedup.estimate)} over "
+        f"{speedup.launches} paired launches, noise floor {format_ratio(speedup.noise_floor)}"
+    )
+
+
+def list_winner_quality(evidence: Evidence) -> tuple[QualityRecord, ...]:
+    """Return the gate metrics of the winner, or of the best finalist when there is no winner."""
+    identifier = find_subject(evidence)
+    return tuple(record for record in evidence.quality if record.candidate == identifier)
+
+
+def find_subject(evidence: Evidence) -> str | None:
+    """Return the id of the candidate that the report is about: the winner, or else the best finalist."""
+    if evidence.winner:
+        return evidence.winner.candidate
+    return evidence.finalists[0].id if evidence.finalists else None
+
+
+def _say_speed(speedups: tuple[SpeedupRecord, ...]) -> str:
+    if not speedups:
+        return "Faster"
+    if len(speedups) > 3:
+        slowest, fastest = (pick(speedups, key=lambda speedup: speedup.estimate) for pick in (min, max))
+        span = f"{format_ratio(slowest.estimate)} to {format_ratio(fastest.estimate)}"
+        return f"{span} faster across {len(speedups)} shapes"
+    groups: dict[str, list[str]] = {}
+    for speedup in speedups:
+        groups.setdefault(format_ratio(speedup.estimate), []).append(name_shape(speedup.shape))
+    first, *others = groups.items()
+    return list_words(
+        [f"{first[0]} faster at {list_words(first[1])}", *(f"{ratio} at {list_words(at)}" for ratio, at in others)]
+    )
+
+
+def _say_quality(record: QualityRecord) -> str:
+    name, bound = name_metric(record.metric), format_drop(record.metric, record.high)
+    if record.drop <= 0:
+        return f"{name} unchanged within {bound}"
+    return f"{name} down by {format_drop(record.metric, record.drop)}, at most {bound}"
+
+
+def _round(number: float) -> str:
+    digits = 0 if number >= 100 else 1 if number >= 10 else 2
+    return f"{number:,.{digits}f}"

@@ -1,0 +1,196 @@
+"""OpenVINO's and NNCF's adaptors: conversion to IR, two precisions to run it in, int8 in three ways, int4 weights."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from kedro_hone.core.contract import Adaptor, Capability, Host, Limits, Need, Options, Support, Toolchain
+from kedro_hone.core.types import Artifact, Precision, Refused, Stage
+
+TOOLCHAIN = Toolchain(
+    name="openvino",
+    folder=Path(__file__).resolve().parent,
+    runs=frozenset({"openvino-ir"}),
+    environment={"CI": "true", "NNCF_CI": "true"},  # the telemetry's only switches; see worker.py
+    limits=Limits(seconds=1200.0),  # accuracy control measures the model once for each layer that it gives back
+    extra="openvino",
+    runtime_requirements=("openvino>=2026.4,<2027",),
+)
+
+_IR = frozenset({"openvino-ir"})
+_SUPPORTS = {
+    Capability.DYNAMIC_BATCH: Support.FULL,
+    Capability.EXTERNAL_DATA: Support.FULL,
+    Capability.CONTROL_FLOW: Support.UNKNOWN,
+    Capability.DETERMINISTIC: Support.FULL,
+}
+
+
+class QuantizeOptions(Options):
+    """Options of ``openvino.int8-ptq``.
+
+    Attributes:
+        preset: ``performance`` quantizes activations symmetrically, ``mixed`` asymmetrically; None lets NNCF choose.
+        transformer: Whether to use the quantization scheme for transformers.
+        subset_size: How many calibration rows are used at most.
+        fast_bias_correction: The quick correction, or the thorough one that takes longer.
+        exclude: Names of nodes to leave alone.
+    """
+
+    preset: Literal["performance", "mixed"] | None = None
+    transformer: bool = False
+    subset_size: int = Field(default=300, ge=1)
+    fast_bias_correction: bool = True
+    exclude: tuple[str, ...] = ()
+
+
+class AccuracyControlOptions(QuantizeOptions):
+    """Options of ``openvino.int8-accuracy-control``.
+
+    Attributes:
+        max_drop: By how much the program's metric may fall, absolute.
+    """
+
+    max_drop: float = Field(default=0.005, ge=0)
+
+
+class Int8WeightsOptions(Options):
+    """Options of ``openvino.int8-weights``.
+
+    Attributes:
+        symmetric: Without a zero point for each channel.
+        exclude: Names of nodes to leave alone.
+    """
+
+    symmetric: bool = False
+    exclude: tuple[str, ...] = ()
+
+
+class Int4WeightsOptions(Options):
+    """Options of ``openvino.int4-weights``.
+
+    Attributes:
+        symmetric: Without a zero point for each group.
+        group_size: How many weights share a scale, fewer where a layer's width asks for it; -1 is a whole channel, used
+            too where no layer can be divided.
+        ratio: The share of the weights that goes to four bits; the others go to eight.
+        all_layers: Whether embeddings and the last layer go to four bits too.
+        exclude: Names of nodes to leave alone.
+    """
+
+    symmetric: bool = True
+    group_size: int = Field(default=64, ge=-1)
+    ratio: float = Field(default=1.0, gt=0, le=1)
+    all_layers: bool = False
+    exclude: tuple[str, ...] = ()
+
+
+def _run_in(precision: str, _options: Options) -> dict[str, Any]:
+    """Return the run options of a precision; without a hint OpenVINO computes in bf16 wherever the CPU can."""
+    return {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
+
+
+def _needs_bf16(_artifact: Artifact, _options: Options, host: Host) -> Refused | None:
+    if {"avx512_bf16", "amx_bf16"} & host.flags:
+        return None
+    return Refused(by="openvino.bf16", slug="no-bf16", reason="the CPU has no bf16 instructions")
+
+
+IR = Adaptor(
+    name="openvino.ir",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.CONVERT,
+    accepts=frozenset({"onnx"}),
+    produces="openvino-ir",
+    summary="Converts ONNX to OpenVINO's IR, with the weights in their own precision.",
+    supports=_SUPPORTS,
+)
+
+F32 = Adaptor(
+    name="openvino.f32",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPILE,
+    accepts=_IR,
+    produces="openvino-ir",
+    summary="Runs the IR in OpenVINO on the CPU, computing in fp32 where it is not quantized.",
+    supports=_SUPPORTS,
+    run_options=partial(_run_in, "f32"),
+)
+
+BF16 = Adaptor(
+    name="openvino.bf16",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPILE,
+    accepts=_IR,
+    produces="openvino-ir",
+    summary="Runs the IR in OpenVINO on the CPU, computing in bf16 where it is not quantized.",
+    precisions=frozenset({Precision.BF16}),
+    needs=frozenset({Need.AVX512_BF16}),
+    supports=_SUPPORTS,
+    machine_specific=True,
+    can_take=_needs_bf16,
+    run_options=partial(_run_in, "bf16"),
+)
+
+INT8_PTQ = Adaptor(
+    name="openvino.int8-ptq",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPRESS,
+    accepts=_IR,
+    produces="openvino-ir",
+    summary="Quantizes weights and activations to int8 with NNCF and calibration data.",
+    options=QuantizeOptions,
+    precisions=frozenset({Precision.INT8}),
+    needs=frozenset({Need.CALIBRATION_DATA}),
+    supports=_SUPPORTS,
+)
+
+INT8_ACCURACY_CONTROL = Adaptor(
+    name="openvino.int8-accuracy-control",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPRESS,
+    accepts=_IR,
+    produces="openvino-ir",
+    summary="Quantizes to int8 with NNCF, then gives layers back their precision until the program's metric holds.",
+    options=AccuracyControlOptions,
+    precisions=frozenset({Precision.INT8}),
+    needs=frozenset({Need.CALIBRATION_DATA, Need.PROGRAM}),
+    supports=_SUPPORTS,
+)
+
+INT8_WEIGHTS = Adaptor(
+    name="openvino.int8-weights",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPRESS,
+    accepts=_IR,
+    produces="openvino-ir",
+    summary="Stores the weights in int8 with NNCF and keeps the activations; needs no data.",
+    options=Int8WeightsOptions,
+    precisions=frozenset({Precision.INT8}),
+    supports=_SUPPORTS,
+)
+
+INT4_WEIGHTS = Adaptor(
+    name="openvino.int4-weights",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPRESS,
+    accepts=_IR,
+    produces="openvino-ir",
+    summary="Stores the weights of linear layers in int4 groups with NNCF; needs no data.",
+    options=Int4WeightsOptions,
+    precisions=frozenset({Precision.INT4}),
+    supports=_SUPPORTS,
+)
+
+ADAPTORS = (IR, F32, BF16, INT8_PTQ, INT8_ACCURACY_CONTROL, INT8_WEIGHTS, INT4_WEIGHTS)

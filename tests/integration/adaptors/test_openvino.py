@@ -1,0 +1,346 @@
+"""OpenVINO's adaptors on a real net: transform, describe, load in a new process, run at several batch sizes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from kedro_hone.adaptors.openvino import adaptor as module
+from kedro_hone.core.contract import Host
+from kedro_hone.core.types import Artifact, Refused
+
+pytestmark = pytest.mark.toolchain
+
+BATCHES = (1, 7, 64)
+F32 = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+CANDIDATES = [
+    ("openvino.int8-ptq", {}, 2.0),
+    ("openvino.int8-ptq", {"preset": "mixed", "fast_bias_correction": False, "subset_size": 20}, 2.0),
+    ("openvino.int8-weights", {}, 0.5),
+    ("openvino.int8-weights", {"symmetric": True}, 0.5),
+    ("openvino.int4-weights", {}, 2.5),
+    ("openvino.int4-weights", {"group_size": 1024, "all_layers": True, "symmetric": False}, 2.5),
+]
+PROGRAM = """
+import numpy as np
+METRIC = "accuracy"
+HIGHER_IS_BETTER = True
+def decode(outputs, options):
+    return outputs["logits"].argmax(1)
+def score(predictions, targets, options):
+    return (predictions == targets["label"]).astype(float) if options["decomposes"] else None
+def metric(predictions, targets, options):
+    return float((predictions == targets["label"]).mean())
+"""
+
+
+@pytest.fixture
+def bench(make_bench):
+    return make_bench(module)
+
+
+@pytest.fixture
+def digits_ir(bench, digits_onnx):
+    return convert(bench, digits_onnx)
+
+
+def described_onnx(path):
+    """What the host hands on: the source's specs, which ONNX Runtime's worker read."""
+    model = onnx.load(path / "model.onnx", load_external_data=False)
+
+    def spec(value):
+        dims = value.type.tensor_type.shape.dim
+        return {
+            "name": value.name,
+            "dtype": helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name,
+            "shape": [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in dims],
+        }
+
+    return {"inputs": list(map(spec, model.graph.input)), "outputs": list(map(spec, model.graph.output))}
+
+
+def convert(bench, path):
+    notes, output = bench.transform("openvino.ir", path, form="onnx", described=described_onnx(path))
+    assert not notes
+    return output
+
+
+def run(bench, path, feeds, **job):
+    return bench.run(path, "openvino-ir", feeds, **{"run_options": F32, **job})
+
+
+def feeds_of(x):
+    return [{"image": x[:batch]} for batch in BATCHES]
+
+
+def assert_close(got, expected, **tolerance):
+    for want, have in zip(expected, got, strict=True):
+        np.testing.assert_allclose(have["logits"], want["logits"], **tolerance)
+
+
+def accuracy(bench, path, samples):
+    (outputs,) = run(bench, path, [{"image": samples.x}])
+    return (outputs["logits"].argmax(1) == samples.y).mean()
+
+
+@pytest.fixture
+def reference(digits_onnx, digits_samples):
+    """ONNX Runtime's answers."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(digits_onnx / "model.onnx", providers=["CPUExecutionProvider"])
+    return [{"logits": session.run(None, feeds)[0]} for feeds in feeds_of(digits_samples.x)]
+
+
+def test_conversion_keeps_names_dimensions_and_numbers(bench, digits_ir, digits_samples, reference):
+    described = bench.describe(digits_ir, "openvino-ir")
+    assert described["inputs"] == [{"name": "image", "dtype": "float32", "shape": ["batch", 1, 8, 8]}]
+    assert described["outputs"] == [{"name": "logits", "dtype": "float32", "shape": ["batch", 10]}]
+    assert_close(run(bench, digits_ir, feeds_of(digits_samples.x)), reference, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", [("openvino.f32", 1e-4), ("openvino.bf16", 0.3)], ids=str)
+def test_precision_is_what_was_asked_for(bench, digits_ir, digits_samples, reference, case):
+    name, tolerance = case
+    adaptor = bench.adaptors[name]
+    if name == "openvino.bf16" and not host_has_bf16():
+        pytest.skip("this CPU has no bf16 instructions")
+    notes, output = bench.transform(name, digits_ir)
+    assert not notes
+    assert bench.describe(output, "openvino-ir") == bench.describe(digits_ir, "openvino-ir")
+    got = run(bench, output, feeds_of(digits_samples.x), run_options=adaptor.run_options(adaptor.options()))
+    assert_close(got, reference, atol=tolerance)
+    error = np.abs(got[-1]["logits"] - reference[-1]["logits"]).max()
+    assert (error > 1e-3) == (name == "openvino.bf16"), "the hint had no effect"
+
+
+def host_has_bf16():
+    import openvino
+
+    return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
+def test_another_precision_than_asked_for_is_an_error(bench, digits_ir):
+    result, _ = bench.call(
+        "run", digits_ir, "openvino-ir", run_options={"INFERENCE_PRECISION_HINT": "f16"}, expect_error=True
+    )
+    assert "OpenVINO computes in" in result["raised"]
+
+
+def test_bf16_is_refused_without_the_instructions():
+    artifact = Artifact(path="", format="openvino-ir", digest="", inputs=(), outputs=())
+    adaptor = next(each for each in module.ADAPTORS if each.name == "openvino.bf16")
+    for flags, kind in (({"avx512f"}, Refused), ({"avx512_bf16"}, type(None))):
+        host = Host(flags=frozenset(flags), cores=2, gpu=None, compilers=frozenset(), fingerprint="")
+        assert isinstance(adaptor.can_take(artifact, adaptor.options(), host), kind)
+
+
+@pytest.mark.parametrize("case", CANDIDATES, ids=str)
+def test_compression_keeps_the_answers(bench, digits_ir, digits_samples, reference, case):
+    name, options, tolerance = case
+    source = bench.describe(digits_ir, "openvino-ir")
+    notes, output = bench.transform(name, digits_ir, options=options, calibration=str(digits_samples.calibration))
+    assert notes["metadata"]["quantized_operators"]
+    described = bench.describe(output, "openvino-ir")
+    assert described["inputs"] == source["inputs"]
+    assert described["outputs"] == source["outputs"]
+    assert described["graph"] != source["graph"]
+    assert_close(run(bench, output, feeds_of(digits_samples.x)), reference, atol=tolerance)
+    assert accuracy(bench, output, digits_samples) > 0.97
+    assert (output / "model.bin").stat().st_size < (digits_ir / "model.bin").stat().st_size / 2
+    again, _ = bench.transform(name, output, options=options, calibration=str(digits_samples.calibration))
+    assert "nothing_to_do" in again
+
+
+def test_conversion_twice_gives_the_same_bytes(bench, digits_onnx, digits_ir):
+    again = convert(bench, digits_onnx)
+    for file in ("model.xml", "model.bin"):
+        assert (again / file).read_bytes() == (digits_ir / file).read_bytes(), file
+
+
+def program_of(tmp_path, samples, *, decomposes=True, rows=128):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    np.savez(tmp_path / "feeds.npz", image=samples.x[:rows])
+    np.savez(tmp_path / "targets.npz", label=samples.y[:rows])
+    return {
+        "path": str(tmp_path / "program.py"),
+        "options": {"decomposes": decomposes},
+        "feeds": str(tmp_path / "feeds.npz"),
+        "targets": str(tmp_path / "targets.npz"),
+        "outputs": ["logits"],
+    }
+
+
+@pytest.mark.parametrize("decomposes", [True, False])
+def test_accuracy_control_gives_layers_back(bench, digits_ir, digits_samples, tmp_path, decomposes):
+    np.savez(tmp_path / "bad.npz", image=np.zeros_like(digits_samples.x[:8]))  # ranges of nothing: int8 is ruined
+    job = {"calibration": str(tmp_path / "bad.npz")}
+    _, plain = bench.transform("openvino.int8-ptq", digits_ir, **job)
+    ruined = accuracy(bench, plain, digits_samples)
+    job["program"] = program_of(tmp_path, digits_samples, decomposes=decomposes)
+    notes, output = bench.transform("openvino.int8-accuracy-control", digits_ir, **job)
+    assert ruined < 0.5
+    if "nothing_to_do" not in notes:  # it may have to give everything back
+        assert notes["metadata"]["metric"] == "accuracy"
+        assert accuracy(bench, output, digits_samples) > 0.97
+
+
+def test_accuracy_control_quantizes_where_it_can(bench, digits_ir, digits_samples, tmp_path):
+    job = {"calibration": str(digits_samples.calibration), "program": program_of(tmp_path, digits_samples)}
+    notes, output = bench.transform("openvino.int8-accuracy-control", digits_ir, **job)
+    assert notes["metadata"]["quantized_operators"]
+    assert accuracy(bench, output, digits_samples) > 0.97
+
+
+def test_a_broken_program_is_an_error_and_not_a_model(bench, digits_ir, digits_samples, tmp_path):
+    program = program_of(tmp_path, digits_samples) | {"options": {}}
+    job = {"calibration": str(digits_samples.calibration), "program": program, "expect_error": True}
+    notes, output = bench.transform("openvino.int8-accuracy-control", digits_ir, **job)
+    assert "decomposes" in notes["raised"]
+    assert not list(output.iterdir())
+
+
+@pytest.mark.parametrize("name", [adaptor.name for adaptor in module.ADAPTORS[1:]])
+def test_twice_gives_the_same_bytes(bench, digits_ir, digits_samples, tmp_path, name):
+    job = {"calibration": str(digits_samples.calibration), "program": program_of(tmp_path, digits_samples)}
+    first, second = (bench.transform(name, digits_ir, **job)[1] for _ in range(2))
+    for file in ("model.xml", "model.bin"):
+        assert (first / file).read_bytes() == (second / file).read_bytes(), file
+
+
+def write(path, nodes, *, inputs, outputs, weights=(), **save):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [numpy_helper.from_array(a, n) for n, a in weights])
+    path.mkdir()
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, path / "model.onnx", **save)
+    return path
+
+
+def vector(name, *shape, dtype=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def test_order_aliases_and_names_survive(bench, tmp_path):
+    """Two inputs, one of them unused; one tensor that is an output under two names; names that XML would not take."""
+    path = write(
+        tmp_path / "m",
+        [
+            helper.make_node("Add", ["z.1", "z.1"], ["::sum"]),
+            helper.make_node("Identity", ["::sum"], ["copy"]),
+            helper.make_node("Neg", ["z.1"], ["a<b"]),
+        ],
+        inputs=[vector("z.1", "batch", "seq"), vector("a", "batch", dtype=TensorProto.INT64)],
+        outputs=[vector("a<b", "batch", "seq"), vector("::sum", "batch", "seq"), vector("copy", "batch", "seq")],
+    )
+    output = convert(bench, path)
+    described = bench.describe(output, "openvino-ir")
+    assert {key: described[key] for key in ("inputs", "outputs")} == described_onnx(path)
+    x = np.arange(6, dtype="f4").reshape(2, 3)
+    (got,) = run(bench, output, [{"z.1": x, "a": np.zeros(2, "i8")}])
+    assert {name: array.tolist() for name, array in got.items()} == {
+        "a<b": (-x).tolist(),
+        "::sum": (2 * x).tolist(),
+        "copy": (2 * x).tolist(),
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["openvino.int8-ptq", "openvino.int8-weights", "openvino.int4-weights", "openvino.int8-accuracy-control"]
+)
+def test_nothing_to_do_without_a_weight(bench, tmp_path, digits_samples, name):
+    io = {"inputs": [vector("image", "batch", 1, 8, 8)], "outputs": [vector("logits", "batch", 64)]}
+    nodes = [helper.make_node("Flatten", ["image"], ["t"]), helper.make_node("Exp", ["t"], ["logits"])]
+    path = convert(bench, write(tmp_path / "m", nodes, **io))
+    job = {"calibration": str(digits_samples.calibration), "program": program_of(tmp_path, digits_samples)}
+    notes, output = bench.transform(name, path, **job)
+    assert "nothing_to_do" in notes
+    assert not list(output.iterdir())
+
+
+def test_a_ragged_static_batch(bench, tmp_path, digits_samples):
+    weight = np.random.default_rng(0).normal(size=(10, 1, 8, 8)).astype("f4") / 8
+    path = write(
+        tmp_path / "m",
+        [helper.make_node("Conv", ["image", "w"], ["t"]), helper.make_node("Flatten", ["t"], ["logits"])],
+        inputs=[vector("image", 5, 1, 8, 8)],
+        outputs=[vector("logits", 5, 10)],
+        weights=[("w", weight)],
+    )
+    path = convert(bench, path)
+    job = {"calibration": str(digits_samples.calibration), "program": program_of(tmp_path, digits_samples)}
+    feeds = [{"image": digits_samples.x[:5]}]
+    expected = run(bench, path, feeds)
+    for name in ("openvino.int8-ptq", "openvino.int8-accuracy-control"):
+        notes, output = bench.transform(name, path, **job)
+        assert notes["metadata"]["quantized_operators"], name
+        assert_close(run(bench, output, feeds), expected, atol=0.3)
+
+
+def test_graph_digest_ignores_names_and_sees_weights(bench, tmp_path):
+    def build(folder, name, value, op="MatMul"):
+        nodes = [helper.make_node(op, ["x", f"{name}w"], [f"{name}t"]), helper.make_node("Relu", [f"{name}t"], ["y"])]
+        weights = [(f"{name}w", np.full((4, 4), value, "f4"))]
+        io = {"inputs": [vector("x", "batch", 4)], "outputs": [vector("y", "batch", 4)]}
+        return bench.describe(convert(bench, write(tmp_path / folder, nodes, weights=weights, **io)), "openvino-ir")[
+            "graph"
+        ]
+
+    assert build("1", "a", 1.0) == build("2", "b", 1.0)
+    assert len({build("3", "a", 1.0), build("4", "a", 2.0), build("5", "a", 1.0, "Add")}) == 3
+
+
+def test_external_data_travels_and_may_not_leave(bench, tmp_path):
+    weight = np.random.default_rng(0).normal(size=(64, 64)).astype("f4")
+    io = {"inputs": [vector("x", "batch", 64)], "outputs": [vector("y", "batch", 64)], "weights": [("w", weight)]}
+    external = {"save_as_external_data": True, "location": "weights.bin", "size_threshold": 0}
+    inside = write(tmp_path / "in", [helper.make_node("MatMul", ["x", "w"], ["y"])], **io, **external)
+    output = convert(bench, inside)
+    assert run(bench, output, [{"x": weight[:3]}])[0]["y"].shape == (3, 64)
+
+    (inside / "weights.bin").rename(tmp_path / "secret.bin")
+    model = onnx.load(inside / "model.onnx", load_external_data=False)
+    model.graph.initializer[0].external_data[0].value = "../secret.bin"
+    (inside / "model.onnx").write_bytes(model.SerializeToString())
+    job = {"form": "onnx", "described": described_onnx(inside), "expect_error": True}
+    result, output = bench.transform("openvino.ir", inside, **job)
+    assert "raised" in result, list(output.iterdir())
+
+
+@pytest.mark.parametrize("broken", ["xml", "bin", "missing"])
+def test_corrupt_files_are_named(bench, tmp_path, digits_ir, broken):
+    for name in ("model.xml", "model.bin"):
+        (tmp_path / name).write_bytes((digits_ir / name).read_bytes())
+    if broken == "missing":
+        (tmp_path / "model.bin").unlink()
+    else:
+        path = tmp_path / f"model.{broken}"
+        path.write_bytes(path.read_bytes()[:3000])
+    for function in ("describe", "run"):
+        result, _ = bench.call(function, tmp_path, "openvino-ir", expect_error=True)
+        assert "model." in result["raised"], function
+        assert "cannot be read" in result["raised"] or "missing" in result["raised"], function
+
+
+def test_no_telemetry_thread_is_left(digits_ir, monkeypatch):
+    """In an interpreter where nobody set ``CI``, as in a user's process that loads a winner."""
+    import os
+    import subprocess
+    import sys
+
+    job = {"input": {"path": str(digits_ir), "format": "openvino-ir", "run_options": F32}, "threads": 1}
+    code = (
+        "import importlib.util, json, os, sys, threading\n"
+        "spec = importlib.util.spec_from_file_location('w', sys.argv[1])\n"
+        "worker = importlib.util.module_from_spec(spec); spec.loader.exec_module(worker)\n"
+        "worker.load(json.loads(sys.argv[2])).close()\n"
+        "assert 'CI' not in os.environ\n"
+        "print([thread.name for thread in threading.enumerate()])\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in {"CI", "NNCF_CI"}}
+    command = [sys.executable, "-c", code, str(module.TOOLCHAIN.worker), json.dumps(job)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "['MainThread']"

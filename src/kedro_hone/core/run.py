@@ -31,6 +31,7 @@ from kedro_hone.core.job import (
     find_failure_class,
 )
 from kedro_hone.core.types import Failed, FailureClass, Refused
+from kedro_hone.core.verification import find_changes, record_tree
 from kedro_hone.core.worker_environment import make_environment
 from kedro_hone.core.worker_session import Session
 
@@ -61,9 +62,11 @@ def call_worker(
         environment: More variables for the worker.
 
     Returns:
-        What came out, or why nothing did. When this returns, no process of the worker is left.
+        What came out, or why nothing did. When this returns, no process of the worker is left, and every byte of the
+        job's input is as it was, or the outcome says that it is not.
     """
     try:
+        before = record_tree(Path(job.input.path)) if job.input else None
         with _prepare(job, folder) as prepared:
             variables = make_environment(prepared, toolchain=toolchain, more=environment)
             guarded = _start(prepared, python=python, folder=folder, limits=limits, environment=variables)
@@ -71,8 +74,14 @@ def call_worker(
                 end = guarded.wait(limits.seconds + GUARD_SECONDS)
             finally:
                 guarded.close()
+        changed = find_changes(Path(job.input.path), before) if job.input and before else ()
     except OSError as error:
         return _explain_host_error(error, job)
+    if changed:
+        reason = f"changed its input: {', '.join(changed[:5])}"
+        return Failed(
+            by=job.adaptor, failure=FailureClass.BAD_OUTPUT, reason=reason, log=str(folder.absolute() / "log")
+        )
     return _read_outcome(job, end, folder=folder.absolute(), limits=limits)
 
 

@@ -1,0 +1,5 @@
+"""The winner behind the source model's own interface."""
+
+from kedro_hone.learner.model import Learner, load
+
+__all__ = ["Learner", "load"]

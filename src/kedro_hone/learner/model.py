@@ -1,0 +1,142 @@
+"""``kedro_hone.load``: a winner, ready to be called as the source model was."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from kedro_hone.core.contract import Toolchain
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.registry import find_registry
+from kedro_hone.core.types import Artifact
+from kedro_hone.learner.interfaces import Run, make_arrays_interface, make_tensors_interface
+from kedro_hone.learner.manifest import MANIFEST, read_artifact
+from kedro_hone.learner.rows import serve_any_rows
+from kedro_hone.learner.runtimes import open_session
+
+if TYPE_CHECKING:
+    import os
+
+Interface = Literal["pytorch", "onnx"]
+ARTIFACT = "artifact"
+"""Where the artifact lies in a published model folder."""
+
+
+class Learner:
+    """The winner behind the source model's own interface.
+
+    Call it as the source was called: with tensors where the source was a PyTorch model, with arrays or a dictionary of
+    arrays where it was an ONNX model.
+
+    Attributes:
+        artifact: What was loaded: its specs, format, runtime and digest.
+        run: From a dictionary of arrays to a dictionary of arrays: the runtime's own session with nothing in between,
+            except for models that were compiled for some numbers of rows, where rows are split and filled up.
+    """
+
+    run: Run
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        *,
+        interface: Interface | None = None,
+        threads: int | None = None,
+        toolchains: Mapping[str, Toolchain] | None = None,
+    ) -> None:
+        """Open an artifact.
+
+        Args:
+            artifact: A sealed artifact that can run.
+            interface: ``pytorch`` or ``onnx``; the source's own when not given.
+            threads: How many threads the runtime may use; as it was measured when not given.
+            toolchains: The toolchains by name; the installed ones when not given.
+
+        Raises:
+            HoneError: ``model-unsupported``: it cannot run, or its runtime is not known.
+            ImportError: The runtime, or PyTorch, is not installed.
+        """
+        chosen = interface or artifact.metadata.get("interface", "onnx")
+        if chosen not in {"pytorch", "onnx"}:
+            raise ValueError(f"the interface {chosen!r} is neither 'pytorch' nor 'onnx'")
+        if artifact.runtime is None:
+            raise HoneError(
+                "model-unsupported",
+                f"A model of the format {artifact.format} cannot run by itself.",
+                why="It is a step on the way to a winner; no runtime is recorded for it.",
+                hint="Load what was published, or the end of a route.",
+            )
+        self.artifact = artifact
+        self._session = open_session(artifact, threads=threads, toolchains=toolchains)
+        run = self._session.run
+        self.run = serve_any_rows(run, artifact) if artifact.static_shapes else run
+        make = make_tensors_interface if chosen == "pytorch" else make_arrays_interface
+        self._call = make(self.run, artifact)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Answer as the source model would."""
+        return self._call(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Learner {self.artifact.format} in {self.artifact.runtime}, {self.artifact.digest[:19]}…>"
+
+
+def load(
+    uri_or_path: str | os.PathLike[str], *, interface: Interface | None = None, threads: int | None = None
+) -> Learner:
+    """Load a winner.
+
+    Its files are compared with their digests, and no code among them is executed: what opens them is the installed
+    kedro-hone.
+
+    Args:
+        uri_or_path: ``models:/digits@honed``, ``models:/digits/4``, or a folder.
+        interface: ``pytorch`` for tensors, ``onnx`` for arrays; the source's own when not given.
+        threads: How many threads the runtime may use; as it was measured when not given.
+
+    Returns:
+        The winner, ready to be called.
+
+    Raises:
+        HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unreachable``,
+            ``model-corrupt``, or ``model-unsupported`` when it is no winner of ours.
+        ImportError: The runtime is not installed; the message says what to install.
+    """
+    path = Path(uri_or_path)
+    if path.is_dir():
+        return Learner(find_artifact(path), interface=interface, threads=threads)
+    folder = tempfile.TemporaryDirectory(prefix="kedro-hone-")
+    try:
+        find_registry(str(uri_or_path)).pull(str(uri_or_path), Path(folder.name))
+        learner = Learner(find_artifact(Path(folder.name)), interface=interface, threads=threads)
+    except BaseException:
+        folder.cleanup()
+        raise
+    weakref.finalize(learner, folder.cleanup)  # runtimes may keep the files mapped
+    return learner
+
+
+def find_artifact(folder: Path) -> Artifact:
+    """Return the checked artifact of a published folder, or of the artifact's own folder.
+
+    Args:
+        folder: A model folder of MLflow's with a winner, or the ``artifact`` folder in it.
+
+    Returns:
+        The artifact.
+
+    Raises:
+        HoneError: ``model-unsupported``: there is none; ``model-corrupt``: it was changed.
+    """
+    for place in (folder, folder / ARTIFACT):
+        if (place / MANIFEST).is_file():
+            return read_artifact(place)
+    raise HoneError(
+        "model-unsupported",
+        f"{folder.name} holds no winner of kedro-hone.",
+        why=f"There is no {MANIFEST} in it: it is a source model, or something else.",
+        hint="Load a version that was published, such as models:/<name>@honed; a source is loaded with mlflow.pyfunc.",
+    )

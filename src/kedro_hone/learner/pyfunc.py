@@ -1,0 +1,77 @@
+"""What ``mlflow.pyfunc.load_model`` finds in a winner's ``MLmodel``: arrays in, arrays out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kedro_hone.core.types import TensorSpec
+from kedro_hone.learner.interfaces import bind
+from kedro_hone.learner.manifest import read_artifact
+from kedro_hone.learner.model import Learner
+
+
+class PyfuncModel:
+    """A learner with MLflow's ``predict``."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+
+    def predict(self, data: Any, params: Mapping[str, Any] | None = None) -> Any:
+        """Return the model's outputs.
+
+        Args:
+            data: An array, a dictionary of arrays, or a DataFrame with a column for each input (or, for a single
+                input, one for each feature).
+            params: Ignored; MLflow hands it on.
+
+        Returns:
+            The output's array when there is one output, and a dictionary when there are several.
+        """
+        del params
+        specs = self.learner.artifact.inputs
+        if hasattr(data, "columns"):
+            feeds = _read_frame(data, specs)
+        else:
+            args, kwargs = ((), dict(data)) if isinstance(data, Mapping) else ((data,), {})
+            values = bind([spec.name for spec in specs], args, kwargs)
+            feeds = {spec.name: _cast(spec, np.asarray(values[spec.name])) for spec in specs}
+        outputs = self.learner.run(feeds)
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+
+def _load_pyfunc(path: str) -> PyfuncModel:
+    """Load a winner for MLflow, which asks for a function of this name.
+
+    Args:
+        path: The ``artifact`` folder of a published model folder.
+
+    Returns:
+        The model.
+    """
+    return PyfuncModel(Learner(read_artifact(Path(path)), interface="onnx"))
+
+
+def _read_frame(frame: Any, specs: tuple[TensorSpec, ...]) -> dict[str, np.ndarray[Any, Any]]:
+    if len(specs) == 1 and specs[0].name not in frame.columns:
+        return {specs[0].name: _fit(specs[0], frame.to_numpy())}
+    return {spec.name: _fit(spec, _stack(frame[spec.name].to_numpy())) for spec in specs}
+
+
+def _stack(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.stack([np.asarray(value) for value in column]) if column.dtype == object else column
+
+
+def _fit(spec: TensorSpec, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Give the rows of a table the shape that the model takes: a table has no axes beyond its columns."""
+    inner = [size if isinstance(size, int) else -1 for size in spec.shape[1:]]
+    if spec.shape and inner.count(-1) <= 1:
+        array = array.reshape(len(array), *inner)
+    return _cast(spec, array)
+
+
+def _cast(spec: TensorSpec, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array.astype(np.dtype(spec.dtype), copy=False, casting="same_kind")

@@ -1,0 +1,138 @@
+"""Rows for models that were specialized for some sizes: split, padded, and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.types import Artifact, TensorSpec
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+BATCH = "batch"
+
+
+def serve_any_rows(run: Callable[[Arrays], Arrays], artifact: Artifact) -> Callable[[Arrays], Arrays]:
+    """Return a function that serves any number of rows with a model that was specialized for some.
+
+    Args:
+        run: Runs the model on feeds of one of its sizes.
+        artifact: The model; it has static shapes.
+
+    Returns:
+        A function from feeds to outputs. Rows are cut into the sizes that there are; the last piece is filled up with
+        its last row, whose results are dropped.
+    """
+    sizes = [dict(shape.sizes) for shape in artifact.static_shapes]
+    inputs = {spec.name: spec for spec in artifact.inputs}
+    names = list(inputs)
+    exact = {tuple(spec.resolve(size) for spec in artifact.inputs) for size in sizes}
+    input_axes = {spec.name: _find_axis(spec) for spec in artifact.inputs}
+    output_axes = {spec.name: _find_axis(spec) for spec in artifact.outputs}
+
+    def serve(feeds: Arrays) -> Arrays:
+        if tuple([feeds[name].shape for name in names]) in exact:
+            return run(feeds)
+        asked = _measure(feeds, inputs)
+        batches = _list_batches(asked, sizes)
+        rows = asked[BATCH]
+        pieces: list[Arrays] = []
+        start = 0
+        for size, used in plan_pieces(rows, batches):
+            piece = {name: _cut(array, input_axes[name], start, used, size) for name, array in feeds.items()}
+            outputs = run(piece)
+            pieces.append({name: _take(array, output_axes[name], used) for name, array in outputs.items()})
+            start += used
+        return {name: _join([piece[name] for piece in pieces], output_axes[name], name) for name in pieces[0]}
+
+    return serve
+
+
+def plan_pieces(rows: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Cut a number of rows into pieces of given sizes, with as little padding as the largest first leave.
+
+    Args:
+        rows: How many rows there are, at least one.
+        sizes: The sizes that there are.
+
+    Returns:
+        For each piece its size, and how many of its rows are real.
+    """
+    largest, pieces = max(sizes), []
+    while rows > 0:
+        fitting = [size for size in sizes if size <= rows]
+        covering = [size for size in sizes if size >= rows]
+        # One call that is at least half full beats two calls.
+        if covering and (not fitting or min(covering) <= 2 * rows):
+            pieces.append((min(covering), rows))
+            break
+        size = max(fitting, default=largest)
+        pieces.append((size, size))
+        rows -= size
+    return pieces
+
+
+def _find_axis(spec: TensorSpec) -> int | None:
+    return spec.shape.index(BATCH) if BATCH in spec.shape else None
+
+
+def _measure(feeds: Arrays, inputs: dict[str, TensorSpec]) -> dict[str, int]:
+    """Return the size that the feeds give to every dynamic dimension."""
+    found: dict[str, int] = {}
+    for name, array in feeds.items():
+        spec = inputs[name]
+        if len(spec.shape) != array.ndim:
+            raise ValueError(f"{name} has {array.ndim} dimensions; the model takes {spec.shape}")
+        for dim, size in zip(spec.shape, array.shape, strict=True):
+            expected = found.setdefault(dim, size) if isinstance(dim, str) else dim
+            if size != expected:
+                raise ValueError(
+                    f"{name} has the shape {array.shape}; the model takes {spec.shape}, {dim} = {expected}"
+                )
+    if found.get(BATCH) == 0:
+        raise ValueError("there are no rows")
+    return found
+
+
+def _list_batches(asked: dict[str, int], sizes: list[dict[str, int]]) -> list[int]:
+    """Return the batch sizes of the specializations whose other sizes are those that are asked for."""
+    batches = [
+        size[BATCH] for size in sizes if BATCH in size and all(size.get(d) == n for d, n in asked.items() if d != BATCH)
+    ]
+    if not batches:
+        raise HoneError(
+            "model-unsupported",
+            f"The model was not compiled for the sizes {asked}.",
+            why=f"It serves {sizes}; only the number of rows is free.",
+            hint="Add the sizes to the recipe's shapes and optimize the model again.",
+        )
+    return batches
+
+
+def _cut(array: np.ndarray[Any, Any], axis: int | None, start: int, used: int, size: int) -> np.ndarray[Any, Any]:
+    if axis is None:
+        return array
+    piece = array.take(range(start, start + used), axis=axis)
+    if used == size:
+        return piece
+    last = piece.take([-1], axis=axis)
+    return np.concatenate([piece, last.repeat(size - used, axis=axis)], axis=axis)
+
+
+def _take(array: np.ndarray[Any, Any], axis: int | None, used: int) -> np.ndarray[Any, Any]:
+    return array if axis is None or array.shape[axis] == used else array.take(range(used), axis=axis)
+
+
+def _join(arrays: list[np.ndarray[Any, Any]], axis: int | None, name: str) -> np.ndarray[Any, Any]:
+    if len(arrays) == 1:
+        return arrays[0]
+    if axis is None:
+        raise HoneError(
+            "model-unsupported",
+            f"The model's output {name!r} cannot be put together from pieces.",
+            why="It has no row for each row of the input, and the model was compiled for fewer rows than were given.",
+            hint="Give as many rows as one of the model's shapes has.",
+        )
+    return np.concatenate(arrays, axis=axis)

@@ -1,0 +1,128 @@
+"""Sessions: a winner is opened in this process by the worker file of its runtime, as installed with kedro-hone."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+
+from kedro_hone.core.contract import Toolchain
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.job import JobInput
+from kedro_hone.core.registry import BUILTIN_TOOLCHAINS, find_toolchains
+from kedro_hone.core.types import Artifact
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+class Session(Protocol):
+    """What a worker's ``load`` returns."""
+
+    def run(self, feeds: Arrays) -> Arrays:
+        """Return the outputs for one array by each input's name."""
+        ...
+
+
+def open_session(
+    artifact: Artifact, *, threads: int | None, toolchains: Mapping[str, Toolchain] | None = None
+) -> Session:
+    """Open an artifact with the runtime that it names.
+
+    Only files of installed packages are executed; nothing that came with the artifact is.
+
+    Args:
+        artifact: The winner.
+        threads: How many threads it may use; when not given, as many as it was measured with, else all cores.
+        toolchains: The toolchains by name; the installed ones when not given.
+
+    Returns:
+        The session.
+
+    Raises:
+        ImportError: The runtime is not installed; the message says what to install.
+        HoneError: ``model-unsupported``: no installed toolchain has the runtime's name.
+    """
+    toolchain = _find_toolchain(str(artifact.runtime), toolchains)
+    for name, value in toolchain.environment.items():
+        os.environ.setdefault(name, value)  # as in the worker that was measured; what the user set stands
+    job = {
+        "function": "load",
+        "worker": str(toolchain.worker),
+        "adaptor": toolchain.name,
+        "input": JobInput.of(artifact).model_dump(mode="json"),
+        "output": None,
+        "temporary": None,
+        "options": {},
+        "calibration": None,
+        "program": None,
+        "shapes": [shape.model_dump(mode="json") for shape in artifact.static_shapes],
+        "seed": 0,
+        "threads": threads or _read_threads(artifact),
+        "produces": artifact.format,
+        "trust": [],
+    }
+    try:
+        session: Session = _import_worker(toolchain).load(job)
+    except ImportError as error:
+        extra = toolchain.extra
+        packages = (
+            f"'kedro-hone[{extra}]'" if extra else " ".join(f"'{need}'" for need in toolchain.runtime_requirements)
+        )
+        raise ImportError(
+            f"This model runs in {toolchain.name}, which cannot be imported ({error}). "
+            f"Install it: pip install {packages or toolchain.name}",
+            name=error.name,
+        ) from error
+    return session
+
+
+def _find_toolchain(name: str, toolchains: Mapping[str, Toolchain] | None) -> Toolchain:
+    if toolchains is None and name in BUILTIN_TOOLCHAINS:
+        # One import instead of all, so that a process that serves a model starts fast.
+        toolchain: Toolchain = importlib.import_module(BUILTIN_TOOLCHAINS[name]).TOOLCHAIN
+        return toolchain
+    known = find_toolchains() if toolchains is None else toolchains
+    if name not in known:
+        raise HoneError(
+            "model-unsupported",
+            f"The model's runtime {name!r} is not known here.",
+            why=f"It was made with a toolchain that is not installed; there are: {', '.join(sorted(known))}.",
+            hint="Install the package that brings the toolchain; `requirements.txt` beside the model names it.",
+        )
+    return known[name]
+
+
+def _import_worker(toolchain: Toolchain) -> ModuleType:
+    """Import the worker file by its path: adaptors' folders hold scripts, and third parties' are no packages."""
+    name = f"_kedro_hone_runtime_{toolchain.name}"
+    module = sys.modules.get(name)
+    if module is not None and module.__file__ == str(toolchain.worker):
+        return module
+    spec = importlib.util.spec_from_file_location(name, toolchain.worker)
+    if spec is None or spec.loader is None or not Path(toolchain.worker).is_file():
+        raise HoneError(
+            "model-unsupported",
+            f"The toolchain {toolchain.name} has no worker.",
+            why=f"{toolchain.worker} is not there.",
+            hint="Install kedro-hone, or the toolchain's package, again.",
+        )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _read_threads(artifact: Artifact) -> int:
+    recorded = artifact.metadata.get("threads")
+    return recorded if isinstance(recorded, int) and recorded > 0 else len(os.sched_getaffinity(0))

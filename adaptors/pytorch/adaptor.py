@@ -1,0 +1,198 @@
+"""PyTorch's adaptors: export to the PyTorch and ONNX backends, int8 by PT2E, and its own compilers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from kedro_hone.core.contract import Adaptor, Capability, Host, Limits, Need, Options, Support, Toolchain
+from kedro_hone.core.types import Artifact, Precision, Refused, Stage
+
+TOOLCHAIN = Toolchain(
+    name="pytorch",
+    folder=Path(__file__).resolve().parent,
+    runs=frozenset({"pytorch", "pytorch-module", "torchscript", "aot-inductor"}),
+    environment={
+        "AOTI_RUNTIME_CHECK_INPUTS": "1",  # a static package answers any batch size without it, wrongly
+        "TORCHAO_FORCE_SKIP_LOADING_SO_FILES": "1",
+    },
+    limits=Limits(seconds=900.0),
+    extra="torch",
+    runtime_requirements=("torch>=2.13,<2.14",),
+)
+
+_MODULE = frozenset({"pytorch-module"})
+_PROGRAM = frozenset({"pytorch"})
+_SUPPORTS = {
+    Capability.DYNAMIC_BATCH: Support.FULL,
+    Capability.CONTROL_FLOW: Support.NOT_IMPLEMENTED,
+    Capability.DETERMINISTIC: Support.FULL,
+}
+_STATIC = {**_SUPPORTS, Capability.DYNAMIC_BATCH: Support.UNSUPPORTED}
+
+
+class OnnxOptions(Options):
+    """Options of ``pytorch.onnx``.
+
+    Attributes:
+        opset: The version of ONNX's operators to ask for; what was written stands in the artifact's metadata.
+    """
+
+    opset: int = Field(default=20, ge=17, le=24)
+
+
+class CompileOptions(Options):
+    """Options of ``pytorch.compile`` and ``pytorch.compile-exported``.
+
+    Attributes:
+        mode: What ``torch.compile`` is given.
+        dynamic: Whether sizes are compiled as variables; by default PyTorch decides so at the second size it meets.
+    """
+
+    mode: Literal["default", "max-autotune-no-cudagraphs"] = "default"
+    dynamic: bool | None = None
+
+
+class Pt2eOptions(Options):
+    """Options of ``pytorch.pt2e-int8``.
+
+    Attributes:
+        samples: How many calibration rows are used at most.
+        reduce_range: Seven bits for activations, for x86 CPUs without VNNI, where eight can saturate.
+    """
+
+    samples: int = Field(default=256, ge=1)
+    reduce_range: bool = False
+
+
+def _compile_when_loaded(options: Options) -> dict[str, Any]:
+    """Tell the runtime to compile: nothing that ``torch.compile`` makes can be saved."""
+    return {"compile": True, **options.model_dump(mode="json")}
+
+
+def _refuse_quantized(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
+    """Refuse a program that an adaptor before has quantized."""
+    if "quantization" in artifact.metadata:
+        return Refused(by="pytorch", reason=f"the program is quantized already ({artifact.metadata['quantization']})")
+    return None
+
+
+def _refuse_compiled(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
+    """Refuse an artifact that is compiled when it is loaded."""
+    if artifact.run_options.get("compile"):
+        return Refused(by="pytorch", reason="the model is compiled by torch.compile already")
+    return None
+
+
+EXPORT = Adaptor(
+    name="pytorch.export",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.CONVERT,
+    accepts=_MODULE,
+    produces="pytorch",
+    summary="Exports the author's class with torch.export, its dynamic sizes kept.",
+    supports=_SUPPORTS,
+    can_take=_refuse_compiled,
+)
+
+ONNX = Adaptor(
+    name="pytorch.onnx",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.CONVERT,
+    accepts=_PROGRAM,
+    produces="onnx",
+    summary="Writes an exported program as ONNX; one that PT2E quantized becomes a QDQ model.",
+    options=OnnxOptions,
+    supports={**_SUPPORTS, Capability.EXTERNAL_DATA: Support.FULL},
+)
+
+PT2E_INT8 = Adaptor(
+    name="pytorch.pt2e-int8",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPRESS,
+    accepts=_PROGRAM,
+    produces="pytorch",
+    summary="Quantizes weights and activations to int8 with PT2E; fast once AOTInductor or ONNX Runtime compiles it.",
+    options=Pt2eOptions,
+    precisions=frozenset({Precision.INT8}),
+    needs=frozenset({Need.CALIBRATION_DATA}),
+    supports=_SUPPORTS,
+    can_take=_refuse_quantized,
+)
+
+TORCHSCRIPT = Adaptor(
+    name="pytorch.torchscript",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPILE,
+    accepts=_MODULE | _PROGRAM,
+    produces="torchscript",
+    summary="Traces the model into frozen TorchScript, which needs no class to run.",
+    supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.UNSUPPORTED},
+    can_take=_refuse_quantized,
+)
+
+COMPILE = Adaptor(
+    name="pytorch.compile",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPILE,
+    accepts=_MODULE,
+    produces="pytorch-module",
+    summary="Runs the author's class under torch.compile, which compiles at each start.",
+    options=CompileOptions,
+    needs=frozenset({Need.CXX_COMPILER}),
+    supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.FULL},
+    can_take=_refuse_compiled,
+    run_options=_compile_when_loaded,
+)
+
+COMPILE_EXPORTED = Adaptor(
+    name="pytorch.compile-exported",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPILE,
+    accepts=_PROGRAM,
+    produces="pytorch",
+    summary="Runs an exported program under torch.compile, which compiles at each start.",
+    options=CompileOptions,
+    needs=frozenset({Need.CXX_COMPILER}),
+    supports=_SUPPORTS,
+    can_take=_refuse_compiled,
+    run_options=_compile_when_loaded,
+)
+
+AOTI = Adaptor(
+    name="pytorch.aoti",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPILE,
+    accepts=_PROGRAM,
+    produces="aot-inductor",
+    summary="Compiles ahead of time with AOTInductor and folded constants, one package for each shape.",
+    needs=frozenset({Need.CXX_COMPILER}),
+    supports=_STATIC,
+    machine_specific=True,
+)
+
+AOTI_BF16 = Adaptor(
+    name="pytorch.aoti-bf16",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPILE,
+    accepts=_PROGRAM,
+    produces="aot-inductor",
+    summary="As pytorch.aoti, computing in bfloat16 between inputs and outputs of the model's own types.",
+    precisions=frozenset({Precision.BF16}),
+    needs=frozenset({Need.CXX_COMPILER, Need.AVX512_BF16}),
+    supports=_STATIC,
+    machine_specific=True,
+    can_take=_refuse_quantized,
+)
+
+ADAPTORS = (EXPORT, ONNX, PT2E_INT8, TORCHSCRIPT, COMPILE, COMPILE_EXPORTED, AOTI, AOTI_BF16)

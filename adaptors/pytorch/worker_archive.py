@@ -1,0 +1,161 @@
+"""Read a ``.pt2`` archive without running anything that it holds.
+
+``torch.export.load`` runs code from the file through five doors: pickled tensors and constants, custom objects,
+shared libraries of AOTInductor, symbolic expressions (``sympy.sympify`` evaluates them), and operator names that are
+looked up in ``torch`` by attribute. A model from a registry must come through none of them, so the archive is checked
+here, with the standard library alone, before torch sees it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+NAMES_FILE = "kedro_hone.json"
+"""The extra file in which we keep the names of a program's inputs and outputs."""
+
+QUANTIZED = b"torch.ops.quantized_decomposed."
+
+_TARGET = re.compile(
+    r"torch\.ops\.(aten|prims|higher_order|quantized|quantized_decomposed|onednn|torchao|torchvision)"
+    r"\.(_?[A-Za-z0-9]\w*|__i?(and|or|xor|lshift|rshift)__)(\.[A-Za-z]\w*)?"
+    r"|_operator\.(getitem|add|sub|mul|floordiv|truediv|mod|pow|neg|pos|abs|eq|ne|lt|le|gt|ge|and_|or_|not_)"
+    r"|torch\._?sym_\w+|math\.[a-z]\w*"
+)
+_FORBIDDEN_TARGETS = frozenset({"torch.ops.aten.from_file"})
+_EXPRESSION_CALLS = frozenset(
+    """Symbol Integer Rational Float Add Mul Pow Max Min Mod PythonMod FloorDiv CeilDiv CleanDiv floor ceiling Abs
+    Piecewise Eq Ne Lt Le Gt Ge And Or Not TruncToInt TruncToFloat CeilToInt FloorToInt RoundToInt RoundDecimal ToFloat
+    IntTrueDiv FloatTrueDiv PowByNatural FloatPow Where Identity ModularIndexing size stride storage_offset""".split()  # noqa: SIM905 - a list of words
+)
+_EXPRESSION_NODES = (
+    ast.Expression, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.Name, ast.Constant, ast.Subscript,
+    ast.Tuple, ast.Attribute, ast.keyword, ast.boolop, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
+)  # fmt: skip
+_TREE_TYPES = frozenset({None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
+
+
+def read_names(path: Path) -> dict[str, Any] | None:
+    """Return the specs that we kept in the archive, or None when somebody else wrote it."""
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.endswith(f"/extra/{NAMES_FILE}"):
+                names: dict[str, Any] = json.loads(archive.read(name))
+                return names
+    return None
+
+
+def is_quantized(path: Path) -> bool:
+    """Whether the program holds PT2E's quantized operators, which only torchao registers."""
+    with zipfile.ZipFile(path) as archive:
+        return any(QUANTIZED in archive.read(name) for name in archive.namelist() if _is_model(name))
+
+
+def find_threat(path: Path) -> str | None:
+    """Return why loading the archive could run code from it, or None when it cannot.
+
+    Args:
+        path: A file written by ``torch.export.save``.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return next(_find_threats(archive), None)
+    except (zipfile.BadZipFile, ValueError, KeyError) as error:
+        return f"it is not an archive of an exported program: {error}"
+
+
+def _is_model(name: str) -> bool:
+    return "/models/" in name and name.endswith(".json")
+
+
+def _find_threats(archive: zipfile.ZipFile) -> Iterator[str]:
+    names = archive.namelist()
+    if not any(map(_is_model, names)):
+        yield "it holds no exported program of a format that can be checked"
+    for name in names:
+        base = name.rpartition("/")[2]
+        if "/data/aotinductor/" in name or base.endswith(".so"):
+            yield f"it holds compiled code ({name})"
+        if base.startswith(("custom_obj_", "opaque_obj_")) or re.search(r"/data/(constants|weights)/[^/]*\.pt$", name):
+            yield f"it holds a pickled object ({name})"
+        if name.endswith("_config.json") and '"use_pickle": true' in archive.read(name).decode():
+            yield f"it holds pickled tensors ({name})"
+    for name in filter(_is_model, names):
+        yield from _find_threats_in_program(json.loads(archive.read(name)))
+
+
+def _find_threats_in_program(program: dict[str, Any]) -> Iterator[str]:
+    for guard in program.get("guards_code") or ():
+        if not _is_plain_expression(guard):
+            yield f"its guard {guard[:80]!r} is more than a comparison of sizes"
+    for symbol in program.get("range_constraints", {}):
+        if not re.fullmatch(r"\w+", symbol):
+            yield f"its symbol {symbol[:80]!r} is not a name"
+    for key, value in _walk(program):
+        if key == "target" and isinstance(value, str) and not _is_plain_target(value):
+            yield f"it calls {value[:80]!r}, which is no tensor operator"
+        if key == "expr_str" and not _is_plain_expression(str(value)):
+            yield f"its size {str(value)[:80]!r} is more than an expression"
+        if key in ("in_spec", "out_spec") and isinstance(value, str) and not _is_plain_tree(value):
+            yield "its arguments or results are of a class that would have to be imported"
+
+
+def _walk(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every key and value of nested JSON."""
+    stack = [value]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, dict):
+            yield from top.items()
+            stack.extend(top.values())
+        elif isinstance(top, list):
+            stack.extend(top)
+
+
+def _is_plain_target(target: str) -> bool:
+    return bool(_TARGET.fullmatch(target)) and not any(target.startswith(name) for name in _FORBIDDEN_TARGETS)
+
+
+def _is_plain_expression(text: str) -> bool:
+    """Whether a text is arithmetic on sizes: only known functions, and strings only as the names of symbols."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    symbols: set[int] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, _EXPRESSION_NODES):
+            return False
+        if isinstance(node, ast.Call):
+            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            if name not in _EXPRESSION_CALLS:
+                return False
+            if name == "Symbol" and isinstance(node.func, ast.Name):
+                symbols.update(map(id, node.args))
+        if isinstance(node, ast.Attribute) and node.attr not in _EXPRESSION_CALLS:
+            return False
+        if isinstance(node, ast.Name) and "__" in node.id:
+            return False
+    return all(
+        id(node) in symbols or not isinstance(node.value, str | bytes) or _is_subscript(tree, node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+    )
+
+
+def _is_subscript(tree: ast.AST, constant: ast.Constant) -> bool:
+    """Whether a string is only the key of an input, as in ``L['x'].size()[0] == 3``."""
+    return any(isinstance(node, ast.Subscript) and node.slice is constant for node in ast.walk(tree))
+
+
+def _is_plain_tree(text: str) -> bool:
+    try:
+        tree = json.loads(text) if text else None
+    except ValueError:
+        return False
+    return all(value in _TREE_TYPES for key, value in _walk(tree) if key == "type" and not isinstance(value, dict))

@@ -1,0 +1,116 @@
+"""Run models of PyTorch's formats on numpy arrays."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import worker_models as models
+
+Array = np.ndarray[Any, Any]
+
+
+class Session:
+    """A loaded model.
+
+    Attributes:
+        inputs: The inputs' names in the order of the model's arguments.
+        outputs: The names given to its results, in order.
+    """
+
+    def __init__(
+        self, call: Callable[..., Any], *, inputs: Sequence[str], outputs: Sequence[str], keywords: Sequence[str] = ()
+    ) -> None:
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self._call, self._keywords = call, tuple(keywords)
+
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        """Run the model as its author would: arrays to tensors, one call, tensors to arrays."""
+        tensors = [torch.from_numpy(feeds[name]) for name in self.inputs]
+        with torch.inference_mode():
+            if self._keywords:
+                value = self._call(**dict(zip(self._keywords, tensors, strict=True)))
+            else:
+                value = self._call(*tensors)
+        if isinstance(value, torch.Tensor):
+            return {self.outputs[0]: value.numpy()}
+        named = models.name_outputs(value)
+        return {name: tensor.numpy() for name, tensor in zip(self.outputs, named.values(), strict=True)}
+
+    def close(self) -> None:
+        """Release the model."""
+        del self._call
+
+
+class StaticPackages:
+    """AOTInductor packages, one for each shape that the recipe asks for."""
+
+    def __init__(self, folder: Path) -> None:
+        index = json.loads((folder / "index.json").read_text())
+        self.inputs = tuple(spec["name"] for spec in index["inputs"])
+        self.outputs = tuple(spec["name"] for spec in index["outputs"])
+        load = torch._inductor.aoti_load_package  # noqa: SLF001 - there is no public name
+        self._calls = {
+            tuple(map(tuple, package["shapes"])): load(folder / package["file"]) for package in index["packages"]
+        }
+
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        """Run the package of exactly these shapes.
+
+        Raises:
+            ValueError: No package was compiled for them. A package itself would answer with the wrong number of rows.
+        """
+        shapes = tuple(feeds[name].shape for name in self.inputs)
+        call = self._calls.get(shapes)
+        if call is None:
+            raise ValueError(f"compiled for the shapes {sorted(self._calls)} and fed {shapes}")
+        values = call(*(torch.from_numpy(feeds[name]) for name in self.inputs))
+        return {name: value.numpy() for name, value in zip(self.outputs, values, strict=True)}
+
+    def close(self) -> None:
+        """Release the packages."""
+        self._calls.clear()
+
+
+def open_session(job: dict[str, Any]) -> Session | StaticPackages:
+    """Return a session on ``job["input"]``."""
+    artifact = job["input"]
+    folder, trust = Path(artifact["path"]), job.get("trust") or ()
+    if job.get("threads"):
+        torch.set_num_threads(job["threads"])
+    os.environ.setdefault("AOTI_RUNTIME_CHECK_INPUTS", "1")  # read when a package is loaded; without it nothing checks
+    if artifact["format"] == "aot-inductor":
+        return StaticPackages(folder)
+    inputs = [spec["name"] for spec in artifact["inputs"]]
+    outputs = [spec["name"] for spec in artifact["outputs"]]
+    keywords: tuple[str, ...] = ()
+    call: Callable[..., Any]
+    if artifact["format"] == "pytorch-module":
+        module = models.read_module(folder, trust)
+        call, keywords = module, models.find_keywords(module, inputs)
+    elif artifact["format"] == "pytorch":
+        flat = models.flatten_program(models.read_program(folder / "model.pt2", trust))
+        call, keywords = flat.model, flat.keywords
+    elif artifact["format"] == "torchscript":
+        call = torch.jit.load(folder / "model.ts", map_location="cpu")
+    else:
+        raise KeyError(artifact["format"])
+    return _compile(job, Session(call, inputs=inputs, outputs=outputs, keywords=keywords), call)
+
+
+def _compile(job: dict[str, Any], session: Session, call: Callable[..., Any]) -> Session:
+    """Wrap a session's call in ``torch.compile`` where the run options say so, and warm it up at every known shape."""
+    options = job["input"].get("run_options") or {}
+    if not options.get("compile"):
+        return session
+    session._call = torch.compile(call, mode=options.get("mode", "default"), dynamic=options.get("dynamic"))  # noqa: SLF001
+    for shape in job.get("shapes") or ():
+        tensors = models.make_examples(job["input"]["inputs"], shape["sizes"], None)
+        session.run({name: tensor.numpy() for name, tensor in zip(session.inputs, tensors, strict=True)})
+    return session

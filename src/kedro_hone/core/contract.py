@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from kedro_hone.core.types import Artifact, Format, Json, Precision, Refused, Stage
 
@@ -206,11 +206,15 @@ class Adaptor:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(rf"{self.toolchain.name}\.[a-z0-9][a-z0-9-]*", self.name):
-            raise ValueError(f"adaptor name {self.name!r}: must be {self.toolchain.name}.<what>, in lower case with dashes")
+            raise ValueError(
+                f"adaptor name {self.name!r}: must be {self.toolchain.name}.<what>, in lower case with dashes"
+            )
         if not self.accepts:
             raise ValueError(f"adaptor {self.name}: accepts no format")
         if self.stage is Stage.COMPILE and self.produces not in self.toolchain.runs:
-            raise ValueError(f"adaptor {self.name}: compiles to {self.produces}, which {self.toolchain.name} cannot run")
+            raise ValueError(
+                f"adaptor {self.name}: compiles to {self.produces}, which {self.toolchain.name} cannot run"
+            )
         self.options()
 
     @property
@@ -247,6 +251,10 @@ class Publication(BaseModel):
     uri: str
     version: str
     alias: str | None
+
+
+PUBLICATIONS: TypeAdapter[tuple[Publication, ...]] = TypeAdapter(tuple[Publication, ...])
+"""Reads what ``publish`` hands on: one publication, or none."""
 
 
 class Registry(Protocol):

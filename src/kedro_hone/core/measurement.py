@@ -174,6 +174,8 @@ class Finalist(Value):
         speedups: One for each shape.
         latency: Its times at each shape.
         launches: How many launches it was measured in.
+        verdict: ``yes``, ``no`` or ``undecided``: whether it is faster by the threshold; empty when it failed.
+        deciding: The speed-up that the verdict was made from.
         reason: Why it could not be confirmed, or an empty string.
     """
 
@@ -181,6 +183,8 @@ class Finalist(Value):
     speedups: tuple[Speedup, ...]
     latency: tuple[Latency, ...]
     launches: int
+    verdict: str = ""
+    deciding: Speedup | None = None
     reason: str = ""
 
 

@@ -38,7 +38,7 @@ def test_the_noise_floor_is_the_upper_end_over_the_estimate(control, floor):
         (1.0, 1.05, 1.0, Faster.UNDECIDED),
         (1.0, 1.049, 1.0, Faster.NO),
         (0.2, 0.3, 1.0, Faster.NO),
-        (1.0, 1.2, 1.15, Faster.NO),
+        (1.0, 1.2, 1.15, Faster.UNDECIDED),
     ],
 )
 def test_three_answers(low, high, floor, verdict):

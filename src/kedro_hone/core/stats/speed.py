@@ -77,12 +77,10 @@ def find_noise_floor(control: Interval) -> float:
 
 
 def is_faster(speed: Interval, *, noise_floor: float, threshold: float) -> Faster:
-    """Whether the whole interval, divided by the noise floor, lies on one side of the threshold.
+    """Whether the interval lies on one side of the threshold.
 
-    The division makes a yes harder and a no easier. A yes is proof: it errs far less often than the level allows. A no
-    says that what is left above the noise does not reach the threshold, not that the true ratio was proven to lie under
-    it: a candidate exactly at the threshold is told no in half of the confirmations, one truly 10 % faster in a third
-    of them where launches differ by 20 % (``benchmarks/error_rates.py``, column "no").
+    A yes must hold after division by the noise floor; a no is given by the interval alone. Both are proof: each errs at
+    most as often as the level allows, a yes far less often (``benchmarks/error_rates.py``). In between is undecided.
 
     Args:
         speed: Source time over candidate time.
@@ -99,4 +97,4 @@ def is_faster(speed: Interval, *, noise_floor: float, threshold: float) -> Faste
         raise ValueError(f"no noise floor and threshold: {noise_floor!r}, {threshold!r}")
     if speed.low / noise_floor >= threshold:
         return Faster.YES
-    return Faster.NO if speed.high / noise_floor < threshold else Faster.UNDECIDED
+    return Faster.NO if speed.high < threshold else Faster.UNDECIDED

@@ -1,0 +1,307 @@
+"""The race: who is fastest, found out with few measurements.
+
+Candidates are measured against the source in interleaved rounds; after each block of rounds those that cannot win are
+dropped (racing in the sense of O. Maron and A. W. Moore, "Hoeffding Races", NIPS 1993). The race decides who is
+confirmed, nothing else: its numbers choose the best of many and are therefore too good.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kedro_hone.core import stats
+from kedro_hone.core.launches import Entrant, enter
+from kedro_hone.core.locks import hold_device
+from kedro_hone.core.measurement import Interval, Latency, RaceResult, Standing, Status, Validation
+from kedro_hone.core.rounds import Timings, measure_round
+from kedro_hone.core.samples import Samples
+from kedro_hone.core.types import Artifact
+from kedro_hone.core.workplace import Workplace
+from kedro_hone.nodes.validate import read_launching
+from kedro_hone.recipe import Recipe, read_recipe
+
+logger = logging.getLogger(__name__)
+
+SOURCE = "source"
+SAMPLES_FILE = "samples.npz"
+START_MEMORY_MB = 200
+"""What a worker takes that was never measured, in MiB."""
+
+
+@dataclass
+class _Field:
+    """The race as it stands: who waits, who runs, and what became of the others."""
+
+    waiting: list[str]
+    running: dict[str, Entrant] = field(default_factory=dict)
+    stacks: dict[str, ExitStack] = field(default_factory=dict)
+    left: dict[str, tuple[Status, str]] = field(default_factory=dict)
+    timings: Timings = field(default_factory=Timings)
+
+    def leave(self, name: str, status: Status, reason: str) -> None:
+        """Take a candidate out of the race and end its worker."""
+        self.left[name] = (status, reason)
+        self.running.pop(name, None)
+        stack = self.stacks.pop(name, None)
+        if stack is not None:
+            stack.close()
+
+
+def race(
+    source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace, **validations: Validation
+) -> RaceResult:
+    """Race all candidates that were found valid.
+
+    Args:
+        source: The source model.
+        samples: The prepared data, with the batch of each shape.
+        parameters: The recipe.
+        workplace: Where the run works.
+        **validations: What ``validate`` found, under any names.
+
+    Returns:
+        Every candidate's standing, best first.
+    """
+    recipe = read_recipe(parameters)
+    racers, twins = select_racers(list(validations.values()))
+    order = [v.candidate.id for v in racers][: recipe.race.candidates]
+    waiting = _Field(waiting=list(order))
+    for twin, original in twins.items():
+        waiting.left[twin] = (Status.REFUSED, f"nothing-to-do: the same artifact as {original}")
+    for late in [v.candidate.id for v in racers][len(order) :]:
+        waiting.left[late] = (Status.NOT_TRIED, "the recipe's race.candidates was reached")
+    artifacts: dict[str, Artifact] = {
+        v.candidate.id: v.candidate.outcome for v in racers if isinstance(v.candidate.outcome, Artifact)
+    }
+    memory = {v.candidate.id: (v.peak_memory_bytes or START_MEMORY_MB << 20) for v in racers}
+    started = time.monotonic()
+    with hold_device(Path(workplace.root), "cpu"), ExitStack() as everything:
+        budget_ended = _run(waiting, {SOURCE: source, **artifacts}, memory, samples, recipe, workplace, everything)
+    seconds = time.monotonic() - started
+    save_samples(workplace.folder / SAMPLES_FILE, "race", waiting.timings)
+    standings = _rank(waiting, order, list(twins), recipe)
+    return RaceResult(
+        standings=standings,
+        source_latency=summarize_latency(waiting.timings, SOURCE, list(recipe.shapes)),
+        rounds=waiting.timings.count,
+        seconds=seconds,
+        budget_ended=budget_ended,
+        samples=SAMPLES_FILE,
+    )
+
+
+def select_racers(validations: Sequence[Validation]) -> tuple[list[Validation], dict[str, str]]:
+    """Return who may race, and who is the twin of another: the same files, runtime and run options.
+
+    Args:
+        validations: All of them.
+
+    Returns:
+        The racers in a stable order, and for each twin the id of the candidate that races for it.
+    """
+    racers: dict[str, Validation] = {}
+    twins: dict[str, str] = {}
+    for validation in sorted(validations, key=lambda v: (len(v.candidate.route), v.candidate.id)):
+        outcome = validation.candidate.outcome
+        if validation.status is not Status.MEASURED or not isinstance(outcome, Artifact):
+            continue
+        first = racers.setdefault(outcome.digest, validation)
+        if first is not validation:
+            twins[validation.candidate.id] = first.candidate.id
+    return list(racers.values()), twins
+
+
+def _run(
+    state: _Field,
+    artifacts: Mapping[str, Artifact],
+    memory: Mapping[str, int],
+    samples: Samples,
+    recipe: Recipe,
+    workplace: Workplace,
+    everything: ExitStack,
+) -> bool:
+    """Run heats until nobody waits and the race is decided; return whether the budget ended it."""
+    order = random.Random(recipe.seed)  # noqa: S311 - an order of measuring, not a secret
+    shapes = list(recipe.shapes)
+    _launch([SOURCE], state, artifacts, samples, recipe, workplace, everything)
+    if SOURCE not in state.running:
+        raise RuntimeError(f"the source model does not start: {state.left[SOURCE][1]}")
+    measured = 0.0
+    while state.waiting or len(state.running) > 1:
+        heat = _fill_heat(state, memory, recipe)
+        _launch(heat, state, artifacts, samples, recipe, workplace, everything)
+        begun, heat_rounds = time.monotonic(), 0
+        while len(state.running) > 1 and heat_rounds < recipe.race.rounds:
+            for _ in range(recipe.race.block):
+                measure_round(state.running.values(), shapes, order=order, timings=state.timings)
+                heat_rounds += 1
+            workplace.note("rounds", rounds=state.timings.count, running=sorted(state.running))
+            _drop(state, recipe)
+            spent = measured + time.monotonic() - begun
+            if spent >= recipe.race.seconds:
+                for name in state.waiting:
+                    state.left[name] = (Status.NOT_TRIED, f"the budget of {recipe.race.seconds:g} s was spent")
+                return True
+            if len(state.running) - 1 <= recipe.confirm.finalists:
+                break
+        measured += time.monotonic() - begun
+        if not state.waiting:
+            return False
+        _keep_best(state, recipe)
+    return False
+
+
+def _fill_heat(state: _Field, memory: Mapping[str, int], recipe: Recipe) -> list[str]:
+    """Take as many of the waiting as fit beside those that run, one at least."""
+    free = (recipe.race.memory_mb << 20) - sum(memory.get(name, START_MEMORY_MB << 20) for name in state.running)
+    heat: list[str] = []
+    while state.waiting and (not heat or memory[state.waiting[0]] <= free):
+        name = state.waiting.pop(0)
+        free -= memory[name]
+        heat.append(name)
+    return heat
+
+
+def _launch(
+    names: Sequence[str],
+    state: _Field,
+    artifacts: Mapping[str, Artifact],
+    samples: Samples,
+    recipe: Recipe,
+    workplace: Workplace,
+    everything: ExitStack,
+) -> None:
+    stacks = {name: everything.enter_context(ExitStack()) for name in names}
+    entrants, failures = enter(
+        {name: artifacts[name] for name in names},
+        shapes=samples.shapes,
+        burst_ms=recipe.race.burst_ms,
+        workplace=workplace,
+        launching=read_launching(recipe),
+        stacks=stacks,
+    )
+    state.stacks |= stacks
+    state.running |= entrants
+    for name, failed in failures.items():
+        state.leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}")
+
+
+def _drop(state: _Field, recipe: Recipe) -> None:
+    for name, failed in list(state.timings.failures.items()):
+        if name == SOURCE:
+            raise RuntimeError(f"the source model's worker ended during the race: {failed.reason}")
+        if name in state.running:
+            state.leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}")
+    intervals = {name: _find_objective(state.timings, name, recipe) for name in state.running if name != SOURCE}
+    for name in sorted(stats.find_dropped(intervals, keep=recipe.confirm.finalists)):
+        rounds = len(state.timings.medians(name, next(iter(recipe.shapes))))
+        mine = intervals[name]
+        best = max(intervals.values(), key=lambda interval: interval.low)
+        reason = f"dropped after {rounds} rounds: {mine.estimate:.2f}x, when the leader stood at {best.estimate:.2f}x"
+        state.leave(name, Status.DROPPED, reason)
+        logger.info("dropped   %s after %d rounds (%.2fx)", name, rounds, mine.estimate)
+
+
+def _keep_best(state: _Field, recipe: Recipe) -> None:
+    """Before the next heat, keep only as many as can be confirmed."""
+    intervals = {name: _find_objective(state.timings, name, recipe) for name in state.running if name != SOURCE}
+    ranked = sorted(intervals, key=lambda name: intervals[name].estimate, reverse=True)
+    for name in ranked[recipe.confirm.finalists :]:
+        state.leave(name, Status.MEASURED, "")
+
+
+def _find_objective(timings: Timings, name: str, recipe: Recipe) -> Interval:
+    """Return the interval of the recipe's objective over the rounds that a candidate took part in."""
+    ratios = stats.combine_shapes(
+        {shape: _find_ratios(timings, name, shape) for shape in recipe.shapes},
+        recipe.race.objective,
+        recipe.race.weights or None,
+    )
+    return stats.interval_of_rounds(ratios, confidence=recipe.gates.confidence)
+
+
+def _find_ratios(timings: Timings, name: str, shape: str) -> NDArray[np.float64]:
+    """Return source over candidate for each round that the candidate took part in; these are the source's last ones."""
+    mine = np.asarray(timings.medians(name, shape))
+    start = timings.starts.get(name, 0)
+    return np.asarray(timings.medians(SOURCE, shape))[start : start + len(mine)] / mine
+
+
+def _rank(state: _Field, order: Sequence[str], twins: Sequence[str], recipe: Recipe) -> tuple[Standing, ...]:
+    standings = []
+    for name in (*order, *twins, *(n for n in state.left if n not in order and n not in twins and n != SOURCE)):
+        status, reason = state.left.get(name, (Status.MEASURED, ""))
+        measured = bool(state.timings.rounds.get(name))
+        standings.append(
+            Standing(
+                id=name,
+                status=status,
+                reason=reason,
+                rounds=len(state.timings.medians(name, next(iter(recipe.shapes)))),
+                ratios={s: _average(_find_ratios(state.timings, name, s)) for s in recipe.shapes} if measured else {},
+                latency=summarize_latency(state.timings, name, list(recipe.shapes)) if measured else (),
+                worst=_find_objective(state.timings, name, recipe) if measured else None,
+            )
+        )
+    return tuple(sorted(standings, key=_standing_key))
+
+
+def _standing_key(standing: Standing) -> tuple[bool, float, str]:
+    finished = standing.status is Status.MEASURED
+    return (not finished, -standing.worst.estimate if standing.worst else 0.0, standing.id)
+
+
+def _average(ratios: NDArray[np.float64]) -> float:
+    return float(np.exp(np.log(ratios).mean()))
+
+
+def summarize_latency(timings: Timings, name: str, shapes: Sequence[str]) -> tuple[Latency, ...]:
+    """Return the times of one call at each shape, over all rounds.
+
+    Args:
+        timings: What was measured.
+        name: The candidate's id.
+        shapes: The names of the shapes.
+
+    Returns:
+        One latency for each shape at which there are calls.
+    """
+    rows = []
+    for shape in shapes:
+        calls = timings.calls(name, shape)
+        if calls:
+            found = stats.percentiles(calls)
+            rows.append(Latency(shape=shape, n=len(calls), p50_ms=found.p50_ms, p90_ms=found.p90_ms, p99_ms=found.p99_ms))
+    return tuple(rows)
+
+
+def save_samples(path: Path, prefix: str, timings: Timings) -> None:
+    """Add the raw timings to a run's ``samples.npz``: one array of nanoseconds for each candidate, shape and round.
+
+    Args:
+        path: The file; what it holds already is kept.
+        prefix: ``race`` or ``confirm``.
+        timings: What was measured.
+    """
+    arrays: dict[str, Any] = {}
+    if path.exists():
+        with np.load(path) as known:
+            arrays = {name: known[name] for name in known.files}
+    for name, shapes in timings.rounds.items():
+        for shape, rounds in shapes.items():
+            arrays[f"{prefix}/{name}/{shape}"] = np.concatenate([np.asarray(calls, dtype=np.int64) for calls in rounds])
+            arrays[f"{prefix}/{name}/{shape}/calls"] = np.asarray([len(calls) for calls in rounds], dtype=np.int64)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp.npz")
+    np.savez_compressed(temporary, **arrays)
+    temporary.replace(path)

@@ -1,0 +1,262 @@
+"""Run adaptors: from an artifact to the next one, or to the reason why there is none."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+from kedro_hone.core.contract import Adaptor, Host, Need, Options, Toolchain
+from kedro_hone.core.envs import Environment, EnvironmentStore
+from kedro_hone.core.host import read_host
+from kedro_hone.core.job import Job, JobInput, StepResult
+from kedro_hone.core.run import call_worker
+from kedro_hone.core.samples import CALIBRATION, SEARCH, Samples
+from kedro_hone.core.steps import StepRecord, step_key
+from kedro_hone.core.store import Store
+from kedro_hone.core.types import Artifact, Failed, Json, Outcome, Refused, Stage, TensorSpec, digest_file, digest_json
+from kedro_hone.core.verification import verify_output
+from kedro_hone.core.workplace import Workplace
+from kedro_hone.plan import make_plan
+from kedro_hone.recipe import Recipe, read_recipe
+
+logger = logging.getLogger(__name__)
+
+
+def convert_to_backend(
+    source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace, *, backend: str, **others: Outcome
+) -> Outcome:
+    """Bring the source model to a backend: as it is, or by the first converter that takes it or another backend.
+
+    Args:
+        source: The source model.
+        samples: The prepared data.
+        parameters: The recipe.
+        workplace: Where the run works.
+        backend: The backend to reach, such as ``onnx``.
+        **others: What became of the backends before this one.
+
+    Returns:
+        The artifact in the backend's format, or why there is none.
+    """
+    if source.format == backend:
+        return source
+    recipe = read_recipe(parameters)
+    plan = make_plan(recipe)
+    outcome: Outcome = Refused(
+        by=backend, slug="no-converter", reason=f"no adaptor converts {source.format} to {backend}, directly or by another backend"
+    )
+    for parent in (source, *others.values()):
+        for adaptor in plan.routes.converters[backend]:
+            if not isinstance(parent, Artifact) or parent.format not in adaptor.accepts:
+                continue
+            outcome = transform(adaptor, plan.options[adaptor.name], parent, samples, recipe, workplace)
+            if isinstance(outcome, Artifact):
+                return outcome
+    return outcome
+
+
+def apply_adaptor(
+    parent: Outcome, samples: Samples, parameters: dict[str, Any], workplace: Workplace, *, adaptor: str
+) -> Outcome:
+    """Run one adaptor of a route.
+
+    Args:
+        parent: What the step before handed on; a refusal or a failure is handed on unchanged.
+        samples: The prepared data.
+        parameters: The recipe.
+        workplace: Where the run works.
+        adaptor: The adaptor's name.
+
+    Returns:
+        The artifact, a refusal or a failure.
+    """
+    if not isinstance(parent, Artifact):
+        return parent
+    recipe = read_recipe(parameters)
+    plan = make_plan(recipe)
+    found = next(a for a in plan.adaptors if a.name == adaptor)
+    return transform(found, plan.options[adaptor], parent, samples, recipe, workplace)
+
+
+def transform(
+    adaptor: Adaptor, options: Options, parent: Artifact, samples: Samples, recipe: Recipe, workplace: Workplace
+) -> Outcome:
+    """Run one adaptor on an artifact, or take its result from the store.
+
+    Args:
+        adaptor: The adaptor.
+        options: Its options.
+        parent: The artifact.
+        samples: The prepared data.
+        recipe: The recipe.
+        workplace: Where the run works.
+
+    Returns:
+        The artifact, a refusal or a failure; never an exception because a toolchain failed.
+    """
+    host = read_host()
+    refusal = _refuse(adaptor, options, parent, host)
+    if refusal is not None:
+        return refusal
+    environment = EnvironmentStore().ensure(adaptor.toolchain)
+    if isinstance(environment, Failed):
+        return environment.model_copy(update={"by": adaptor.name})
+    key, inputs = step_key(
+        adaptor,
+        parent,
+        options,
+        worker=digest_worker(adaptor.toolchain),
+        environment=environment.key,
+        host=host,
+        seed=recipe.seed,
+        shapes=recipe.all_shapes,
+        **_data_digests(adaptor, samples),
+    )
+    store = workplace.store
+    found = store.find(key)
+    if found is not None:
+        logger.info("reused   %s", adaptor.name)
+        return found.outcome
+    started = time.time()
+    folder = workplace.claim_step(adaptor.name)
+    outcome = _run(adaptor, options, parent, samples, recipe, workplace.store, environment, folder)
+    seconds = time.time() - started
+    workplace.note(
+        "build", adaptor=adaptor.name, folder=f"steps/{folder.name}", seconds=seconds, kind=outcome.kind, key=key
+    )
+    logger.info("%-8s %s in %.1f s", {"artifact": "built"}.get(outcome.kind, outcome.kind), adaptor.name, seconds)
+    created = dt.datetime.fromtimestamp(started, tz=dt.UTC).isoformat()
+    record = StepRecord(
+        key=key, adaptor=adaptor.name, outcome=outcome, seconds=seconds, created=created, inputs=inputs
+    )
+    store.record(key, record)
+    return outcome
+
+
+def _refuse(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) -> Refused | None:
+    missing = _find_missing_need(adaptor, host)
+    if missing:
+        return Refused(by=adaptor.name, slug="host", reason=missing)
+    if parent.format not in adaptor.accepts:
+        takes = ", ".join(sorted(adaptor.accepts))
+        return Refused(by=adaptor.name, slug="format", reason=f"takes {takes}, and the model is {parent.format}")
+    return adaptor.can_take(parent, options, host)
+
+
+def _find_missing_need(adaptor: Adaptor, host: Host) -> str:
+    for need in sorted(adaptor.needs):
+        if need is Need.GPU and host.gpu is None:
+            return "needs a GPU, and this machine has none"
+        if need is Need.CXX_COMPILER and "c++" not in host.compilers:
+            return "needs a C++ compiler (c++ or g++) on the path"
+        if need in {Need.AVX512_VNNI, Need.AVX512_BF16} and need.value not in host.flags:
+            return f"needs a CPU with {need.value}"
+    return ""
+
+
+def _data_digests(adaptor: Adaptor, samples: Samples) -> dict[str, str]:
+    digests = {}
+    if Need.CALIBRATION_DATA in adaptor.needs:
+        digests["calibration"] = digest_json([samples.digest, CALIBRATION])
+    if Need.PROGRAM in adaptor.needs:
+        digests["program"] = digest_json([samples.digest, SEARCH])
+    return digests
+
+
+def digest_worker(toolchain: Toolchain) -> str:
+    """Return the digest of a toolchain's worker: every python file beside it counts, for it may load them."""
+    return digest_json([(path.name, digest_file(path)) for path in sorted(toolchain.folder.glob("*.py"))])
+
+
+def _run(
+    adaptor: Adaptor,
+    options: Options,
+    parent: Artifact,
+    samples: Samples,
+    recipe: Recipe,
+    store: Store,
+    environment: Environment,
+    folder: Path,
+) -> Outcome:
+    with store.workspace() as scratch:
+        output, temporary = scratch / "output", scratch / "temporary"
+        output.mkdir()
+        temporary.mkdir()
+        job = make_job(adaptor, options, parent, samples, recipe).model_copy(
+            update={"output": str(output), "temporary": str(temporary)}
+        )
+        result = call_worker(
+            job,
+            python=Path(environment.python),
+            toolchain=adaptor.toolchain,
+            folder=folder,
+            limits=adaptor.toolchain.limits,
+        )
+        if not isinstance(result, StepResult):
+            return result
+        fault = verify_output(job, result, toolchain=adaptor.toolchain)
+        if fault is not None:
+            return fault
+        return _seal(adaptor, options, parent, recipe, store, output=output, result=result)
+
+
+def make_job(adaptor: Adaptor, options: Options, parent: Artifact, samples: Samples, recipe: Recipe) -> Job:
+    """Return the job of an adaptor, without the folders that only exist while it runs."""
+    calibration = samples.splits[CALIBRATION].feeds if Need.CALIBRATION_DATA in adaptor.needs else None
+    program: dict[str, Json] | None = None
+    if Need.PROGRAM in adaptor.needs:
+        split = samples.splits[SEARCH]
+        program = {
+            "path": samples.program,
+            "options": dict(recipe.program.options),
+            "feeds": split.feeds,
+            "targets": split.targets,
+            "outputs": [spec.name for spec in parent.outputs],
+        }
+    return Job(
+        function="transform",
+        worker=str(adaptor.toolchain.worker),
+        adaptor=adaptor.name,
+        stage=adaptor.stage,
+        input=JobInput.of(parent),
+        produces=adaptor.produces,
+        options=options.model_dump(mode="json"),
+        calibration=calibration,
+        program=program,
+        shapes=recipe.all_shapes,
+        seed=recipe.seed,
+        threads=recipe.thread_count,
+        trust=tuple(sorted(recipe.trust)),
+    )
+
+
+def _seal(
+    adaptor: Adaptor, options: Options, parent: Artifact, recipe: Recipe, store: Store, *, output: Path, result: StepResult
+) -> Outcome:
+    """Turn a worker's verified output into an artifact; refuse it when it is its parent again."""
+    described = result.described or {}
+    notes = result.notes
+    specs = {
+        side: tuple(TensorSpec.model_validate(spec) for spec in notes.get(side) or described.get(side) or [])
+        or getattr(parent, side)
+        for side in ("inputs", "outputs")
+    }
+    static = frozenset(notes.get("static_shapes") or ())
+    graph = described.get("graph")
+    if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):
+        return Refused(by=adaptor.name, slug="nothing-to-do", reason="the graph and its weights are the same as before")
+    compiled = adaptor.stage is Stage.COMPILE
+    artifact = store.seal(
+        output,
+        format=adaptor.produces,
+        inputs=specs["inputs"],
+        outputs=specs["outputs"],
+        runtime=adaptor.toolchain.name if compiled else None,
+        run_options=adaptor.run_options(options) if compiled else {},
+        static_shapes=tuple(shape for shape in recipe.all_shapes if shape.name in static) or parent.static_shapes,
+        metadata={"graph": graph, **notes.get("metadata", {})} if graph else notes.get("metadata", {}),
+    )
+    return artifact

@@ -1,0 +1,1 @@
+"""The pipelines: how the nodes hang together, and nothing else."""

@@ -1,0 +1,12 @@
+"""Make the demo: a small trained network in the embedded registry, and its data under DVC."""
+
+from __future__ import annotations
+
+from kedro.pipeline import Node, Pipeline
+
+from kedro_hone.nodes.demo import seed
+
+
+def create_pipeline() -> Pipeline:
+    """Return the pipeline: nothing in, a registered version out."""
+    return Pipeline([Node(seed, ["params:hone", "workplace"], "demo_version", name="seed", tags=["demo"])])

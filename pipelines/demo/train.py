@@ -1,0 +1,109 @@
+"""Train the demo's network on scikit-learn's digits and register it, as any data scientist would.
+
+Run as a script, in a process of its own: the process that runs the pipelines never imports a toolchain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+import torch
+from mlflow.models import ModelSignature
+from mlflow.types import Schema, TensorSpec
+from torch.nn import functional
+
+EPOCHS, BATCH, SEED = 12, 64, 0
+
+
+def train(images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> torch.nn.Module:
+    """Train the network.
+
+    Args:
+        images: float32, (n, 1, 8, 8), 0..1.
+        labels: int64, (n,).
+
+    Returns:
+        The network in evaluation mode.
+    """
+    torch.manual_seed(SEED)
+    network: torch.nn.Module = load_network_class()()
+    optimizer = torch.optim.Adam(network.parameters(), lr=2e-3)
+    inputs, targets = torch.from_numpy(images), torch.from_numpy(labels)
+    for _ in range(EPOCHS):
+        for rows in torch.randperm(len(inputs)).split(BATCH):
+            optimizer.zero_grad()
+            functional.cross_entropy(network(inputs[rows]), targets[rows]).backward()
+            optimizer.step()
+    return network.eval()
+
+
+def load_network_class() -> Any:
+    """Return the network's class from the file beside this one."""
+    spec = importlib.util.spec_from_file_location("network", Path(__file__).with_name("network.py"))
+    if spec is None or spec.loader is None:
+        raise ImportError("network.py is missing beside train.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.DigitsNet
+
+
+def register(network: torch.nn.Module, *, name: str, tracking_uri: str, artifacts: str, accuracy: float) -> str:
+    """Log the network to MLflow and register it.
+
+    Args:
+        network: The trained network.
+        name: The registered model's name.
+        tracking_uri: The registry.
+        artifacts: Where a new experiment keeps its files.
+        accuracy: On the rows that it was not trained on.
+
+    Returns:
+        The version.
+    """
+    mlflow.set_tracking_uri(tracking_uri)
+    if mlflow.get_experiment_by_name(name) is None:
+        mlflow.create_experiment(name, artifact_location=artifacts)
+    mlflow.set_experiment(name)
+    image = TensorSpec(np.dtype(np.float32), (-1, 1, 8, 8), "x")
+    logits = TensorSpec(np.dtype(np.float32), (-1, 10), "logits")
+    with mlflow.start_run():
+        info = mlflow.pytorch.log_model(
+            network,
+            name="model",
+            signature=ModelSignature(Schema([image]), Schema([logits])),
+            input_example=np.zeros((2, 1, 8, 8), np.float32),
+            pip_requirements=["torch==2.13.0"],
+        )
+        mlflow.log_metric("accuracy", accuracy)
+    return str(mlflow.register_model(info.model_uri, name).version)
+
+
+def main() -> None:
+    """Train and register; print the version on the last line."""
+    parser = argparse.ArgumentParser()
+    for option in ("--train", "--test", "--name", "--tracking-uri", "--artifacts"):
+        parser.add_argument(option, required=True)
+    arguments = parser.parse_args()
+    torch.set_num_threads(2)
+    with np.load(arguments.train) as rows:
+        network = train(rows["images"], rows["labels"])
+    with np.load(arguments.test) as rows, torch.inference_mode():
+        found = network(torch.from_numpy(rows["images"])).argmax(1).numpy()
+        accuracy = float((found == rows["labels"]).mean())
+    version = register(
+        network,
+        name=arguments.name,
+        tracking_uri=arguments.tracking_uri,
+        artifacts=arguments.artifacts,
+        accuracy=accuracy,
+    )
+    print(version)  # noqa: T201 - what the caller reads
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+"""Publish the winner as a new version of its registry."""
+
+from __future__ import annotations
+
+from kedro.pipeline import Node, Pipeline
+
+from kedro_hone.nodes.publish import publish
+
+
+def create_pipeline() -> Pipeline:
+    """Return the pipeline: the decision and its evidence in, the publication out."""
+    inputs = ["decision", "evidence", "version", "source", "params:hone", "workplace"]
+    return Pipeline([Node(publish, inputs, "publications", name="publish", tags=["publish"])])

@@ -1,0 +1,61 @@
+"""Which recipe the pipelines are generated from.
+
+Kedro registers pipelines before it hands out parameters, and asks a function without arguments for them. So the hook
+that sees a run's parameters first leaves the recipe here; without a run (``kedro registry list``, kedro-viz) the
+project's configuration is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kedro.framework import project
+from kedro.utils import find_kedro_project
+
+from kedro_hone.core.routes import Routes
+from kedro_hone.plan import make_plan
+from kedro_hone.recipe import read_recipe
+
+_current: dict[str, Mapping[str, Any]] = {}
+
+
+def set_parameters(parameters: Mapping[str, Any]) -> None:
+    """Generate the next pipelines from these parameters, and forget those that were generated before.
+
+    Args:
+        parameters: What stands under ``hone``, with the run's own parameters merged in.
+    """
+    _current["hone"] = parameters
+    wanted = project.pipelines._requested_pipelines  # noqa: SLF001 - Kedro offers no other way (its issue 2627)
+    project.pipelines.configure(f"{project.PACKAGE_NAME}.pipeline_registry")
+    project.pipelines.set_requested(wanted)
+
+
+def read_routes() -> Routes:
+    """Return the routes of the current recipe.
+
+    Returns:
+        The routes.
+
+    Raises:
+        HoneError: ``recipe-invalid``, ``adaptor-unknown`` or ``toolchain-unknown``.
+    """
+    parameters = _current.get("hone")
+    if parameters is None:
+        parameters = _read_configuration()
+    return make_plan(read_recipe(parameters)).routes
+
+
+def _read_configuration() -> Mapping[str, Any]:
+    settings = project.settings
+    root = find_kedro_project(Path.cwd()) or Path.cwd()
+    loader = settings.CONFIG_LOADER_CLASS(
+        conf_source=str(root / settings.CONF_SOURCE),
+        env=os.environ.get("KEDRO_ENV"),
+        **settings.CONFIG_LOADER_ARGS,
+    )
+    parameters: Mapping[str, Any] = loader["parameters"]["hone"]
+    return parameters

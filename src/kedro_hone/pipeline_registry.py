@@ -1,0 +1,27 @@
+"""The registered pipelines, generated from the recipe."""
+
+from __future__ import annotations
+
+from kedro.pipeline import Pipeline
+
+from kedro_hone.graph import read_routes
+from kedro_hone.pipelines import build, compare, demo, publish, pull
+
+__all__ = ["register_pipelines"]
+
+
+def register_pipelines() -> dict[str, Pipeline]:
+    """Return every pipeline by name.
+
+    Returns:
+        ``pull``, ``build``, ``compare``, ``publish``, ``assess`` (all but publish), ``__default__`` (all), ``demo``.
+    """
+    routes = read_routes()
+    parts = {
+        "pull": pull.create_pipeline(),
+        "build": build.create_pipeline(routes),
+        "compare": compare.create_pipeline(routes),
+        "publish": publish.create_pipeline(),
+    }
+    assess = parts["pull"] + parts["build"] + parts["compare"]
+    return {**parts, "assess": assess, "__default__": assess + parts["publish"], "demo": demo.create_pipeline()}

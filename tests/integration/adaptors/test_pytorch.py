@@ -1,0 +1,198 @@
+"""PyTorch's adaptors on a real net: transform, describe, load in a new process, run at several batch sizes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from kedro_hone.adaptors.pytorch import adaptor as module
+
+pytestmark = pytest.mark.toolchain
+
+INPUTS = [{"name": "image", "dtype": "float32", "shape": ["batch", 1, 8, 8]}]
+OUTPUTS = [{"name": "logits", "dtype": "float32", "shape": ["batch", 10]}]
+SPECS = {"inputs": INPUTS, "outputs": OUTPUTS}
+SHAPES = [{"name": f"batch{size}", "sizes": {"batch": size}} for size in (1, 64)]
+TRUST = ["module"]
+
+
+@pytest.fixture
+def bench(make_bench):
+    return make_bench(module)
+
+
+@pytest.fixture
+def expected(bench, sources, digits_samples):
+    """What the author's class answers, run as the author would."""
+    return run(bench, sources["pytorch-module"], "pytorch-module", digits_samples.x, (1, 7, 64))
+
+
+@pytest.fixture
+def sources(digits_module, digits_exported):
+    """The net's directory of each of PyTorch's formats."""
+    return {"pytorch-module": digits_module, "pytorch": digits_exported}
+
+
+def run(bench, path, form, x, batches, **job):
+    feeds = [{"image": x[:batch]} for batch in batches]
+    outputs = bench.run(path, form, feeds, described=SPECS, trust=TRUST, **job)
+    return [each["logits"] for each in outputs]
+
+
+def transform(bench, name, path, form, **job):
+    return bench.transform(name, path, form=form, described=SPECS, shapes=SHAPES, trust=TRUST, **job)
+
+
+def close(got, want, tolerance=1e-4):
+    for have, should in zip(got, want, strict=True):
+        np.testing.assert_allclose(have, should, atol=tolerance, rtol=1e-3)
+
+
+def test_export_keeps_the_batch_dynamic_and_the_author_private(bench, digits_module, digits_samples, expected):
+    notes, output = transform(
+        bench, "pytorch.export", digits_module, "pytorch-module", calibration=str(digits_samples.calibration)
+    )
+    described = bench.describe(output, "pytorch")
+    assert {key: described[key] for key in SPECS} == SPECS
+    assert notes["inputs"] == INPUTS
+    close(run(bench, output, "pytorch", digits_samples.x, (1, 7, 64)), expected)
+    with zipfile.ZipFile(output / "model.pt2") as archive:
+        graph = next(archive.read(name) for name in archive.namelist() if name.endswith("models/model.json"))
+        assert b"stack_trace" not in graph
+        samples = next(archive.read(name) for name in archive.namelist() if "sample_inputs" in name)
+        assert len(samples) < 256  # no rows of the calibration data
+    again = transform(
+        bench, "pytorch.export", digits_module, "pytorch-module", calibration=str(digits_samples.calibration)
+    )[1]
+    assert (again / "model.pt2").read_bytes() == (output / "model.pt2").read_bytes()
+
+
+def test_a_class_runs_only_when_it_is_trusted(bench, digits_module):
+    for name in ("pytorch.export", "pytorch.torchscript", "pytorch.compile"):
+        notes, _ = bench.transform(name, digits_module, form="pytorch-module", described=SPECS)
+        assert "trust" in notes["refused"]
+    result, _ = bench.call("describe", digits_module, "pytorch-module", described=SPECS, expect_error=True)
+    assert "trust" in result["raised"]
+
+
+def test_describe_runs_the_class_for_what_it_returns(bench, digits_module):
+    result, _ = bench.call("describe", digits_module, "pytorch-module", trust=TRUST)
+    assert result == SPECS
+
+
+def test_onnx_has_the_names_of_the_specs(bench, digits_exported, digits_samples, expected):
+    notes, output = transform(bench, "pytorch.onnx", digits_exported, "pytorch")
+    assert notes["metadata"]["opset"] == 20
+    assert [path.name for path in output.iterdir()] == ["model.onnx"]
+    assert b"site-packages" not in (output / "model.onnx").read_bytes()
+    session = onnxruntime.InferenceSession(output / "model.onnx", providers=["CPUExecutionProvider"])
+    assert [(value.name, value.shape) for value in session.get_inputs()] == [("image", ["batch", 1, 8, 8])]
+    assert [(value.name, value.shape) for value in session.get_outputs()] == [("logits", ["batch", 10])]
+    close([session.run(None, {"image": digits_samples.x[:size]})[0] for size in (1, 7, 64)], expected)
+
+
+@pytest.mark.parametrize("form", ["pytorch-module", "pytorch"])
+def test_torchscript(bench, sources, digits_samples, expected, form):
+    _, output = transform(bench, "pytorch.torchscript", sources[form], form)
+    described = bench.describe(output, "torchscript")
+    assert {key: described[key] for key in SPECS} == SPECS
+    close(run(bench, output, "torchscript", digits_samples.x, (1, 7, 64)), expected)
+
+
+@pytest.mark.parametrize(
+    "case", [("pytorch.compile", "pytorch-module"), ("pytorch.compile-exported", "pytorch")], ids=str
+)
+def test_torch_compile(bench, sources, digits_samples, expected, case):
+    name, form = case
+    adaptor = bench.adaptors[name]
+    _, output = transform(bench, name, sources[form], form)
+    options = adaptor.run_options(adaptor.options())
+    assert options["compile"] is True
+    close(run(bench, output, form, digits_samples.x, (1, 7, 64), run_options=options, shapes=SHAPES), expected)
+
+
+@pytest.mark.parametrize("case", [("pytorch.aoti", 1e-4), ("pytorch.aoti-bf16", 0.5)], ids=str)
+def test_ahead_of_time_packages_serve_their_shapes_only(bench, digits_exported, digits_samples, expected, case):
+    name, tolerance = case
+    notes, output = transform(bench, name, digits_exported, "pytorch")
+    assert notes["static_shapes"] == ["batch1", "batch64"]
+    assert bench.describe(output, "aot-inductor") == SPECS
+    close(run(bench, output, "aot-inductor", digits_samples.x, (1, 64)), [expected[0], expected[2]], tolerance)
+    feeds = [{"image": digits_samples.x[:7]}]
+    result, _ = bench.call("run", output, "aot-inductor", feeds=feeds, described=SPECS, expect_error=True)
+    assert "fed" in result["raised"]
+    if name == "pytorch.aoti":
+        check_that_a_package_alone_does_not_check(output / "model-batch64.pt2")
+
+
+def check_that_a_package_alone_does_not_check(package):
+    """The fact behind ``AOTI_RUNTIME_CHECK_INPUTS`` and our own check: fed 128 rows it answers 64, without an error.
+
+    Fed fewer than 64 rows it reads past their end: it answers 64 rows as well, or dies of a segmentation fault.
+    """
+    script = (
+        "import sys, torch\n"
+        "call = torch._inductor.aoti_load_package(sys.argv[1])\n"
+        "print('rows', len(call(torch.rand(128, 1, 8, 8))[0]))\n"
+    )
+    for checks in ("0", "1"):
+        environment = {**os.environ, "AOTI_RUNTIME_CHECK_INPUTS": checks}
+        command = [sys.executable, "-c", script, str(package)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert ("rows 64" in done.stdout) is (checks == "0"), done.stderr
+        assert (done.returncode == 0) is (checks == "0")
+
+
+def test_int8_survives_to_both_compilers_and_not_with_a_dynamic_batch(bench, digits_exported, digits_samples):
+    x, y = digits_samples.x, digits_samples.y
+    notes, quantized = transform(
+        bench, "pytorch.pt2e-int8", digits_exported, "pytorch", calibration=str(digits_samples.calibration)
+    )
+    assert notes["metadata"] == {"quantization": "pt2e-x86-int8"}
+    described = bench.describe(quantized, "pytorch")
+    assert {key: described[key] for key in SPECS} == SPECS
+
+    _, compiled = transform(bench, "pytorch.aoti", quantized, "pytorch")
+    parts = bench.run(
+        compiled, "aot-inductor", [{"image": x[start : start + 64]} for start in range(0, 512, 64)], described=SPECS
+    )
+    assert (np.concatenate([part["logits"] for part in parts]).argmax(1) == y).mean() > 0.97
+
+    _, written = transform(bench, "pytorch.onnx", quantized, "pytorch")
+    session = onnxruntime.InferenceSession(written / "model.onnx", providers=["CPUExecutionProvider"])
+    assert (session.run(None, {"image": x})[0].argmax(1) == y).mean() > 0.97
+
+    again, _ = transform(bench, "pytorch.pt2e-int8", quantized, "pytorch", calibration=str(digits_samples.calibration))
+    assert "nothing_to_do" in again
+    refused, _ = transform(bench, "pytorch.aoti-bf16", quantized, "pytorch")
+    assert "refused" in refused
+    check_that_a_dynamic_batch_is_silently_wrong(quantized / "model.pt2", bench.scratch, x, y)
+
+
+def check_that_a_dynamic_batch_is_silently_wrong(program, scratch, x, y):
+    """The fact behind one static package for each shape: a quantized conv net, frozen, with a dynamic batch."""
+    np.savez(scratch / "search.npz", x=x, y=y)
+    script = (
+        "import sys, numpy, torch, torchao.quantization.pt2e.quantize_pt2e\n"
+        "program, data, package = sys.argv[1:]\n"
+        "rows = numpy.load(data)\n"
+        "x, y = torch.from_numpy(rows['x']), torch.from_numpy(rows['y'])\n"
+        "exported = torch.export.load(program)\n"
+        "exported.example_inputs = ((x[:64],), {})\n"
+        "with torch.no_grad():\n"
+        "    configs = {'freezing': True}\n"
+        "    torch._inductor.aoti_compile_and_package(exported, package_path=package, inductor_configs=configs)\n"
+        "call = torch._inductor.aoti_load_package(package)\n"
+        "print('accuracy', float((call(x).argmax(1) == y).float().mean()))\n"
+    )
+    command = [sys.executable, "-c", script, str(program), str(scratch / "search.npz"), str(scratch / "dynamic.pt2")]
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert float(done.stdout.split("accuracy")[1]) < 0.5

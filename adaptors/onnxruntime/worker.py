@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -239,8 +238,8 @@ def transform(job: Job) -> Notes:
         name: n - before.get(name, 0) for name, n in gained.items() if name in _QUANTIZED and n > before.get(name, 0)
     }
     if not fresh:
-        shutil.rmtree(job["output"])
-        Path(job["output"]).mkdir()
+        for path in Path(job["output"]).iterdir():
+            path.unlink()
         return {"nothing_to_do": "the quantizer took no operator of this graph"}
     return {"metadata": {"quantized_operators": fresh}}
 

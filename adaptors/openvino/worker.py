@@ -273,7 +273,7 @@ def _compress_int8(job: Job, source: Path, output: Path) -> Notes:
 
 
 def _compress_int4(job: Job, source: Path, output: Path) -> Notes:
-    """Store weights in four bits, in groups, smaller where a layer asks for it; one for each channel where none fits."""
+    """Store weights in four bits, in groups, smaller where a layer asks for it; one a channel where none fits."""
     nncf, options = _import_nncf(), job["options"]
     smaller = nncf.AdvancedCompressionParameters(group_size_fallback_mode=nncf.GroupSizeFallbackMode.ADJUST)
     for group_size in dict.fromkeys((options["group_size"], -1)):

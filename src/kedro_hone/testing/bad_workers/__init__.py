@@ -1,0 +1,1 @@
+"""Worker files that misbehave, one way each; run by path, never imported."""

@@ -1,0 +1,12 @@
+"""Writes something else than it promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def transform(job: dict[str, Any]) -> dict[str, Any]:
+    """Write a file of another format."""
+    (Path(job["output"]) / "model.onnx").write_bytes(b"not even this")
+    return {}

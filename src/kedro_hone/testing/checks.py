@@ -1,0 +1,282 @@
+"""The checks of the conformance suite, one function each: ``CheckFailed``, ``NotApplicable``, or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+from pydantic import ValidationError
+
+from kedro_hone.core.contract import Capability, Support
+from kedro_hone.core.formats import FORMATS
+from kedro_hone.core.registry import find_adaptors
+from kedro_hone.core.types import Artifact, Failed, FailureClass, Refused, Shape, TensorSpec
+from kedro_hone.core.verification import find_changes, record_tree
+from kedro_hone.testing.trial import Arrays, CheckFailed, NotApplicable, Trial
+
+HEAVY: Final = frozenset({
+    "numpy", "scipy", "pandas", "torch", "torchvision", "tensorflow", "keras", "jax", "onnx", "onnxruntime",
+    "openvino", "nncf", "tvm", "iree", "tensorrt", "transformers", "diffusers", "neural_compressor", "sparseml",
+    "deepsparse", "torchao", "onnxscript", "sklearn", "matplotlib"
+})  # fmt: skip
+"""What a description may not import: every host process reads all descriptions."""
+
+_OUTSIDE = "tried to write outside its folders"
+_INPUT = "changed its input"
+
+
+def check_description(trial: Trial) -> None:
+    """The adaptor describes itself wholly: a sentence, a version, a worker, requirements, a known format."""
+    adaptor, toolchain = trial.case.adaptor, trial.case.adaptor.toolchain
+    if not adaptor.summary.strip().endswith("."):
+        raise CheckFailed(f"the summary is no sentence: {adaptor.summary!r}")
+    if adaptor.version < 1:
+        raise CheckFailed(f"the version is {adaptor.version}; the first is 1")
+    for path in (toolchain.worker, toolchain.requirements, toolchain.lock):
+        if not path.is_file():
+            raise CheckFailed(f"there is no {path}")
+    if adaptor.produces not in {*FORMATS, *toolchain.formats}:
+        raise CheckFailed(f"nobody says which files the format {adaptor.produces} has: add it to Toolchain.formats")
+    for format_ in adaptor.accepts - {trial.case.artifact.format}:
+        if not format_:
+            raise CheckFailed("it accepts a format without a name")
+
+
+def check_options(trial: Trial) -> None:
+    """The defaults of the options are valid, survive JSON, cannot be changed, and unknown keys are errors."""
+    model = trial.case.adaptor.options
+    options = model()
+    if model.model_validate_json(options.model_dump_json()) != options:
+        raise CheckFailed("the default options change on their way through JSON")
+    if not model.model_config.get("frozen"):
+        raise CheckFailed("the options can be changed: derive them from kedro_hone.core.contract.Options")
+    try:
+        model.model_validate({"surely_unknown": 1})
+    except ValidationError:
+        return
+    raise CheckFailed("the options take unknown keys: derive them from kedro_hone.core.contract.Options")
+
+
+def check_schema(trial: Trial) -> None:
+    """The options export a JSON Schema, from which documentation and editors live."""
+    schema = trial.case.adaptor.options.model_json_schema()
+    json.dumps(schema)
+    if schema.get("type") != "object":
+        raise CheckFailed("the options' JSON Schema is not that of an object")
+
+
+def check_imports(trial: Trial) -> None:
+    """Importing the adaptor's module imports no toolchain."""
+    adaptor = trial.case.adaptor
+    names = [
+        name
+        for name, module in list(sys.modules.items())
+        if any(one is adaptor for one in getattr(module, "ADAPTORS", ()) or ()) and name != "__main__"
+    ]
+    if not names:
+        raise NotApplicable("no imported module lists the adaptor in ADAPTORS")
+    code = "import importlib, json, sys; importlib.import_module(sys.argv[1]); print(json.dumps(sorted(sys.modules)))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", code, min(names, key=len)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CheckFailed(f"the module {names[0]} cannot be imported by itself: {done.stderr.strip()[-500:]}")
+    heavy = HEAVY.intersection(json.loads(done.stdout.splitlines()[-1]))
+    if heavy:
+        raise CheckFailed(f"importing {names[0]} imports {', '.join(sorted(heavy))}: that belongs into worker.py")
+
+
+def check_name(trial: Trial) -> None:
+    """No other adaptor has this name."""
+    adaptor = trial.case.adaptor
+    known = find_adaptors().get(adaptor.name)
+    if known is not None and known.toolchain.folder.resolve() != adaptor.toolchain.folder.resolve():
+        raise CheckFailed(f"the name {adaptor.name} is taken by an adaptor in {known.toolchain.folder}")
+
+
+def check_can_take(trial: Trial) -> None:
+    """``can_take`` answers the same twice, reads at most, and imports no toolchain."""
+    case = trial.case
+    modules, before = set(sys.modules), record_tree(case.artifact.folder)
+    one, two = (case.adaptor.can_take(case.artifact, case.options, case.host) for _ in range(2))
+    if one != two:
+        raise CheckFailed(f"can_take says {one} and then {two} of the same artifact")
+    loaded = HEAVY.intersection(set(sys.modules) - modules)
+    if loaded:
+        raise CheckFailed(f"can_take imported {', '.join(sorted(loaded))}")
+    changed = find_changes(case.artifact.folder, before)
+    if changed:
+        raise CheckFailed(f"can_take changed {', '.join(changed)}")
+
+
+def check_refusal(trial: Trial) -> None:
+    """``can_take`` returns None or a refusal with a reason, whatever it is asked about."""
+    case = trial.case
+    for artifact in _make_odd(case.artifact):
+        try:
+            answer = case.adaptor.can_take(artifact, case.options, case.host)
+        except Exception as error:
+            raise CheckFailed(f"can_take raised {error!r} for {artifact.inputs} → {artifact.outputs}") from error
+        if answer is not None and not (isinstance(answer, Refused) and answer.reason.strip() and answer.by):
+            raise CheckFailed(f"can_take returned {answer!r}: neither None nor a refusal with a reason")
+
+
+def check_writes_inside(trial: Trial) -> None:
+    """It writes only into its output and temporary directories."""
+    attempt = trial.first
+    outcome = attempt.outcome
+    if isinstance(outcome, Failed) and outcome.reason.startswith(_OUTSIDE) and not _names_input(trial, outcome):
+        raise CheckFailed("it wrote where nobody asked it to", outcome)
+    if attempt.strays:
+        raise CheckFailed(f"it left {', '.join(attempt.strays)}")
+
+
+def check_input_unchanged(trial: Trial) -> None:
+    """Every byte of its input is as it was."""
+    outcome = trial.first.outcome
+    if isinstance(outcome, Failed) and (outcome.reason.startswith(_INPUT) or _names_input(trial, outcome)):
+        raise CheckFailed("it wrote into its input", outcome)
+
+
+def check_transforms(trial: Trial) -> None:
+    """It transforms the artifact in its own environment within its limits; a refusal has a reason."""
+    outcome = trial.first.outcome
+    if isinstance(outcome, Refused):
+        if not outcome.reason.strip():
+            raise CheckFailed("it refused without a reason")
+        raise NotApplicable(f"it refused: {outcome.reason}")
+    if isinstance(outcome, Failed):
+        if outcome.reason.startswith((_OUTSIDE, _INPUT)):
+            raise NotApplicable("another check tells")
+        raise CheckFailed("the transformation failed", outcome)
+
+
+def check_verifies(trial: Trial) -> None:
+    """The output holds the format's files and the tensors that it promises."""
+    trial.require_result()
+    if trial.fault is not None:
+        raise CheckFailed("the output does not verify", trial.fault)
+
+
+def check_processes(trial: Trial) -> None:
+    """No process that it started lives on."""
+    left = trial.require_result().left_behind
+    if left:
+        raise CheckFailed(f"it left {left} process{'es' if left > 1 else ''} behind")
+
+
+def check_log(trial: Trial) -> None:
+    """It prints no more than its log keeps, or what matters is lost."""
+    left_out = trial.require_result().log_left_out
+    if left_out:
+        raise CheckFailed(f"it printed {left_out} bytes more than its log keeps")
+
+
+def check_deterministic(trial: Trial) -> None:
+    """The same job gives the same bytes, unless the adaptor says that it does not."""
+    support = trial.case.adaptor.supports.get(Capability.DETERMINISTIC, Support.FULL)
+    if support is not Support.FULL:
+        raise NotApplicable(f"it says that determinism is {support}")
+    trial.require_output()
+    if isinstance(trial.second.outcome, Failed):
+        raise CheckFailed("the same again failed", trial.second.outcome)
+    if trial.digest(trial.first) != trial.digest(trial.second):
+        raise CheckFailed("the same job gave other bytes; if it must, say so: supports={Capability.DETERMINISTIC: …}")
+
+
+def check_loads(trial: Trial) -> None:
+    """Its toolchain loads the result in a new process."""
+    answers = trial.answers
+    if not answers.loaded and answers.failed is not None:
+        raise CheckFailed("the result cannot be loaded", answers.failed)
+
+
+def check_runs(trial: Trial) -> None:
+    """The result runs at every batch size that it must serve."""
+    answers = trial.answers
+    if answers.loaded and answers.failed is not None:
+        raise CheckFailed(f"the result runs at {list(answers.arrays) or 'no shape'} and then fails", answers.failed)
+
+
+def check_shapes(trial: Trial) -> None:
+    """Its answers have the promised names, types and shapes."""
+    promise, answers = trial.require_output(), trial.answers
+    for shape in trial.served:
+        if shape.name in answers.arrays:
+            problem = _find_mismatch(promise.outputs, answers.arrays[shape.name], shape)
+            if problem:
+                failed = Failed(by=trial.case.adaptor.name, failure=FailureClass.BAD_OUTPUT, reason=problem)
+                raise CheckFailed(f"wrong answers at {shape.name}", failed)
+
+
+def check_finite(trial: Trial) -> None:
+    """Its answers are numbers."""
+    for shape, arrays in trial.answers.arrays.items():
+        for name, array in arrays.items():
+            if np.issubdtype(array.dtype, np.inexact) and not np.isfinite(array).all():
+                reason = f"{name} holds {np.sum(~np.isfinite(array))} values that are not finite"
+                failed = Failed(by=trial.case.adaptor.name, failure=FailureClass.NUMERICS, reason=reason)
+                raise CheckFailed(f"wrong answers at {shape}", failed)
+
+
+def _find_mismatch(promised: tuple[TensorSpec, ...], arrays: Arrays, shape: Shape) -> str | None:
+    if {spec.name for spec in promised} != set(arrays):
+        return f"promised the outputs {[spec.name for spec in promised]} and gave {list(arrays)}"
+    for spec in promised:
+        array = arrays[spec.name]
+        sizes = [shape.sizes.get(dim) if isinstance(dim, str) else dim for dim in spec.shape]
+        fits = len(sizes) == array.ndim and all(
+            want in {None, have} for want, have in zip(sizes, array.shape, strict=True)
+        )
+        if not fits or np.dtype(spec.dtype) != array.dtype:
+            return f"promised {spec.name} as {spec.dtype} {spec.shape} and gave {array.dtype} {array.shape}"
+    return None
+
+
+def _names_input(trial: Trial, failed: Failed) -> bool:
+    return failed.reason.startswith(_OUTSIDE) and f"{trial.case.artifact.path}/" in failed.reason
+
+
+def _make_odd(artifact: Artifact) -> tuple[Artifact, ...]:
+    scalar = TensorSpec(name="scalar", dtype="float32", shape=())
+    text = TensorSpec(name="text", dtype="str", shape=("batch", "length"))
+    fixed = TensorSpec(name="fixed", dtype="float32", shape=(1, 3, 8, 8))
+    changes = [(), (scalar,), (text,), (fixed,), (fixed, text, scalar)]
+    return tuple(artifact.model_copy(update={"inputs": specs, "outputs": specs}) for specs in changes)
+
+
+CHECKS: Final = MappingProxyType(
+    {
+        name.removeprefix("check_").replace("_", "-"): function
+        for name, function in list(globals().items())
+        if name.startswith("check_")
+    }
+)
+"""Every check by its name, in the order of the suite."""
+
+
+def run_checks(trial: Trial) -> dict[str, CheckFailed]:
+    """Run all checks.
+
+    Args:
+        trial: The adaptor under test.
+
+    Returns:
+        The failed ones by name; empty when the adaptor keeps the contract.
+    """
+    failures = {}
+    check: Callable[[Trial], None]
+    for name, check in CHECKS.items():
+        try:
+            check(trial)
+        except NotApplicable:
+            continue
+        except CheckFailed as failed:
+            failures[name] = failed
+    return failures

@@ -1,0 +1,122 @@
+"""Requirements: whether what is installed somewhere satisfies the ranges of a toolchain."""
+
+from __future__ import annotations
+
+import site
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+_HARMLESS = (
+    "--index-url",
+    "-i",
+    "--extra-index-url",
+    "--find-links",
+    "-f",
+    "--pre",
+    "--prefer-binary",
+    "--only-binary",
+)
+"""Lines of a requirements file that say where to look, not what is needed."""
+
+
+def read_lines(path: Path) -> tuple[str, ...]:
+    """Return the lines of a requirements file that mean something: no comments, no blanks, continuations joined.
+
+    Args:
+        path: The file.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = (line.partition(" #")[0].strip() for line in text.splitlines() if not line.lstrip().startswith("#"))
+    return tuple(" ".join(line.split()) for line in lines if line)
+
+
+def read_pins(path: Path) -> tuple[str, ...]:
+    """Return the requirements of a lock, without its options and hashes.
+
+    Args:
+        path: The lock.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    return tuple(line.partition(" --")[0] for line in read_lines(path) if not line.startswith("-"))
+
+
+def find_version(name: str, path: Sequence[str] | None = None) -> str | None:
+    """Return the version of a distribution that a worker of this interpreter would see, or None.
+
+    Args:
+        name: The distribution's name, in any spelling.
+        path: Folders to look into; those of this interpreter when None. What only ``PYTHONPATH`` or the user's own
+            folder holds does not count: workers do not see it.
+    """
+    distribution = _find_distribution(name, path)
+    return distribution.version if distribution else None
+
+
+def explain_unsatisfied(lines: Iterable[str], find: Callable[[str], str | None] = find_version) -> str | None:
+    """Return why some requirements are not satisfied, or None when they are.
+
+    Markers are honoured. What the required distributions require in turn is left to whoever installed them.
+
+    Args:
+        lines: From ``read_lines``.
+        find: Tells the installed version of a canonical name.
+    """
+    for line in lines:
+        if line.startswith(_HARMLESS):
+            continue
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement as error:
+            return f"the line {line!r} is no requirement: {str(error).splitlines()[0]}"
+        if requirement.marker is not None and not requirement.marker.evaluate():
+            continue
+        version = find(canonicalize_name(requirement.name))
+        if version is None:
+            return f"{requirement.name} is not installed"
+        if not requirement.specifier.contains(version, prereleases=True):
+            return f"{requirement.name}{requirement.specifier} is needed, and {version} is installed"
+    return None
+
+
+def find_closure(lines: Iterable[str], path: Sequence[str] | None = None) -> dict[str, str]:
+    """Return the installed versions of what is required, directly or through others, by canonical name, sorted.
+
+    Args:
+        lines: From ``read_lines``.
+        path: As for ``find_version``.
+    """
+    pending = [Requirement(line) for line in lines if not line.startswith("-")]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    versions: dict[str, str] = {}
+    while pending:
+        requirement = pending.pop()
+        name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        distribution = _find_distribution(requirement.name, path)
+        if (name, extras) in seen or distribution is None:
+            continue
+        seen.add((name, extras))
+        versions[name] = distribution.version
+        pending += _read_needs(distribution, extras)
+    return dict(sorted(versions.items()))
+
+
+def _find_distribution(name: str, path: Sequence[str] | None) -> metadata.Distribution | None:
+    folders = list(path or site.getsitepackages())
+    return next(iter(metadata.distributions(name=name, path=folders)), None)
+
+
+def _read_needs(distribution: metadata.Distribution, extras: frozenset[str]) -> Iterator[Requirement]:
+    for text in distribution.requires or ():
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""}):
+            yield requirement

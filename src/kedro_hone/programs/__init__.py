@@ -1,0 +1,120 @@
+"""Programs: how data become a model's inputs, how its outputs become predictions, and how good those are.
+
+A program is a file, handed to workers by path. Nothing here imports one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.types import Value, digest_file, digest_json
+
+_HERE = Path(__file__).parent
+
+PROGRAMS: Final = MappingProxyType(
+    {
+        "fidelity": "fidelity.py",
+        "image-classification": "image_classification.py",
+        "tabular-classification": "tabular_classification.py",
+        "tabular-regression": "tabular_regression.py",
+    }
+)
+"""The built-in programs and their files."""
+
+WORKER: Final = _HERE / "worker.py"
+"""The worker file that runs programs: its functions are ``read`` and ``evaluate``."""
+
+
+class ProgramFile(Value):
+    """A file of code that workers run.
+
+    Attributes:
+        name: As the recipe names it.
+        path: The file, absolute.
+        digest: ``sha256:…`` of it.
+    """
+
+    name: str
+    path: str
+    digest: str
+
+
+def find_program(name: str, *, project: Path) -> ProgramFile:
+    """Find a program without importing it.
+
+    Args:
+        name: A built-in program, ``package.module``, or ``path/to/program.py`` from the project's root.
+        project: The project's root.
+
+    Returns:
+        The program's file.
+
+    Raises:
+        HoneError: ``program-unknown``.
+    """
+    known = name.replace("_", "-")
+    path = _HERE / PROGRAMS[known] if known in PROGRAMS else _find_file(name, project)
+    if path is None:
+        near = difflib.get_close_matches(known, PROGRAMS, 1)
+        raise HoneError(
+            "program-unknown",
+            f"There is no program {name!r}.",
+            why="It is not built in, and no such module or file was found from the project's root.",
+            hint=f"Did you mean {near[0]!r}?" if near else f"Built in are {', '.join(PROGRAMS)}; or name a .py file.",
+        )
+    return ProgramFile(name=name, path=str(path), digest=digest_file(path))
+
+
+def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
+    """Find the file of the user's own metric without importing it, for the keys of what it measured.
+
+    Args:
+        name: What the recipe names as metric.
+        project: The project's root.
+
+    Returns:
+        The file that holds it; None when the metric is the program's own or one of the table.
+
+    Raises:
+        HoneError: ``metric-unknown`` when the file or module does not exist.
+    """
+    if name is None or ":" not in name:
+        return None
+    path = _find_file(name.rpartition(":")[0], project)
+    if path is None:
+        raise HoneError(
+            "metric-unknown",
+            f"The metric {name!r} does not exist.",
+            why="No such module or file was found from the project's root.",
+            hint="Write package.module:function, or path/to/file.py:function from the project's root.",
+        )
+    return ProgramFile(name=name, path=str(path), digest=digest_file(path))
+
+
+def digest_worker() -> str:
+    """Return ``sha256:…`` of the code that reads splits and scores candidates, for the keys of what it made."""
+    return digest_json(
+        {name: digest_file(_HERE / name) for name in ("worker.py", "reading.py", "metrics.py", "scoring.py")}
+    )
+
+
+def _find_file(name: str, project: Path) -> Path | None:
+    """Return the file that a path or a dotted name stands for; packages on the way are not imported."""
+    if name.endswith(".py"):
+        path = (project / name).resolve()
+        return path if path.is_file() else None
+    *packages, module = name.split(".")
+    places = [*sys.path, str(project / "src"), str(project)]
+    for package in packages:
+        spec = PathFinder.find_spec(package, places)
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        places = list(spec.submodule_search_locations)
+    found = PathFinder.find_spec(module, places)
+    return Path(found.origin).resolve() if found is not None and found.origin and found.has_location else None

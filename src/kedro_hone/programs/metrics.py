@@ -1,0 +1,204 @@
+"""The metrics by name. Loaded by ``worker.py`` by path.
+
+Standard library and numpy; scikit-learn only for the metrics that need it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class BadMetricError(ValueError):
+    """A metric cannot be computed.
+
+    Attributes:
+        slug: The error's slug.
+        what: What happened; the text says why.
+    """
+
+    def __init__(self, slug: str, what: str, why: str) -> None:
+        super().__init__(why)
+        self.slug, self.what = slug, what
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One number for predictions beside targets.
+
+    Attributes:
+        name: Its name in reports.
+        higher_is_better: Its direction.
+        value: The number, from predictions and targets.
+        rows: One number for each row, higher is better, whose mean is the metric or its negative; None when the metric
+            is no mean over rows.
+        probabilities: Whether it takes the probabilities of classes as predictions.
+    """
+
+    name: str
+    higher_is_better: bool
+    value: Callable[[Any, Any], float]
+    rows: Callable[[Any, Any], Array | None]
+    probabilities: bool = False
+
+
+def _no_rows(_predictions: Any, _targets: Any) -> None:
+    return None
+
+
+def _pair(predictions: Array, targets: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Return the predictions and the only target, in one shape."""
+    target = targets["target"] if "target" in targets else next(iter(targets.values()))
+    if predictions.size == target.size:
+        predictions = predictions.reshape(target.shape)
+    return predictions, target
+
+
+_ROWS: dict[str, tuple[bool, Callable[[Array, Array], Array]]] = {
+    "accuracy": (True, lambda given, wanted: given == wanted),
+    "mean_absolute_error": (False, lambda given, wanted: -np.abs(given - wanted)),
+    "mean_squared_error": (False, lambda given, wanted: -((given - wanted) ** 2)),
+}
+"""Metrics that are means over rows: whether higher is better, and one number for each row, higher is better."""
+
+_SKLEARN: dict[str, tuple[str, bool, dict[str, Any], bool]] = {
+    "balanced_accuracy": ("balanced_accuracy_score", True, {}, False),
+    "cohen_kappa": ("cohen_kappa_score", True, {}, False),
+    "matthews_corrcoef": ("matthews_corrcoef", True, {}, False),
+    "r2": ("r2_score", True, {}, False),
+    "explained_variance": ("explained_variance_score", True, {}, False),
+    "root_mean_squared_error": ("root_mean_squared_error", False, {}, False),
+    "median_absolute_error": ("median_absolute_error", False, {}, False),
+    "mean_absolute_percentage_error": ("mean_absolute_percentage_error", False, {}, False),
+    "max_error": ("max_error", False, {}, False),
+    "average_precision": ("average_precision_score", True, {}, True),
+    "roc_auc": ("roc_auc_score", True, {"multi_class": "ovr"}, True),
+    "log_loss": ("log_loss", False, {}, True),
+} | {
+    f"{name}{suffix}": (f"{name}_score", True, {"average": average, "zero_division": 0.0}, False)
+    for name in ("f1", "precision", "recall", "jaccard")
+    for suffix, average in (("", "binary"), ("_macro", "macro"), ("_micro", "micro"), ("_weighted", "weighted"))
+}
+"""Other metrics: scikit-learn's function, whether higher is better, its arguments, whether it takes probabilities."""
+
+NEGATED = "neg_"
+NAMES = sorted([*_ROWS, *_SKLEARN])
+
+
+def find_metric(name: str | None, program: Any, options: dict[str, Any], *, project: str | None) -> Metric:
+    """Find a metric.
+
+    Args:
+        name: A name of the table, with ``neg_`` before it to turn its direction round; ``package.module:function`` or
+            ``path/to/file.py:function``; None for the program's own.
+        program: The program's module.
+        options: The program's options.
+        project: The folder that relative paths count from.
+
+    Returns:
+        The metric.
+
+    Raises:
+        BadMetricError: ``metric-unknown``.
+    """
+    if name is None or name == program.METRIC:
+        return Metric(
+            name=program.METRIC,
+            higher_is_better=program.HIGHER_IS_BETTER,
+            value=lambda given, wanted: program.metric(given, wanted, options),
+            rows=lambda given, wanted: program.score(given, wanted, options),
+        )
+    if ":" in name:
+        return _import_metric(name, options, project)
+    plain = name.removeprefix(NEGATED)
+    if plain in _ROWS:
+        metric = _make_row_metric(plain)
+    elif plain in _SKLEARN:
+        metric = _make_sklearn_metric(plain)
+    else:
+        near = difflib.get_close_matches(plain, [*NAMES, program.METRIC], 1)
+        why = f"did you mean {near[0]!r}? " if near else ""
+        raise BadMetricError("metric-unknown", f"There is no metric {name!r}.", f"{why}There are {', '.join(NAMES)}.")
+    return metric if plain == name else _negate(metric)
+
+
+def _make_row_metric(name: str) -> Metric:
+    higher, compare = _ROWS[name]
+
+    def rows(predictions: Any, targets: Any) -> Array:
+        given = compare(*_pair(predictions, targets))
+        return np.asarray(given.reshape(len(given), -1).mean(axis=1), dtype=np.float64)
+
+    sign = 1.0 if higher else -1.0
+    return Metric(name=name, higher_is_better=higher, value=lambda p, t: sign * float(rows(p, t).mean()), rows=rows)
+
+
+def _make_sklearn_metric(name: str) -> Metric:
+    function, higher, arguments, probabilities = _SKLEARN[name]
+    try:
+        compute = getattr(importlib.import_module("sklearn.metrics"), function)
+    except ImportError as error:
+        raise BadMetricError(
+            "metric-unknown", f"The metric {name!r} cannot be used.", "it needs scikit-learn"
+        ) from error
+
+    def value(predictions: Any, targets: Any) -> float:
+        if not probabilities:
+            given, wanted = _pair(predictions, targets)
+            return float(compute(wanted, given, **arguments))
+        wanted = targets["target"]
+        if name == "log_loss":
+            return float(compute(wanted, predictions, labels=range(predictions.shape[1])))
+        return float(compute(wanted, predictions[:, 1] if predictions.shape[1] == 2 else predictions, **arguments))
+
+    return Metric(name=name, higher_is_better=higher, value=value, rows=_no_rows, probabilities=probabilities)
+
+
+def _negate(metric: Metric) -> Metric:
+    return Metric(
+        name=NEGATED + metric.name,
+        higher_is_better=not metric.higher_is_better,
+        value=lambda given, wanted: -metric.value(given, wanted),
+        rows=metric.rows,
+        probabilities=metric.probabilities,
+    )
+
+
+def _import_metric(name: str, options: dict[str, Any], project: str | None) -> Metric:
+    """Import the user's own function: code that the recipe names is trusted."""
+    place, _, function = name.rpartition(":")
+    try:
+        is_file = place.endswith(".py")
+        module = load_file(Path(project or ".", place)) if is_file else importlib.import_module(place)
+        compute = getattr(module, function)
+    except (ImportError, AttributeError, FileNotFoundError) as error:
+        raise BadMetricError("metric-unknown", f"The metric {name!r} cannot be imported.", str(error)) from error
+    return Metric(
+        name=function,
+        higher_is_better=getattr(module, "HIGHER_IS_BETTER", True),
+        value=lambda given, wanted: float(compute(given, wanted, options)),
+        rows=_no_rows,
+    )
+
+
+def load_file(path: Path) -> Any:
+    """Import a file by its path, under a name that no other module has."""
+    name = f"hone_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path.name} is no python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # what dataclasses and pickles need
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,255 @@
+"""Read the files of the splits, and make what a program prepared fit the model. Loaded by ``worker.py`` by path.
+
+Standard library and numpy; pandas only for the formats that need it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
+
+
+class BadDataError(ValueError):
+    """A split cannot be used.
+
+    Attributes:
+        slug: The error's slug.
+        what: What happened; the text says why.
+    """
+
+    def __init__(self, slug: str, what: str, why: str) -> None:
+        super().__init__(why)
+        self.slug, self.what = slug, what
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Read a split.
+
+    Args:
+        path: A ``.npz`` (arrays by name), ``.npy`` (one array, by the file's name), ``.csv`` or ``.parquet`` file
+            (columns by name), or a directory of files of one of these kinds: ``.npy`` are arrays side by side, the
+            others are parts, in the order of their names.
+
+    Returns:
+        Arrays by name, rows first.
+
+    Raises:
+        BadDataError: ``data-unreadable``.
+    """
+    what = f"{path.name} cannot be read."
+    if path.is_dir():
+        return _read_folder(path)
+    if path.suffix not in SUFFIXES:
+        raise BadDataError("data-unreadable", what, f"{path.suffix or 'no suffix'} is none of {', '.join(SUFFIXES)}")
+    try:
+        return _read_file(path)
+    except ImportError as error:
+        why = f"{path.suffix} needs a package that is not installed: {_first_line(error)}"
+        raise BadDataError("data-unreadable", what, why) from error
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise BadDataError("data-unreadable", what, _first_line(error)) from error
+
+
+def _read_file(path: Path) -> dict[str, Array]:
+    if path.suffix == ".npy":
+        return {path.stem: np.load(path, allow_pickle=False)}
+    if path.suffix == ".npz":
+        # numpy leaves the file open when the archive is damaged
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    import pandas as pd  # noqa: PLC0415 - only these formats need it
+
+    frame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    return {str(name): frame[name].to_numpy() for name in frame.columns}
+
+
+def _read_folder(path: Path) -> dict[str, Array]:
+    files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES)
+    suffixes = {file.suffix for file in files}
+    if len(suffixes) != 1:
+        why = f"the directory holds {' and '.join(sorted(suffixes)) or 'none'} of {', '.join(SUFFIXES)}; one is needed"
+        raise BadDataError("data-unreadable", f"{path.name} cannot be read.", why)
+    parts = [read_arrays(file) for file in files]
+    if suffixes == {".npy"}:
+        return {name: array for part in parts for name, array in part.items()}
+    names = list(parts[0])
+    for file, part in zip(files, parts, strict=True):
+        if set(part) != set(names):
+            raise BadDataError("data-unreadable", f"{path.name} cannot be read.", f"{file.name} has other names inside")
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+
+def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: str) -> dict[str, Array]:
+    """Cast feeds to the model's element types and check their shapes.
+
+    Args:
+        feeds: What the program prepared.
+        specs: The specifications of the model's inputs.
+        split: The split's name, for messages.
+
+    Returns:
+        One contiguous array for each input, in the model's order, rows first.
+
+    Raises:
+        BadDataError: ``data-unreadable`` or ``data-empty``.
+    """
+    what = f"The {split} split does not fit the model."
+    names = [spec["name"] for spec in specs]
+    if set(feeds) != set(names):
+        raise BadDataError(
+            "data-unreadable", what, f"the program gave {sorted(feeds)}, and the model takes {sorted(names)}"
+        )
+    fitted: dict[str, Array] = {}
+    sizes: dict[str, int] = {}
+    for spec in specs:
+        array = np.asarray(feeds[spec["name"]])
+        why = find_misfit(array, spec["shape"], sizes) or find_lossy_cast(array, spec["dtype"])
+        if why:
+            raise BadDataError("data-unreadable", what, f"input {spec['name']!r}: {why}")
+        fitted[spec["name"]] = np.ascontiguousarray(array.astype(spec["dtype"]))
+    counts = {name: len(array) for name, array in fitted.items()}
+    if len(set(counts.values())) > 1:
+        raise BadDataError("data-unreadable", what, f"the inputs have different numbers of rows: {counts}")
+    if not min(counts.values(), default=0):
+        raise BadDataError("data-empty", f"The {split} split has no rows.", "the program prepared none from it")
+    return fitted
+
+
+def find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) -> str | None:
+    """Say why an array does not have a shape; the first dimension is rows and may have any size.
+
+    Args:
+        array: The array.
+        shape: Sizes, or names of dynamic dimensions.
+        sizes: The size that each name has had so far; new ones are added.
+
+    Returns:
+        The reason, or None when it fits.
+    """
+    wanted = f"shape {array.shape} does not fit {tuple(shape)}"
+    if array.ndim != len(shape):
+        return wanted
+    if not shape:
+        return "it has no rows"
+    for size, dim in zip(array.shape[1:], shape[1:], strict=True):
+        known = sizes.setdefault(dim, size) if isinstance(dim, str) else dim
+        if known != size:
+            return wanted if isinstance(dim, int) else f"{wanted}: {dim} is {known} elsewhere"
+    return None
+
+
+def find_lossy_cast(array: Array, dtype: str) -> str | None:
+    """Say why an array cannot become another element type without changing its meaning.
+
+    Args:
+        array: The array.
+        dtype: The numpy name of the element type.
+
+    Returns:
+        The reason, or None. Rounding to a float of less precision is no loss of meaning, becoming infinite is.
+    """
+    try:
+        target = np.dtype(dtype)
+    except TypeError:
+        return f"the model wants {dtype}, which numpy does not have"
+    if array.dtype == target:
+        return None
+    if target.kind not in "biuf":
+        return f"the model wants {dtype}, and the data are {array.dtype}"
+    if array.dtype.kind not in "biuf":
+        return f"the data are {array.dtype}, not numbers"
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = array.astype(target)
+    if target.kind == "f":
+        lossless = bool(np.array_equal(np.isfinite(cast), np.isfinite(array)))
+    else:
+        lossless = bool(np.array_equal(cast, array))
+    return None if lossless else f"the data are {array.dtype}, and some do not fit {dtype}"
+
+
+def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bool) -> dict[str, Array]:
+    """Check that there is a target for each row.
+
+    Args:
+        targets: What the program prepared.
+        rows: The number of rows of the feeds.
+        split: The split's name, for messages.
+        needed: Whether there must be any.
+
+    Returns:
+        The targets as arrays.
+
+    Raises:
+        BadDataError: ``labels-mismatch``, or ``data-unreadable`` when there are none.
+    """
+    arrays = {name: np.asarray(value) for name, value in targets.items()}
+    if needed and not arrays:
+        raise BadDataError(
+            "data-unreadable",
+            f"The {split} split has no labels.",
+            "the program found none, and candidates cannot be scored without",
+        )
+    for name, array in arrays.items():
+        if array.dtype.kind == "O" or array.ndim == 0:
+            raise BadDataError(
+                "data-unreadable", f"The {split} split cannot be used.", f"{name!r} is no array of numbers"
+            )
+        if len(array) != rows:
+            why = f"{name!r} has {len(array)} rows, and the inputs have {rows}"
+            raise BadDataError("labels-mismatch", f"The labels of the {split} split do not fit its rows.", why)
+    return arrays
+
+
+def hash_rows(feeds: Mapping[str, Array]) -> list[bytes]:
+    """Hash each row over the bytes of all its inputs, as the model will get them.
+
+    Args:
+        feeds: Contiguous arrays, rows first.
+
+    Returns:
+        One BLAKE2b hash of 16 bytes for each row.
+    """
+    arrays = [feeds[name] for name in sorted(feeds)]
+    rows = [array.reshape(len(array), -1).view(np.uint8) for array in arrays if array.size]
+    joined = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
+    return [hashlib.blake2b(row, digest_size=16).digest() for row in joined]
+
+
+def digest_rows(hashes: list[bytes]) -> str:
+    """Return ``blake2b:…`` over the hashes of rows, in their order."""
+    return "blake2b:" + hashlib.blake2b(b"".join(hashes), digest_size=32).hexdigest()
+
+
+def find_overlaps(hashes: Mapping[str, list[bytes]]) -> list[dict[str, Any]]:
+    """Find rows that two splits share.
+
+    Args:
+        hashes: The hashes of the rows of each split.
+
+    Returns:
+        For each pair of splits with shared rows: their names, how many different rows they share, and the first places
+        of one of them.
+    """
+    places = {name: {row: at for at, row in reversed(list(enumerate(rows)))} for name, rows in hashes.items()}
+    found = []
+    for first, second in combinations(hashes, 2):
+        shared = places[first].keys() & places[second].keys()
+        if shared:
+            example = min(shared, key=places[first].__getitem__)
+            rows = [places[first][example], places[second][example]]
+            found.append({"splits": [first, second], "count": len(shared), "example_rows": rows})
+    return found
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,177 @@
+"""The comparison of candidates with the source on the same rows. Loaded by ``worker.py`` by path."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .metrics import BadMetricError, Metric
+
+Array = NDArray[Any]
+ROUNDING = 1e-6
+UNDEFINED_LIMIT = 0.01
+"""The largest share of resamples on which a metric may be undefined."""
+
+
+def measure(metric: Metric, predictions: Any, targets: Any) -> float:
+    """Compute a metric.
+
+    Args:
+        metric: The metric.
+        predictions: What the program decoded.
+        targets: Arrays by name.
+
+    Returns:
+        The number.
+
+    Raises:
+        BadMetricError: ``program-failed`` when it cannot be computed, or is no number.
+    """
+    what = f"The metric {metric.name!r} cannot be computed."
+    try:
+        value = float(metric.value(predictions, targets))
+    except ValueError as error:
+        raise BadMetricError("program-failed", what, str(error)) from error
+    if not np.isfinite(value):
+        raise BadMetricError("program-failed", what, f"it is {value}")
+    return value
+
+
+def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[str, Any] | None:
+    """Compare a candidate with the source row by row.
+
+    Args:
+        metric: The metric.
+        source: The source's predictions.
+        candidate: The candidate's predictions.
+        targets: Arrays by name.
+
+    Returns:
+        ``kind`` ``proportion`` with ``lost`` and ``gained`` rows when every row is right or wrong; ``mean`` with the
+        ``differences`` (source less candidate, so that positive is worse) otherwise; None when the metric is no mean
+        over rows.
+
+    Raises:
+        BadMetricError: ``program-failed`` when the rows do not average to the metric.
+    """
+    rows = [metric.rows(predictions, targets) for predictions in (source, candidate)]
+    if rows[0] is None or rows[1] is None:
+        return None
+    before, after = (np.asarray(row, dtype=np.float64) for row in rows)
+    for scores, predictions in ((before, source), (after, candidate)):
+        _check_mean(metric, scores, measure(metric, predictions, targets))
+    if np.isin(before, (0, 1)).all() and np.isin(after, (0, 1)).all():
+        return {"kind": "proportion", "lost": int((before > after).sum()), "gained": int((before < after).sum())}
+    return {"kind": "mean", "differences": before - after}
+
+
+def _check_mean(metric: Metric, scores: Array, value: float) -> None:
+    """Refuse scores that do not average to the metric: the interval would be about something else."""
+    if not np.isclose(abs(scores.mean()), abs(value), rtol=ROUNDING, atol=ROUNDING):
+        why = (
+            f"score averages to {scores.mean():.6g}, and metric is {value:.6g}; let score return None if it is no mean"
+        )
+        raise BadMetricError("program-failed", f"The rows of {metric.name!r} do not average to it.", why)
+
+
+def resample(metric: Metric, predictions: Any, targets: Any, *, replicates: int, seed: int) -> Array:
+    """Compute a metric on resamples of the rows (bootstrap); one seed gives the same rows for every candidate.
+
+    Args:
+        metric: The metric.
+        predictions: What the program decoded.
+        targets: Arrays by name.
+        replicates: How many resamples.
+        seed: The seed.
+
+    Returns:
+        One value for each resample; NaN where the metric is not defined, as when a class is missing.
+    """
+    rows = count_rows(targets)
+    random = np.random.default_rng(seed)
+    values = np.full(replicates, np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a resample may lack a class, and scikit-learn says so each time
+        for replicate in range(replicates):
+            chosen = random.integers(0, rows, rows)
+            try:
+                values[replicate] = metric.value(take_rows(predictions, chosen), take_rows(targets, chosen))
+            except ValueError:
+                continue  # stays NaN; too many of them are refused by the caller
+    return values
+
+
+def check_replicates(metric: Metric, drops: Array) -> Array:
+    """Return the drops without the resamples on which the metric is not defined.
+
+    Args:
+        metric: The metric.
+        drops: The drop of each resample; NaN where it is not defined.
+
+    Returns:
+        The finite ones.
+
+    Raises:
+        BadMetricError: ``program-failed`` when there are too many others: what is left would not be a fair sample.
+    """
+    defined = np.isfinite(drops)
+    if (~defined).mean() > UNDEFINED_LIMIT:
+        why = f"it is not defined on {int((~defined).sum())} of {len(drops)} resamples; some class has too few rows"
+        raise BadMetricError("program-failed", f"The interval of {metric.name!r} cannot be computed.", why)
+    return drops[defined]
+
+
+def count_rows(targets: Mapping[str, Array]) -> int:
+    """Return the number of rows."""
+    return len(next(iter(targets.values())))
+
+
+def check_rows(outputs: Mapping[str, Array], targets: Mapping[str, Array]) -> None:
+    """Refuse outputs that do not have one row for each target.
+
+    Raises:
+        BadMetricError: ``labels-mismatch``.
+    """
+    rows = count_rows(targets)
+    for name, output in outputs.items():
+        if output.ndim == 0 or len(output) != rows:
+            why = f"output {name!r} has shape {output.shape}, and there are {rows} rows"
+            raise BadMetricError("labels-mismatch", "The labels do not match the model's outputs.", why)
+
+
+def decode(program: Any, metric: Metric, *, outputs: dict[str, Array], targets: Any, options: dict[str, Any]) -> Any:
+    """Turn outputs into what a metric takes, once rows and labels are known to match.
+
+    Args:
+        program: The program's module.
+        metric: The metric.
+        outputs: The model's outputs.
+        targets: Arrays by name.
+        options: The program's options.
+
+    Returns:
+        What the program decodes, or its probabilities.
+
+    Raises:
+        BadMetricError: ``labels-mismatch``, or ``program-failed`` when the program has no probabilities.
+    """
+    check_rows(outputs, targets)
+    if hasattr(program, "check"):
+        program.check(outputs, targets, options)
+    if not metric.probabilities:
+        return program.decode(outputs, options)
+    if not hasattr(program, "probabilities"):
+        what = f"The metric {metric.name!r} cannot be computed."
+        raise BadMetricError("program-failed", what, "it takes probabilities, and the program does not define them")
+    return program.probabilities(outputs, options)
+
+
+def take_rows(value: Any, rows: Array) -> Any:
+    """Take rows of an array, or of each array of a mapping."""
+    if isinstance(value, Mapping):
+        return {name: array[rows] for name, array in value.items()}
+    return value[rows]

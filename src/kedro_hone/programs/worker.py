@@ -1,0 +1,216 @@
+"""The worker of programs: reads the splits, and scores candidates. Run by path; imports nothing of ours.
+
+``reading.py``, ``metrics.py`` and ``scoring.py`` beside it, and the program itself, are loaded by path as well.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Job = dict[str, Any]
+Notes = dict[str, Any]
+
+SLUGS = {
+    "data-unreadable": "A split cannot be read as the program expects.",
+    "data-empty": "A split has no rows.",
+    "labels-mismatch": "The labels do not match the model's outputs.",
+    "recipe-invalid": "An option of the program is not known.",
+}
+"""The errors that a program may raise, by the attribute ``slug`` of its exception."""
+
+HINTS = {
+    "data-unreadable": "Compare the names and shapes in the file with the model's inputs; the program's option "
+    "`arrays` maps one to the other. See docs/concepts/data.md.",
+    "data-empty": "Put rows into the file, then dvc add, git commit and dvc push it.",
+    "labels-mismatch": "Check that the data belong to this model, and the program's options `output` and `classes`.",
+    "metric-unknown": "Leave `program.metric` empty for the program's own metric, or name one of these.",
+    "program-failed": "See docs/how-to/write-a-program.md for what the functions of a program must return.",
+    "recipe-invalid": "Mend `program.options` in the recipe.",
+}
+
+CALIBRATION = "calibration"
+"""The split that needs no labels: it is given to the toolchains, and nothing is scored on it."""
+
+
+def read(job: Job) -> Notes:
+    """Prepare the splits.
+
+    Args:
+        job: With ``options``: ``splits`` (name to ``{"path": file}``), ``program`` (its path), ``program_options``, and
+            ``project`` (the folder that the user's imports count from); with ``input``: the model's tensors; with
+            ``output``: where ``<split>/feeds.npz`` and ``<split>/targets.npz`` are written.
+
+    Returns:
+        ``splits``: name to ``{"n": rows, "rows": digest over the hashes of the rows}``; ``overlaps``: pairs of splits
+        that share rows. Or ``error``.
+    """
+    return _explain(_read, job)
+
+
+def evaluate(job: Job) -> Notes:
+    """Score candidates against the source on the same rows.
+
+    Args:
+        job: With ``options``: ``source`` (npz of its outputs), ``candidates`` (id to npz), ``targets`` (npz),
+            ``program``, ``program_options``, ``project``, ``metric`` (or None), ``seed`` and ``replicates``; with
+            ``output``: where arrays are written.
+
+    Returns:
+        ``candidates``: id to ``metric``, ``higher_is_better``, ``source``, ``candidate``, ``n`` and ``kind``; with it
+        ``lost`` and ``gained`` (proportion), ``differences`` (mean: npz of source less candidate, positive is worse) or
+        ``replicates`` (bootstrap: npz of drops, positive is worse). A candidate whose outputs cannot be scored has
+        ``error`` instead. Or ``error`` for all.
+    """
+    return _explain(_evaluate, job)
+
+
+class UnknownOptionError(ValueError):
+    """The recipe gives a program an option that it does not have."""
+
+    slug = "recipe-invalid"
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        near = difflib.get_close_matches(name, known, 1)
+        super().__init__(f"{name!r}: " + (f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"))
+
+
+def _explain(function: Callable[[Any], Notes], argument: Any) -> Notes:
+    """Return what a function returns, or what it says of bad data; anything else is the program's own error."""
+    try:
+        return function(argument)
+    except Exception as error:
+        explained = _explain_error(error)
+        if explained is None:
+            raise
+        return {"error": explained}
+
+
+def _explain_error(error: Exception) -> Notes | None:
+    slug = getattr(error, "slug", None)
+    if slug not in HINTS:
+        return None
+    what = getattr(error, "what", None) or SLUGS.get(slug, "The program failed.")
+    return {"slug": slug, "what": what, "why": str(error), "hint": HINTS[slug]}
+
+
+def _read(job: Job) -> Notes:
+    reading = _load_beside("reading")
+    program, job = _load_program(job)
+    splits, hashes = {}, {}
+    for name, entry in job["options"]["splits"].items():
+        feeds, targets = _prepare(program, job, split=name, path=Path(entry["path"]))
+        folder = Path(job["output"], name)
+        folder.mkdir(parents=True, exist_ok=True)
+        np.savez(folder / "feeds.npz", **feeds)
+        np.savez(folder / "targets.npz", **targets)
+        hashes[name] = reading.hash_rows(feeds)
+        splits[name] = {"n": len(hashes[name]), "rows": reading.digest_rows(hashes[name])}
+    return {"splits": splits, "overlaps": reading.find_overlaps(hashes)}
+
+
+def _prepare(program: Any, job: Job, *, split: str, path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read one split, let the program prepare it, and fit the result to the model."""
+    reading = _load_beside("reading")
+    data = reading.read_arrays(path)
+    try:
+        feeds, targets = program.prepare(data, job)
+    except Exception as error:
+        if getattr(error, "slug", None) in SLUGS:
+            error.what = f"{SLUGS[error.slug][:-1]} ({split}: {path.name})."
+        raise
+    feeds = reading.fit_feeds(feeds, job["input"]["inputs"], split=split)
+    needed = getattr(program, "NEEDS_TARGETS", True) and split != CALIBRATION
+    rows = len(next(iter(feeds.values())))
+    return feeds, reading.fit_targets(targets, rows, split=split, needed=needed)
+
+
+def _evaluate(job: Job) -> Notes:
+    metrics, scoring = _load_beside("metrics"), _load_beside("scoring")
+    program, job = _load_program(job)
+    given, options = job["options"], job["program"]["options"]
+    metric = metrics.find_metric(given.get("metric"), program, options, project=given.get("project"))
+    outputs = _load_arrays(given["source"])
+    targets = _load_arrays(given["targets"]) if getattr(program, "NEEDS_TARGETS", True) else outputs
+    source = scoring.decode(program, metric, outputs=outputs, targets=targets, options=options)
+    measured = scoring.measure(metric, source, targets)
+
+    @functools.lru_cache  # only the metrics that are no mean over rows need it, and then only once
+    def resample_source() -> Any:
+        return resample(source)
+
+    def resample(predictions: Any) -> Any:
+        replicates, seed = given.get("replicates", 2000), given.get("seed", 0)
+        return scoring.resample(metric, predictions, targets, replicates=replicates, seed=seed)
+
+    def compare(path: str) -> Notes:
+        candidate = scoring.decode(program, metric, outputs=_load_arrays(path), targets=targets, options=options)
+        row = scoring.compare(metric, source, candidate, targets)
+        if row is None:
+            sign = 1.0 if metric.higher_is_better else -1.0
+            drops = sign * (resample_source() - resample(candidate))
+            row = {"kind": "bootstrap", "replicates": scoring.check_replicates(metric, drops)}
+        return {
+            "metric": metric.name,
+            "higher_is_better": metric.higher_is_better,
+            "source": measured,
+            "candidate": scoring.measure(metric, candidate, targets),
+            "n": scoring.count_rows(targets),
+            **row,
+        }
+
+    scores = {}
+    for number, (name, path) in enumerate(given["candidates"].items()):
+        score = _explain(compare, path)
+        scores[name] = {
+            key: _save_array(value, Path(job["output"], f"{number:03d}-{key}.npz")) for key, value in score.items()
+        }
+    return {"candidates": scores}
+
+
+def _save_array(value: Any, path: Path) -> Any:
+    """Write an array to a file of its own and return the path; other values stay as they are."""
+    if not isinstance(value, np.ndarray):
+        return value
+    np.savez(path, **{path.stem.partition("-")[2]: value})
+    return str(path)
+
+
+def _load_arrays(path: str) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _load_program(job: Job) -> tuple[Any, Job]:
+    """Load the program, and return it with a job that holds its whole options, where ``prepare`` looks for them."""
+    given = job["options"]
+    path = Path(given["program"])
+    if given.get("project"):
+        # What is installed comes first: a file of the project must not stand in for a package.
+        folders = [str(Path(given["project"], "src")), given["project"]]
+        sys.path += [folder for folder in folders if folder not in sys.path]
+    program = _load_beside("metrics").load_file(path)
+    defaults, options = getattr(program, "OPTIONS", None), given.get("program_options") or {}
+    if defaults is not None:
+        unknown = next((name for name in options if name not in defaults), None)
+        if unknown is not None:
+            raise UnknownOptionError(unknown, list(defaults))
+        options = {**defaults, **options}
+    return program, {**job, "program": {"path": str(path), "options": options}}
+
+
+def _load_beside(name: str) -> Any:
+    """Import a file beside this one, in a package of its own, so that those files can import each other."""
+    package = "hone_programs"
+    if package not in sys.modules:
+        sys.modules[package] = types.ModuleType(package)
+        sys.modules[package].__path__ = [str(Path(__file__).parent)]
+    return importlib.import_module(f"{package}.{name}")

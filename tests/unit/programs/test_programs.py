@@ -1,0 +1,169 @@
+"""Programs are found without being imported, and the files keep to the rules for what workers get."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kedro_hone import programs
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.types import digest_file
+
+BUILT_IN = sorted(programs.PROGRAMS)
+
+
+def load(name):
+    path = Path(programs.find_program(name, project=Path.cwd()).path)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_built_in_programs(name, tmp_path):
+    found = programs.find_program(name, project=tmp_path)
+    assert found == programs.find_program(name.replace("-", "_"), project=tmp_path).model_copy(update={"name": name})
+    assert found.digest == digest_file(Path(found.path))
+    module = load(name)
+    assert module.HIGHER_IS_BETTER is True
+    for function in ("prepare", "decode", "score", "metric"):
+        assert inspect.getdoc(getattr(module, function))
+
+
+@pytest.mark.parametrize("path", sorted(Path(programs.__file__).parent.glob("*.py")), ids=lambda path: path.name)
+def test_what_workers_get_imports_nothing_of_ours(path):
+    if path.name == "__init__.py":
+        pytest.skip("the host's own module")
+    outside = {"numpy", "pandas"} if path.name == "reading.py" else {"numpy"}
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module]
+        for name in names:
+            assert name.partition(".")[0] in sys.stdlib_module_names | outside | {"__future__"}
+
+
+def test_functions_that_two_files_share_are_the_same():
+    """Each program is one file, so some functions stand in several; they must not drift apart."""
+    sources = {}
+    modules = [load(name) for name in BUILT_IN]
+    for module in modules:
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            sources.setdefault(name, {})[module.__name__] = inspect.getsource(function)
+    for name in ("find_array", "read_labels", "check_range", "find_scores", "probabilities", "read_features"):
+        assert len(sources[name]) > 1
+        assert len(set(sources[name].values())) == 1, name
+    classifiers = ("image_classification", "tabular_classification")
+    for name in ("decode", "check", "score", "metric"):
+        assert sources[name][classifiers[0]] == sources[name][classifiers[1]]
+
+
+def test_a_path_and_a_module_are_found_without_an_import(tmp_path):
+    package = tmp_path / "src" / "hone_finds" / "inner"
+    package.mkdir(parents=True)
+    bomb = "raise SystemExit('imported')\n"
+    for folder in (package, package.parent):
+        (folder / "__init__.py").write_text(bomb)
+    (package / "program.py").write_text(bomb)
+    (tmp_path / "flat.py").write_text(bomb)
+    assert programs.find_program("hone_finds.inner.program", project=tmp_path).path == str(package / "program.py")
+    assert programs.find_program("src/hone_finds/inner/program.py", project=tmp_path).path == str(
+        package / "program.py"
+    )
+    assert programs.find_program("flat", project=tmp_path).path == str(tmp_path / "flat.py")
+    assert programs.find_metric("flat.py:loss", project=tmp_path).digest == digest_file(tmp_path / "flat.py")
+    assert not any(name.startswith("hone_finds") for name in sys.modules)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("image-clasification", "image-classification"),
+        ("nothing.here", "Built in"),
+        ("nothing.py", "Built in"),
+        ("sys", "Built in"),
+    ],
+)
+def test_an_unknown_program(tmp_path, name, near):
+    with pytest.raises(HoneError) as caught:
+        programs.find_program(name, project=tmp_path)
+    assert caught.value.slug == "program-unknown"
+    assert near in caught.value.hint
+
+
+@pytest.mark.parametrize("name", [None, "accuracy"])
+def test_metrics_by_name_have_no_file(tmp_path, name):
+    assert programs.find_metric(name, project=tmp_path) is None
+
+
+def test_an_unknown_file_of_a_metric(tmp_path):
+    with pytest.raises(HoneError) as caught:
+        programs.find_metric("nothing.py:f", project=tmp_path)
+    assert caught.value.slug == "metric-unknown"
+
+
+def test_the_digest_of_the_worker_covers_its_files():
+    assert programs.digest_worker().startswith("sha256:")
+
+
+def images_job(shape, **options):
+    return {"input": {"inputs": [{"name": "x", "shape": shape}], "outputs": []}, "program": {"options": options}}
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted", "options", "shape"),
+    [
+        ((2, 4, 5), ["batch", 1, 4, 5], {}, (2, 1, 4, 5)),
+        ((2, 4, 5), ["batch", 4, 5, 1], {}, (2, 4, 5, 1)),
+        ((2, 4, 5, 3), ["batch", 3, 4, 5], {"channels": "last"}, (2, 3, 4, 5)),
+        ((2, 3, 4, 5), ["batch", 4, 5, 3], {"channels": "first"}, (2, 4, 5, 3)),
+    ],
+)
+def test_the_channels_go_where_the_model_wants_them(data, wanted, options, shape):
+    feeds, targets = load("image-classification").prepare({"image": np.zeros(data)}, images_job(wanted, **options))
+    assert (feeds["x"].shape, targets) == (shape, {})
+
+
+@pytest.mark.parametrize("channels", ["last", None])
+def test_mean_and_std_are_for_each_channel(channels, random):
+    images = random.integers(0, 255, (2, 4, 4, 3), dtype=np.uint8)
+    job = images_job(["batch", 4, 4, 3], channels=channels, scale=1 / 255, mean=[0.1, 0.2, 0.3], std=[1, 2, 4])
+    feeds, _ = load("image-classification").prepare({"image": images}, job)
+    expected = (images / 255 - [0.1, 0.2, 0.3]) / [1, 2, 4]
+    given = np.moveaxis(feeds["x"], 1, -1) if channels == "last" else feeds["x"]
+    np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_mean_of_other_channels_is_refused():
+    job = images_job(["batch", 3, 4, 5], mean=[1, 2])
+    with pytest.raises(ValueError, match="other channels"):
+        load("image-classification").prepare({"image": np.zeros((2, 3, 4, 5))}, job)
+
+
+def test_columns_of_several_inputs():
+    specs = [{"name": "age", "shape": ["batch", 1]}, {"name": "size", "shape": ["batch"]}]
+    job = {"input": {"inputs": specs, "outputs": []}, "program": {"options": {}}}
+    data = {"size": np.ones(3), "age": np.arange(3), "y": np.zeros(3)}
+    feeds, targets = load("tabular-classification").prepare(data, job)
+    assert {name: array.shape for name, array in feeds.items()} == {"age": (3, 1), "size": (3,)}
+    assert targets["target"].shape == (3,)
+
+
+def test_features_are_chosen_and_ordered():
+    job = {
+        "input": {"inputs": [{"name": "x", "shape": ["batch", 2]}], "outputs": []},
+        "program": {"options": {"features": ["b", "a"]}},
+    }
+    data = {"a": np.arange(3), "b": np.arange(3) * 10, "c": np.array(["u", "v", "w"]), "y": np.zeros(3)}
+    feeds, _ = load("tabular-regression").prepare(data, job)
+    np.testing.assert_array_equal(feeds["x"], [[0, 0], [10, 1], [20, 2]])
+    job["program"]["options"] = {}
+    with pytest.raises(ValueError, match="column 'c'"):
+        load("tabular-regression").prepare(data, job)

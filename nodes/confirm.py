@@ -24,8 +24,7 @@ from kedro_hone.core.samples import Samples
 from kedro_hone.core.types import Artifact, Failed
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.race import SAMPLES_FILE, SOURCE, save_samples, summarize_latency
-from kedro_hone.nodes.validate import read_launching
-from kedro_hone.recipe import Recipe, read_recipe
+from kedro_hone.nodes.setting import Setting
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +45,7 @@ class _Launches:
 
 
 def confirm(
+    *,
     result: RaceResult,
     source: Artifact,
     samples: Samples,
@@ -66,8 +66,8 @@ def confirm(
     Returns:
         The finalists, those that are faster first, with the control.
     """
-    recipe = read_recipe(parameters)
-    names = [s.id for s in result.standings if s.status is Status.MEASURED][: recipe.confirm.finalists]
+    setting = Setting.of(source, samples, parameters, workplace)
+    names = [s.id for s in result.standings if s.status is Status.MEASURED][: setting.recipe.confirm.finalists]
     outcomes = {v.candidate.id: v.candidate.outcome for v in validations.values()}
     artifacts = {name: outcome for name in names if isinstance(outcome := outcomes[name], Artifact)}
     started = time.monotonic()
@@ -75,29 +75,31 @@ def confirm(
     findings: dict[str, stats.Finding] = {}
     if artifacts:
         with hold_device(Path(workplace.root), "cpu"):
-            findings = _launch_until_decided(artifacts, source, samples, recipe, workplace, launches)
+            findings = _launch_until_decided(artifacts, setting, launches)
     save_samples(workplace.folder / SAMPLES_FILE, "confirm", launches.timings)
-    shapes = list(recipe.shapes)
-    finalists = [
-        Finalist(
-            id=name,
-            speedups=findings[name].speedups if name in findings else (),
-            latency=summarize_latency(launches.timings, name, shapes),
-            launches=findings[name].launches if name in findings else 0,
-            verdict=findings[name].verdict if name in findings else "",
-            deciding=findings[name].deciding if name in findings else None,
-            reason=launches.failures[name].reason if name in launches.failures else "",
-        )
-        for name in artifacts
-    ]
+    finalists = [_describe(name, findings.get(name), launches, setting) for name in artifacts]
     return Confirmation(
         finalists=tuple(sorted(finalists, key=_order)),
-        source_latency=summarize_latency(launches.timings, SOURCE, shapes) or result.source_latency,
-        control=_compare_control(launches, recipe),
+        source_latency=summarize_latency(launches.timings, SOURCE, setting.shapes) or result.source_latency,
+        control=_compare_control(launches, setting),
         launches=launches.count,
-        looks=sum(look <= launches.count for look in recipe.confirm.looks),
+        looks=sum(look <= launches.count for look in setting.recipe.confirm.looks),
         seconds=time.monotonic() - started,
         samples=SAMPLES_FILE,
+    )
+
+
+def _describe(name: str, finding: stats.Finding | None, launches: _Launches, setting: Setting) -> Finalist:
+    latency = summarize_latency(launches.timings, name, setting.shapes)
+    if finding is None:
+        return Finalist(id=name, speedups=(), latency=latency, launches=0, reason=launches.failures[name].reason)
+    return Finalist(
+        id=name,
+        speedups=finding.speedups,
+        latency=latency,
+        launches=finding.launches,
+        verdict=finding.verdict,
+        deciding=finding.deciding,
     )
 
 
@@ -107,13 +109,9 @@ def _order(finalist: Finalist) -> tuple[bool, float]:
 
 
 def _launch_until_decided(
-    artifacts: dict[str, Artifact],
-    source: Artifact,
-    samples: Samples,
-    recipe: Recipe,
-    workplace: Workplace,
-    launches: _Launches,
+    artifacts: dict[str, Artifact], setting: Setting, launches: _Launches
 ) -> dict[str, stats.Finding]:
+    recipe = setting.recipe
     plan = stats.LaunchPlan(
         finalists=len(artifacts),
         threshold=recipe.gates.speedup,
@@ -123,12 +121,12 @@ def _launch_until_decided(
         weights=recipe.race.weights or None,
     )
     order = random.Random(recipe.seed + 1)  # noqa: S311 - an order of measuring, not a secret
-    running, wanted = list(artifacts), plan.looks[0]
-    step = stats.Step(findings={}, undecided=tuple(running), launches=wanted)
-    while step.launches:
+    running = list(artifacts)
+    step = stats.Step(findings={}, undecided=tuple(running), launches=plan.looks[0])
+    while step.launches and running:
         for _ in range(step.launches):
-            entrants = {SOURCE: source, CONTROL: source, **{name: artifacts[name] for name in running}}
-            _launch_once(entrants, samples, recipe, workplace, order, launches)
+            entrants = {SOURCE: setting.source, CONTROL: setting.source, **{name: artifacts[name] for name in running}}
+            _launch_once(entrants, setting, order, launches)
             running = [name for name in running if name not in launches.failures]
         logger.info("confirmed %d launches of %s", launches.count, ", ".join(running) or "nobody: all failed")
         measured = {name: launches.times[name] for name in artifacts if name not in launches.failures}
@@ -137,52 +135,46 @@ def _launch_until_decided(
     return step.findings
 
 
-def _launch_once(
-    entrants: dict[str, Artifact],
-    samples: Samples,
-    recipe: Recipe,
-    workplace: Workplace,
-    order: random.Random,
-    launches: _Launches,
-) -> None:
+def _launch_once(entrants: dict[str, Artifact], setting: Setting, order: random.Random, launches: _Launches) -> None:
     """Start everybody afresh, measure some rounds, and keep one number for each."""
-    shapes = list(recipe.shapes)
     timings = Timings()
     shuffled = list(entrants.items())
     order.shuffle(shuffled)
     with ExitStack() as stack:
-        stacks = {name: stack.enter_context(ExitStack()) for name, _ in shuffled}
         entered, failures = enter(
             dict(shuffled),
-            shapes=samples.shapes,
-            burst_ms=recipe.confirm.burst_ms,
-            workplace=workplace,
-            launching=read_launching(recipe),
-            stacks=stacks,
+            shapes=setting.samples.shapes,
+            burst_ms=setting.recipe.confirm.burst_ms,
+            workplace=setting.workplace,
+            launching=setting.launching,
+            stacks={name: stack.enter_context(ExitStack()) for name, _ in shuffled},
         )
-        for _ in range(recipe.confirm.rounds):
-            measure_round(entered.values(), shapes, order=order, timings=timings)
+        for _ in range(setting.recipe.confirm.rounds):
+            measure_round(entered.values(), setting.shapes, order=order, timings=timings)
     failures |= timings.failures
     if lost := {SOURCE, CONTROL} & set(failures):
         raise RuntimeError(f"the source model's worker failed while confirming: {failures[lost.pop()].reason}")
     launches.failures |= failures
     launches.count += 1
     for name in entered:
-        if name in failures:
-            continue
-        for shape in shapes:
-            launches.times.setdefault(name, {}).setdefault(shape, []).append(median(timings.medians(name, shape)))
-            for calls in timings.rounds[name][shape]:
-                launches.timings.add(name, shape, calls)
+        if name not in failures:
+            _keep(name, timings, setting, launches)
 
 
-def _compare_control(launches: _Launches, recipe: Recipe) -> tuple[Speedup, ...]:
+def _keep(name: str, timings: Timings, setting: Setting, launches: _Launches) -> None:
+    for shape in setting.shapes:
+        launches.times.setdefault(name, {}).setdefault(shape, []).append(median(timings.medians(name, shape)))
+        for calls in timings.rounds[name][shape]:
+            launches.timings.add(name, shape, calls)
+
+
+def _compare_control(launches: _Launches, setting: Setting) -> tuple[Speedup, ...]:
     if launches.count < 2:
         return ()
     rows = []
-    for shape in recipe.shapes:
+    for shape in setting.shapes:
         ratio = stats.interval_of_ratios(
-            launches.times[SOURCE][shape], launches.times[CONTROL][shape], confidence=recipe.gates.confidence
+            launches.times[SOURCE][shape], launches.times[CONTROL][shape], confidence=setting.recipe.gates.confidence
         )
         floor = stats.find_noise_floor(ratio)
         rows.append(Speedup(shape=shape, ratio=ratio, noise_floor=floor, launches=launches.count))

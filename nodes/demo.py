@@ -92,14 +92,15 @@ def track(folder: Path, files: list[Path]) -> None:
 
 
 def train(splits: Path, *, name: str) -> None:
-    """Train the demo's network and register it, in a process of its own.
+    """Train the demo's network and register it, in a process of its own, where MLflow is told or in ``data/mlflow.db``.
 
     Args:
         splits: The folder with ``train.npz`` and ``search.npz``.
         name: The registered model's name.
     """
     script = Path(kedro_hone.__file__).parent / "pipelines" / "demo" / "train.py"
-    tracking, artifacts = _find_registry_place()
+    data = splits.parent.parent
+    tracking = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{data / 'mlflow.db'}"
     logger.info("training  the demo's network (about half a minute)")
     _run(
         Path.cwd(),
@@ -114,18 +115,17 @@ def train(splits: Path, *, name: str) -> None:
         "--tracking-uri",
         tracking,
         "--artifacts",
-        artifacts,
+        str(data / "mlartifacts"),
     )
 
 
-def _find_registry_place() -> tuple[str, str]:
-    from kedro_hone.adaptors.registries.connection import ARTIFACTS, find_tracking_uri  # noqa: PLC0415
-
-    return find_tracking_uri(Path.cwd()), str(Path.cwd() / "data" / ARTIFACTS)
-
-
 def _run(folder: Path, *command: str) -> None:
-    environment = {**os.environ, "DVC_NO_ANALYTICS": "1", "MLFLOW_DISABLE_TELEMETRY": "true", "GIT_CONFIG_NOSYSTEM": "1"}
+    environment = {
+        **os.environ,
+        "DVC_NO_ANALYTICS": "1",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
     folder.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -9,17 +9,18 @@ from typing import Any
 from kedro_hone.core.measurement import Confirmation, Decision, Finalist, Quality, RaceResult, Validation, Verdict
 from kedro_hone.core.samples import GATE, Samples
 from kedro_hone.core.stats import Faster, share_level
-from kedro_hone.core.types import Artifact, Failed
+from kedro_hone.core.types import Artifact
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.race import SOURCE
-from kedro_hone.nodes.scoring import score
-from kedro_hone.nodes.validate import answer, read_metric
-from kedro_hone.recipe import Recipe, read_recipe
+from kedro_hone.nodes.setting import Setting
+from kedro_hone.nodes.validate import answer, score_answers
+from kedro_hone.recipe import Recipe
 
 logger = logging.getLogger(__name__)
 
 
 def gate(
+    *,
     result: RaceResult,
     confirmation: Confirmation,
     source: Artifact,
@@ -46,33 +47,37 @@ def gate(
     Returns:
         The verdict, with its reasons.
     """
-    recipe = read_recipe(parameters)
+    setting = Setting.of(source, samples, parameters, workplace)
     found = {v.candidate.id: v for v in validations.values()}
-    faster = [f for f in confirmation.finalists if f.verdict == Faster.YES]
-    publishable = [f for f in faster if found[f.id].publishable]
-    reasons = [
-        f"{f.id} is faster, but its licence is for evaluation only: it is not published" for f in faster if f not in publishable
-    ]
-    qualities = _measure_quality(publishable, len(confirmation.finalists), found, source, samples, recipe, workplace, reasons)
-    winner = next((f for f in publishable if f.id in qualities and _holds(qualities[f.id], recipe)), None)
-    undecided = [f.id for f in confirmation.finalists if f.verdict == Faster.UNDECIDED]
-    unproved = [name for name, quality in qualities.items() if not _holds(quality, recipe) and not _fails(quality, recipe)]
-    verdict = _decide(winner, undecided, unproved, confirmation, recipe, reasons)
-    outcome = found[winner.id].candidate.outcome if winner else None
-    artifact = outcome if isinstance(outcome, Artifact) else None
-    verdict = _check_absolute(verdict, winner, qualities, confirmation, recipe, reasons)
+    reasons: list[str] = []
+    eligible = _find_eligible(confirmation, found, reasons)
+    qualities = _measure_quality(eligible, found, setting, reasons)
+    limit = setting.recipe.gates.drop
+    winner = next((f for f in eligible if f.id in qualities and holds(qualities[f.id], limit)), None)
+    verdict = _decide(winner, qualities, confirmation, setting.recipe, reasons)
+    verdict = _check_absolute(verdict, winner, qualities, confirmation, setting.recipe, reasons)
     if result.budget_ended:
         reasons.append("the race's budget was spent: see what was not tried")
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
+    outcome = found[winner.id].candidate.outcome if winner else None
     return Decision(
         verdict=verdict,
         reasons=tuple(reasons),
         winner=winner.id if winner else None,
-        artifact=artifact,
+        artifact=outcome if isinstance(outcome, Artifact) else None,
         speedup=winner.deciding if winner else None,
-        quality=tuple(qualities.items()),
-        baseline=describe_baseline(source, recipe),
+        quality=tuple((name, quality) for name, quality in qualities.items() if name != SOURCE),
+        baseline=describe_baseline(source, setting.recipe),
     )
+
+
+def _find_eligible(confirmation: Confirmation, found: dict[str, Validation], reasons: list[str]) -> list[Finalist]:
+    """Return the finalists that are faster and may be published, fastest first."""
+    faster = [finalist for finalist in confirmation.finalists if finalist.verdict == Faster.YES]
+    for finalist in faster:
+        if not found[finalist.id].publishable:
+            reasons.append(f"{finalist.id} is faster, but its licence is for evaluation only: it is not published")
+    return [finalist for finalist in faster if found[finalist.id].publishable]
 
 
 def describe_baseline(source: Artifact, recipe: Recipe) -> str:
@@ -86,94 +91,82 @@ def describe_baseline(source: Artifact, recipe: Recipe) -> str:
 
 
 def _measure_quality(
-    finalists: list[Finalist],
-    shared: int,
-    found: dict[str, Validation],
-    source: Artifact,
-    samples: Samples,
-    recipe: Recipe,
-    workplace: Workplace,
-    reasons: list[str],
+    finalists: list[Finalist], found: dict[str, Validation], setting: Setting, reasons: list[str]
 ) -> dict[str, Quality]:
-    """Score the faster finalists on the gate split in order, until one holds."""
+    """Score the faster finalists on the gate split in order, until one holds; the source too, if a gate asks for it."""
+    gates, split = setting.recipe.gates, setting.samples.splits[GATE]
+    artifacts = {f.id: o for f in finalists if isinstance(o := found[f.id].candidate.outcome, Artifact)}
     qualities: dict[str, Quality] = {}
-    if not finalists:
+    if not artifacts and gates.quality is None:
         return qualities
-    split = samples.splits[GATE]
-    confidence = 1 - share_level(1 - recipe.gates.confidence, finalists=shared)
-    with workplace.store.workspace() as scratch:
+    confidence = 1 - share_level(1 - gates.confidence, finalists=setting.recipe.confirm.finalists)
+    with setting.workplace.store.workspace() as scratch:
         reference = scratch / "source.npz"
-        failed = answer(source, name=SOURCE, feeds=Path(split.feeds), output=reference, recipe=recipe, workplace=workplace)
+        failed = answer(setting.source, name=SOURCE, feeds=Path(split.feeds), output=reference, setting=setting)
         if failed is not None:
             raise RuntimeError(f"the source model failed on the gate split: {failed.reason}")
-        for number, finalist in enumerate(finalists):
-            outcome = found[finalist.id].candidate.outcome
-            outputs = scratch / f"{number}.npz"
-            fault = (
-                answer(outcome, name=finalist.id, feeds=Path(split.feeds), output=outputs, recipe=recipe, workplace=workplace)
-                if isinstance(outcome, Artifact)
-                else None
-            )
-            if isinstance(fault, Failed):
-                reasons.append(f"{finalist.id} failed on the gate split: {fault.reason}")
+        if gates.quality is not None:
+            itself = score_answers({SOURCE: reference}, reference=reference, split=split, setting=setting)
+            qualities[SOURCE] = itself[SOURCE].judge(GATE, gates.drop)
+        for name, artifact in artifacts.items():
+            outputs = scratch / "candidate.npz"
+            fault = answer(artifact, name=name, feeds=Path(split.feeds), output=outputs, setting=setting)
+            if fault is not None:
+                reasons.append(f"{name} failed on the gate split: {fault.reason}")
                 continue
-            quality = score(
-                {finalist.id: outputs},
-                reference=reference,
-                split=split,
-                samples=samples,
-                source=source,
-                metric=read_metric(recipe),
-                confidence=confidence,
-                workplace=workplace,
-            )[finalist.id].judge(GATE, recipe.gates.drop)
-            qualities[finalist.id] = quality
-            reasons.append(_explain_quality(finalist.id, quality, recipe))
-            if _holds(quality, recipe):
+            scores = score_answers(
+                {name: outputs}, reference=reference, split=split, setting=setting, confidence=confidence
+            )
+            qualities[name] = scores[name].judge(GATE, gates.drop)
+            reasons.append(_explain_quality(name, qualities[name], gates.drop))
+            if holds(qualities[name], gates.drop):
                 break
     return qualities
 
 
-def _holds(quality: Quality, recipe: Recipe) -> bool:
-    return quality.drop.high < recipe.gates.drop
+def holds(quality: Quality, limit: float) -> bool:
+    """Return whether the drop is under the limit for certain."""
+    return quality.drop.high < limit
 
 
-def _fails(quality: Quality, recipe: Recipe) -> bool:
-    return quality.drop.low > recipe.gates.drop
+def fails(quality: Quality, limit: float) -> bool:
+    """Return whether the drop is over the limit for certain."""
+    return quality.drop.low > limit
 
 
-def _explain_quality(name: str, quality: Quality, recipe: Recipe) -> str:
-    answer_ = "holds" if _holds(quality, recipe) else "fails" if _fails(quality, recipe) else "cannot be proved on"
+def _explain_quality(name: str, quality: Quality, limit: float) -> str:
+    judged = "holds" if holds(quality, limit) else "fails" if fails(quality, limit) else "cannot be proved to hold"
     return (
-        f"{name} {answer_} the quality gate: {quality.metric} {quality.source:.4f} to {quality.candidate:.4f} on "
-        f"{quality.n} rows, a drop of at most {quality.drop.high:.4f} where {recipe.gates.drop:g} is allowed"
+        f"{name} {judged} the quality gate: {quality.metric} {quality.source:.4f} to {quality.candidate:.4f} on "
+        f"{quality.n} rows, a drop of at most {quality.drop.high:.4f} where {limit:g} is allowed"
     )
 
 
 def _decide(
     winner: Finalist | None,
-    undecided: list[str],
-    unproved: list[str],
+    qualities: dict[str, Quality],
     confirmation: Confirmation,
     recipe: Recipe,
     reasons: list[str],
 ) -> Verdict:
+    limit, asked = recipe.gates.drop, f"{recipe.gates.speedup:g} times as fast"
     if winner is not None and winner.deciding is not None:
-        ratio = winner.deciding.ratio
+        ratio, shape, launches = winner.deciding.ratio, winner.deciding.shape, winner.deciding.launches
         reasons.insert(
             0,
-            f"{winner.id} is {ratio.estimate:.2f} times as fast at {winner.deciding.shape} "
-            f"({ratio.low:.2f} to {ratio.high:.2f}, {winner.deciding.launches} launches)",
+            f"{winner.id} is {ratio.estimate:.2f} times as fast at {shape} "
+            f"({ratio.low:.2f} to {ratio.high:.2f}, {launches} launches)",
         )
         return Verdict.PASS
+    unproved = [n for n, q in qualities.items() if n != SOURCE and not holds(q, limit) and not fails(q, limit)]
+    undecided = [finalist.id for finalist in confirmation.finalists if finalist.verdict == Faster.UNDECIDED]
     if unproved:
         reasons.append(f"the gate split has too few rows to tell whether {', '.join(unproved)} is good enough")
         return Verdict.INCONCLUSIVE
     if undecided:
-        launches = confirmation.launches
-        reasons.append(f"{', '.join(undecided)}: {launches} launches cannot tell whether it is {recipe.gates.speedup:g} times as fast")
+        reasons.append(f"{confirmation.launches} launches cannot tell whether {', '.join(undecided)} is {asked}")
         return Verdict.INCONCLUSIVE
-    reasons.append(f"no candidate is {recipe.gates.speedup:g} times as fast and good enough: the source model stays")
+    reasons.append(f"no candidate is {asked} and good enough: the source model stays")
     if recipe.gates.require_improvement:
         reasons.append("the recipe requires an improvement")
         return Verdict.FAIL
@@ -197,10 +190,9 @@ def _check_absolute(
         for shape, limit in recipe.gates.latency_ms.items()
         if latency.get(shape, 0.0) > limit
     ]
-    quality = qualities.get(winner.id) if winner else next(iter(qualities.values()), None)
-    if recipe.gates.quality is not None and quality is not None:
-        value = quality.candidate if winner else quality.source
-        if value < recipe.gates.quality:
-            missed.append(f"{quality.metric} is {value:.4f}, where {recipe.gates.quality:g} is asked for")
+    best = qualities.get(winner.id if winner else SOURCE)
+    asked = recipe.gates.quality
+    if asked is not None and best is not None and best.candidate < asked:
+        missed.append(f"{best.metric} is {best.candidate:.4f}, where {asked:g} is asked for")
     reasons.extend(missed)
     return Verdict.FAIL if missed else verdict

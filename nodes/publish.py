@@ -21,6 +21,7 @@ PUBLISHED_FILES = ("evidence.json", "report.html", "report.md", "samples.npz")
 
 
 def publish(
+    *,
     decision: Decision,
     evidence: Evidence,
     version: VersionInfo,
@@ -80,5 +81,3 @@ def make_tags(decision: Decision, evidence: Evidence, version: VersionInfo, sour
     if decision.speedup:
         tags["hone.speedup"] = f"{decision.speedup.ratio.estimate:.3f}"
     return tags | {f"hone.data.{row.split}": row.md5 for row in evidence.data}
-
-

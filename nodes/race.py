@@ -27,8 +27,8 @@ from kedro_hone.core.rounds import Timings, measure_round
 from kedro_hone.core.samples import Samples
 from kedro_hone.core.types import Artifact
 from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.validate import read_launching
-from kedro_hone.recipe import Recipe, read_recipe
+from kedro_hone.nodes.setting import Setting
+from kedro_hone.recipe import Recipe
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class _Field:
 
 
 def race(
-    source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace, **validations: Validation
+    *, source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace, **validations: Validation
 ) -> RaceResult:
     """Race all candidates that were found valid.
 
@@ -72,28 +72,24 @@ def race(
     Returns:
         Every candidate's standing, best first.
     """
-    recipe = read_recipe(parameters)
+    setting = Setting.of(source, samples, parameters, workplace)
     racers, twins = select_racers(list(validations.values()))
-    order = [v.candidate.id for v in racers][: recipe.race.candidates]
-    waiting = _Field(waiting=list(order))
+    order = [v.candidate.id for v in racers]
+    state = _Field(waiting=order[: setting.recipe.race.candidates])
     for twin, original in twins.items():
-        waiting.left[twin] = (Status.REFUSED, f"nothing-to-do: the same artifact as {original}")
-    for late in [v.candidate.id for v in racers][len(order) :]:
-        waiting.left[late] = (Status.NOT_TRIED, "the recipe's race.candidates was reached")
-    artifacts: dict[str, Artifact] = {
-        v.candidate.id: v.candidate.outcome for v in racers if isinstance(v.candidate.outcome, Artifact)
-    }
-    memory = {v.candidate.id: (v.peak_memory_bytes or START_MEMORY_MB << 20) for v in racers}
+        state.left[twin] = (Status.REFUSED, f"nothing-to-do: the same artifact as {original}")
+    for late in order[len(state.waiting) :]:
+        state.left[late] = (Status.NOT_TRIED, "the recipe's race.candidates was reached")
+    stable = {v.candidate.id: v for v in racers}
     started = time.monotonic()
     with hold_device(Path(workplace.root), "cpu"), ExitStack() as everything:
-        budget_ended = _run(waiting, {SOURCE: source, **artifacts}, memory, samples, recipe, workplace, everything)
+        budget_ended = _run(state, stable, setting, everything)
     seconds = time.monotonic() - started
-    save_samples(workplace.folder / SAMPLES_FILE, "race", waiting.timings)
-    standings = _rank(waiting, order, list(twins), recipe)
+    save_samples(workplace.folder / SAMPLES_FILE, "race", state.timings)
     return RaceResult(
-        standings=standings,
-        source_latency=summarize_latency(waiting.timings, SOURCE, list(recipe.shapes)),
-        rounds=waiting.timings.count,
+        standings=_rank(state, [*order, *twins], setting),
+        source_latency=summarize_latency(state.timings, SOURCE, setting.shapes),
+        rounds=state.timings.count,
         seconds=seconds,
         budget_ended=budget_ended,
         samples=SAMPLES_FILE,
@@ -121,73 +117,72 @@ def select_racers(validations: Sequence[Validation]) -> tuple[list[Validation], 
     return list(racers.values()), twins
 
 
-def _run(
-    state: _Field,
-    artifacts: Mapping[str, Artifact],
-    memory: Mapping[str, int],
-    samples: Samples,
-    recipe: Recipe,
-    workplace: Workplace,
-    everything: ExitStack,
-) -> bool:
+def _run(state: _Field, stable: Mapping[str, Validation], setting: Setting, everything: ExitStack) -> bool:
     """Run heats until nobody waits and the race is decided; return whether the budget ended it."""
+    recipe = setting.recipe
     order = random.Random(recipe.seed)  # noqa: S311 - an order of measuring, not a secret
-    shapes = list(recipe.shapes)
-    _launch([SOURCE], state, artifacts, samples, recipe, workplace, everything)
+    _launch({SOURCE: setting.source}, state, setting, everything)
     if SOURCE not in state.running:
         raise RuntimeError(f"the source model does not start: {state.left[SOURCE][1]}")
     measured = 0.0
-    while state.waiting or len(state.running) > 1:
-        heat = _fill_heat(state, memory, recipe)
-        _launch(heat, state, artifacts, samples, recipe, workplace, everything)
-        begun, heat_rounds = time.monotonic(), 0
-        while len(state.running) > 1 and heat_rounds < recipe.race.rounds:
-            for _ in range(recipe.race.block):
-                measure_round(state.running.values(), shapes, order=order, timings=state.timings)
-                heat_rounds += 1
-            workplace.note("rounds", rounds=state.timings.count, running=sorted(state.running))
-            _drop(state, recipe)
-            spent = measured + time.monotonic() - begun
-            if spent >= recipe.race.seconds:
-                for name in state.waiting:
-                    state.left[name] = (Status.NOT_TRIED, f"the budget of {recipe.race.seconds:g} s was spent")
-                return True
-            if len(state.running) - 1 <= recipe.confirm.finalists:
-                break
-        measured += time.monotonic() - begun
-        if not state.waiting:
-            return False
-        _keep_best(state, recipe)
+    while state.waiting:
+        heat = _fill_heat(state, stable, recipe.race.memory_mb)
+        _launch({name: _find_artifact(stable[name]) for name in heat}, state, setting, everything)
+        measured += _run_heat(state, setting, order, budget=recipe.race.seconds - measured)
+        if measured >= recipe.race.seconds:
+            for name in state.waiting:
+                state.left[name] = (Status.NOT_TRIED, f"the budget of {recipe.race.seconds:g} s was spent")
+            return True
+        if state.waiting:
+            _keep_best(state, setting)
     return False
 
 
-def _fill_heat(state: _Field, memory: Mapping[str, int], recipe: Recipe) -> list[str]:
+def _run_heat(state: _Field, setting: Setting, order: random.Random, *, budget: float) -> float:
+    """Measure in blocks of rounds until only the finalists are left; return the seconds that were spent."""
+    recipe, begun, rounds = setting.recipe, time.monotonic(), 0
+    while len(state.running) > 1 and rounds < recipe.race.rounds:
+        for _ in range(recipe.race.block):
+            measure_round(state.running.values(), setting.shapes, order=order, timings=state.timings)
+        rounds += recipe.race.block
+        setting.workplace.note("rounds", rounds=state.timings.count, running=sorted(state.running))
+        _drop(state, setting)
+        if time.monotonic() - begun >= budget or len(state.running) - 1 <= recipe.confirm.finalists:
+            break
+    return time.monotonic() - begun
+
+
+def _find_artifact(validation: Validation) -> Artifact:
+    outcome = validation.candidate.outcome
+    if not isinstance(outcome, Artifact):
+        raise TypeError(f"{validation.candidate.id} has no artifact and cannot race")
+    return outcome
+
+
+def _fill_heat(state: _Field, stable: Mapping[str, Validation], memory_mb: int) -> list[str]:
     """Take as many of the waiting as fit beside those that run, one at least."""
-    free = (recipe.race.memory_mb << 20) - sum(memory.get(name, START_MEMORY_MB << 20) for name in state.running)
+
+    def weigh(name: str) -> int:
+        known = stable[name].peak_memory_bytes if name in stable else None
+        return known or START_MEMORY_MB << 20
+
+    free = (memory_mb << 20) - sum(weigh(name) for name in state.running)
     heat: list[str] = []
-    while state.waiting and (not heat or memory[state.waiting[0]] <= free):
+    while state.waiting and (not heat or weigh(state.waiting[0]) <= free):
         name = state.waiting.pop(0)
-        free -= memory[name]
+        free -= weigh(name)
         heat.append(name)
     return heat
 
 
-def _launch(
-    names: Sequence[str],
-    state: _Field,
-    artifacts: Mapping[str, Artifact],
-    samples: Samples,
-    recipe: Recipe,
-    workplace: Workplace,
-    everything: ExitStack,
-) -> None:
-    stacks = {name: everything.enter_context(ExitStack()) for name in names}
+def _launch(artifacts: Mapping[str, Artifact], state: _Field, setting: Setting, everything: ExitStack) -> None:
+    stacks = {name: everything.enter_context(ExitStack()) for name in artifacts}
     entrants, failures = enter(
-        {name: artifacts[name] for name in names},
-        shapes=samples.shapes,
-        burst_ms=recipe.race.burst_ms,
-        workplace=workplace,
-        launching=read_launching(recipe),
+        artifacts,
+        shapes=setting.samples.shapes,
+        burst_ms=setting.recipe.race.burst_ms,
+        workplace=setting.workplace,
+        launching=setting.launching,
         stacks=stacks,
     )
     state.stacks |= stacks
@@ -196,27 +191,27 @@ def _launch(
         state.leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}")
 
 
-def _drop(state: _Field, recipe: Recipe) -> None:
+def _drop(state: _Field, setting: Setting) -> None:
     for name, failed in list(state.timings.failures.items()):
         if name == SOURCE:
             raise RuntimeError(f"the source model's worker ended during the race: {failed.reason}")
         if name in state.running:
             state.leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}")
-    intervals = {name: _find_objective(state.timings, name, recipe) for name in state.running if name != SOURCE}
-    for name in sorted(stats.find_dropped(intervals, keep=recipe.confirm.finalists)):
-        rounds = len(state.timings.medians(name, next(iter(recipe.shapes))))
-        mine = intervals[name]
-        best = max(intervals.values(), key=lambda interval: interval.low)
-        reason = f"dropped after {rounds} rounds: {mine.estimate:.2f}x, when the leader stood at {best.estimate:.2f}x"
-        state.leave(name, Status.DROPPED, reason)
-        logger.info("dropped   %s after %d rounds (%.2fx)", name, rounds, mine.estimate)
+    intervals = {name: _find_objective(state.timings, name, setting.recipe) for name in state.running if name != SOURCE}
+    best = max((interval.estimate for interval in intervals.values()), default=1.0)
+    for name in sorted(stats.find_dropped(intervals, keep=setting.recipe.confirm.finalists)):
+        rounds, mine = len(state.timings.medians(name, setting.shapes[0])), intervals[name].estimate
+        state.leave(
+            name, Status.DROPPED, f"dropped after {rounds} rounds: {mine:.2f}x, when the leader stood at {best:.2f}x"
+        )
+        logger.info("dropped   %s after %d rounds (%.2fx)", name, rounds, mine)
 
 
-def _keep_best(state: _Field, recipe: Recipe) -> None:
+def _keep_best(state: _Field, setting: Setting) -> None:
     """Before the next heat, keep only as many as can be confirmed."""
-    intervals = {name: _find_objective(state.timings, name, recipe) for name in state.running if name != SOURCE}
+    intervals = {name: _find_objective(state.timings, name, setting.recipe) for name in state.running if name != SOURCE}
     ranked = sorted(intervals, key=lambda name: intervals[name].estimate, reverse=True)
-    for name in ranked[recipe.confirm.finalists :]:
+    for name in ranked[setting.recipe.confirm.finalists :]:
         state.leave(name, Status.MEASURED, "")
 
 
@@ -237,20 +232,21 @@ def _find_ratios(timings: Timings, name: str, shape: str) -> NDArray[np.float64]
     return np.asarray(timings.medians(SOURCE, shape))[start : start + len(mine)] / mine
 
 
-def _rank(state: _Field, order: Sequence[str], twins: Sequence[str], recipe: Recipe) -> tuple[Standing, ...]:
+def _rank(state: _Field, names: Sequence[str], setting: Setting) -> tuple[Standing, ...]:
     standings = []
-    for name in (*order, *twins, *(n for n in state.left if n not in order and n not in twins and n != SOURCE)):
+    for name in names:
         status, reason = state.left.get(name, (Status.MEASURED, ""))
         measured = bool(state.timings.rounds.get(name))
+        ratios = {shape: _find_ratios(state.timings, name, shape) for shape in setting.shapes} if measured else {}
         standings.append(
             Standing(
                 id=name,
                 status=status,
                 reason=reason,
-                rounds=len(state.timings.medians(name, next(iter(recipe.shapes)))),
-                ratios={s: _average(_find_ratios(state.timings, name, s)) for s in recipe.shapes} if measured else {},
-                latency=summarize_latency(state.timings, name, list(recipe.shapes)) if measured else (),
-                worst=_find_objective(state.timings, name, recipe) if measured else None,
+                rounds=len(state.timings.medians(name, setting.shapes[0])),
+                ratios={shape: float(np.exp(np.log(values).mean())) for shape, values in ratios.items()},
+                latency=summarize_latency(state.timings, name, setting.shapes),
+                worst=_find_objective(state.timings, name, setting.recipe) if measured else None,
             )
         )
     return tuple(sorted(standings, key=_standing_key))
@@ -259,10 +255,6 @@ def _rank(state: _Field, order: Sequence[str], twins: Sequence[str], recipe: Rec
 def _standing_key(standing: Standing) -> tuple[bool, float, str]:
     finished = standing.status is Status.MEASURED
     return (not finished, -standing.worst.estimate if standing.worst else 0.0, standing.id)
-
-
-def _average(ratios: NDArray[np.float64]) -> float:
-    return float(np.exp(np.log(ratios).mean()))
 
 
 def summarize_latency(timings: Timings, name: str, shapes: Sequence[str]) -> tuple[Latency, ...]:
@@ -281,7 +273,9 @@ def summarize_latency(timings: Timings, name: str, shapes: Sequence[str]) -> tup
         calls = timings.calls(name, shape)
         if calls:
             found = stats.percentiles(calls)
-            rows.append(Latency(shape=shape, n=len(calls), p50_ms=found.p50_ms, p90_ms=found.p90_ms, p99_ms=found.p99_ms))
+            rows.append(
+                Latency(shape=shape, n=len(calls), p50_ms=found.p50_ms, p90_ms=found.p90_ms, p99_ms=found.p99_ms)
+            )
     return tuple(rows)
 
 

@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from kedro_hone.report.markdown import render_markdown
+
 import kedro_hone
 from kedro_hone.core.contract import VersionInfo
 from kedro_hone.core.envs import EnvironmentStore
@@ -21,13 +23,13 @@ from kedro_hone.core.workplace import Workplace
 from kedro_hone.recipe import read_recipe
 from kedro_hone.report import conversion, provenance, records
 from kedro_hone.report.evidence import Evidence, dump_evidence
-from kedro_hone.report.markdown import render_markdown
 from kedro_hone.report.page import render_page
 
 logger = logging.getLogger(__name__)
 
 
 def report(
+    *,
     result: RaceResult,
     confirmation: Confirmation,
     decision: Decision,
@@ -73,10 +75,16 @@ def report(
         ),
         winner=_record_winner(decision, validations),
         speedup=conversion.record_speedup(deciding, baseline=decision.baseline) if deciding else None,
-        speedups=tuple(conversion.record_speedup(s, baseline=decision.baseline) for s in (best.speedups if best else ())),
-        latency=_record_latency(confirmation, result, best if decision.winner else None, deciding.shape if deciding else ""),
+        speedups=tuple(
+            conversion.record_speedup(s, baseline=decision.baseline) for s in (best.speedups if best else ())
+        ),
+        latency=_record_latency(
+            confirmation, result, best if decision.winner else None, deciding.shape if deciding else ""
+        ),
         quality=tuple(
-            conversion.record_quality(name, quality, provable=_find_provable(reference, quality.n, quality.drop.confidence))
+            conversion.record_quality(
+                name, quality, provable=_find_provable(reference, quality.n, quality.drop.confidence)
+            )
             for name, quality in decision.quality
         ),
         candidates=tuple(
@@ -103,7 +111,9 @@ def report(
         steps=_record_steps(workplace),
         timings=timings,
         optimization_seconds=sum(timings.values()),
-        break_even_calls=_find_break_even(confirmation, best if decision.winner else None, deciding.shape if deciding else "", sum(timings.values())),
+        break_even_calls=_find_break_even(
+            confirmation, best if decision.winner else None, deciding.shape if deciding else "", sum(timings.values())
+        ),
         counts=_count(workplace),
     )
     write_reports(evidence, workplace.folder)
@@ -179,9 +189,7 @@ def _find_provable(reference: Reference, rows: int, confidence: float) -> float 
     return smallest_provable_drop(rows, confidence) if reference.kind == "proportion" else None
 
 
-def _find_break_even(
-    confirmation: Confirmation, winner: Finalist | None, shape: str, seconds: float
-) -> int | None:
+def _find_break_even(confirmation: Confirmation, winner: Finalist | None, shape: str, seconds: float) -> int | None:
     """Return after how many calls at the deciding shape the time that the optimization took is saved."""
     source = {row.shape: row.p50_ms for row in confirmation.source_latency}
     mine = {row.shape: row.p50_ms for row in winner.latency} if winner else {}
@@ -204,7 +212,7 @@ def _record_environments(
                 provenance.EnvironmentRecord(
                     toolchain=name,
                     key=environment.key,
-                    lock_digest=environment.lock_digest,
+                    lock_digest=environment.lock_digest or "",
                     versions=environment.versions,
                 )
             )

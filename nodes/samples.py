@@ -25,6 +25,7 @@ VERSION = 1
 
 
 def prepare(
+    *,
     source: Artifact,
     calibration: TrackedFile,
     search: TrackedFile,
@@ -68,7 +69,14 @@ def prepare(
     splits = workplace.store.read_value(digest)
     if folder is None or splits is None:
         with workplace.store.workspace() as scratch:
-            splits = _read(files, source, recipe, str(program.path), scratch, workplace)
+            job = {
+                "program": str(program.path),
+                "program_options": dict(recipe.program.options),
+                "splits": {name: {"path": file.path} for name, file in files.items()},
+            }
+            notes = call_program("read", job=job, source=source, samples_folder=scratch, workplace=workplace)
+            refuse_overlaps(notes["overlaps"])
+            splits = notes["splits"]
             _cut_calibration(scratch / CALIBRATION / "feeds.npz", recipe.calibration_rows)
             _cut_shapes(scratch / SEARCH / "feeds.npz", source, recipe, scratch)
             folder = workplace.store.keep_tree(digest, scratch)
@@ -96,21 +104,16 @@ def _describe(name: str, file: TrackedFile, read: dict[str, Json], folder: Path)
     )
 
 
-def _read(
-    files: dict[str, TrackedFile], source: Artifact, recipe: Recipe, program: str, folder: Path, workplace: Workplace
-) -> dict[str, Json]:
-    notes = call_program(
-        "read",
-        job={
-            "program": program,
-            "program_options": dict(recipe.program.options),
-            "splits": {name: {"path": file.path} for name, file in files.items()},
-        },
-        source=source,
-        samples_folder=folder,
-        workplace=workplace,
-    )
-    for overlap in notes["overlaps"]:
+def refuse_overlaps(overlaps: list[dict[str, Json]]) -> None:
+    """Refuse splits that share rows.
+
+    Args:
+        overlaps: What the program's worker found.
+
+    Raises:
+        HoneError: ``data-overlap``, naming the first shared row.
+    """
+    for overlap in overlaps:
         first, second = overlap["splits"]
         raise HoneError(
             "data-overlap",
@@ -119,8 +122,6 @@ def _read(
             "on rows that were used before proves nothing.",
             hint="Remove the shared rows from one of them, then dvc add, git commit, dvc push.",
         )
-    splits: dict[str, Json] = notes["splits"]
-    return splits
 
 
 def _cut_calibration(path: Path, rows: int) -> None:

@@ -7,20 +7,24 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-import kedro_hone
 from kedro_hone.core import stats
 from kedro_hone.core.contract import Limits
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.job import Job, JobInput, StepResult
 from kedro_hone.core.measurement import Interval, Quality
 from kedro_hone.core.run import call_worker
-from kedro_hone.core.samples import Samples, Split
+from kedro_hone.core.samples import Split
 from kedro_hone.core.types import Artifact, Failed, Json, Value
 from kedro_hone.core.workplace import Workplace
+from kedro_hone.programs import WORKER
 
-PROGRAM_WORKER = Path(kedro_hone.__file__).parent / "programs" / "worker.py"
 PROGRAM_LIMITS = Limits(seconds=600, memory_mb=8192)
+
+
+UNBOUNDED = sys.float_info.max
+"""Stands for an end that is not known: JSON has no infinity."""
 
 
 class Metric(Value):
@@ -93,13 +97,13 @@ def call_program(
         result = call_worker(
             Job(
                 function=function,
-                worker=str(PROGRAM_WORKER),
+                worker=str(WORKER),
                 adaptor=f"program.{function}",
                 stage="program",
                 input=JobInput.of(source),
                 output=str(samples_folder),
                 temporary=str(scratch / "temporary"),
-                options=dict(job),
+                options={**job, "project": str(Path.cwd())},
             ),
             python=Path(sys.executable),
             toolchain=None,
@@ -116,7 +120,7 @@ def call_program(
         )
     error = result.notes.get("error")
     if error:
-        raise HoneError(error["slug"], error["what"], why=error["why"], hint=error["hint"])
+        raise _explain(error)
     return result.notes
 
 
@@ -125,7 +129,7 @@ def score(
     *,
     reference: Path,
     split: Split,
-    samples: Samples,
+    program: str,
     source: Artifact,
     metric: Metric,
     confidence: float,
@@ -137,7 +141,7 @@ def score(
         outputs: The candidates' outputs, by a name of the caller's choice.
         reference: The source's outputs.
         split: The split that both answered.
-        samples: The prepared data, for the program.
+        program: The program's file.
         source: The source model.
         metric: What is measured.
         confidence: Of the drop's interval.
@@ -153,7 +157,7 @@ def score(
         notes = call_program(
             "evaluate",
             job={
-                "program": samples.program,
+                "program": program,
                 "program_options": metric.options,
                 "source": str(reference),
                 "candidates": {name: str(path) for name, path in outputs.items()},
@@ -165,27 +169,42 @@ def score(
             samples_folder=folder,
             workplace=workplace,
         )
-        return {name: _read_score(row, confidence) for name, row in notes["candidates"].items()}
+        return {name: _read_score(_check_row(row), confidence) for name, row in notes["candidates"].items()}
+
+
+def _check_row(row: Mapping[str, Json]) -> Mapping[str, Json]:
+    if "error" in row:
+        raise _explain(row["error"])
+    return row
+
+
+def _explain(error: Mapping[str, Json]) -> HoneError:
+    return HoneError(error["slug"], error["what"], why=error["why"], hint=error["hint"])
 
 
 def _read_score(row: Mapping[str, Json], confidence: float) -> Score:
-    sign = 1.0 if row["higher_is_better"] else -1.0
+    sign, n = 1.0 if row["higher_is_better"] else -1.0, row["n"]
     estimate = sign * (row["source"] - row["candidate"])
     if row["kind"] == "proportion":
-        drop = stats.interval_of_paired_proportions(
-            n=row["n"], lost=row["lost"], gained=row["gained"], confidence=confidence
-        )
+        drop = stats.interval_of_paired_proportions(n=n, lost=row["lost"], gained=row["gained"], confidence=confidence)
+    elif n < stats.UNITS:
+        # So few rows prove nothing; an interval without ends lets every gate answer "inconclusive".
+        drop = Interval(estimate=estimate, low=-UNBOUNDED, high=UNBOUNDED, confidence=confidence)
     elif row["kind"] == "mean":
-        drop = stats.interval_of_mean(np.load(row["differences"])["differences"], confidence=confidence)
+        drop = stats.interval_of_mean(_load_array(row["differences"]), confidence=confidence)
     else:
-        drop = stats.interval_of_bootstrap(
-            np.load(row["replicates"])["replicates"], estimate, confidence=confidence
-        )
+        replicates = _load_array(row["replicates"])
+        drop = stats.interval_of_bootstrap(replicates, estimate, confidence=confidence, n=n)
     return Score(
         metric=row["metric"],
         kind=row["kind"],
         source=row["source"],
         candidate=row["candidate"],
-        n=row["n"],
+        n=n,
         drop=drop,
     )
+
+
+def _load_array(path: str) -> NDArray[np.float64]:
+    with np.load(path, allow_pickle=False) as archive:
+        return np.asarray(archive[archive.files[0]], dtype=np.float64)

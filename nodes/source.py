@@ -113,7 +113,8 @@ def find_class_file(place: str) -> Path:
 def _seal(form: Format, files: Path, flavor: Flavor, recipe: Recipe, workplace: Workplace) -> Artifact:
     toolchain = _find_runtime(form)
     inputs = recipe.model.inputs or flavor.inputs
-    described = _describe(toolchain, form, files, flavor.model_copy(update={"inputs": inputs}), recipe, workplace)
+    unread = JobInput(path=str(files), format=form, inputs=inputs, outputs=flavor.outputs)
+    described = _describe(toolchain, unread, recipe, workplace)
     specs = {
         side: tuple(TensorSpec.model_validate(spec) for spec in described.get(side) or ()) or getattr(flavor, side)
         for side in ("inputs", "outputs")
@@ -143,9 +144,7 @@ def _find_runtime(form: Format) -> Toolchain:
     )
 
 
-def _describe(
-    toolchain: Toolchain, form: Format, files: Path, flavor: Flavor, recipe: Recipe, workplace: Workplace
-) -> dict[str, Json]:
+def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, workplace: Workplace) -> dict[str, Json]:
     """Let the toolchain read the model's specifications in a worker."""
     environment = EnvironmentStore().ensure(toolchain)
     if isinstance(environment, Failed):
@@ -160,7 +159,7 @@ def _describe(
             function="describe",
             worker=str(toolchain.worker),
             adaptor="source",
-            input=JobInput(path=str(files), format=form, inputs=flavor.inputs, outputs=flavor.outputs),
+            input=unread,
             threads=recipe.thread_count,
             seed=recipe.seed,
             shapes=recipe.all_shapes,

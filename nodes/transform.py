@@ -4,35 +4,44 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-import time
 from pathlib import Path
 from typing import Any
 
 from kedro_hone.core.contract import Adaptor, Host, Need, Options, Toolchain
-from kedro_hone.core.envs import Environment, EnvironmentStore
+from kedro_hone.core.envs import EnvironmentStore
 from kedro_hone.core.host import read_host
 from kedro_hone.core.job import Job, JobInput, StepResult
 from kedro_hone.core.run import call_worker
-from kedro_hone.core.samples import CALIBRATION, SEARCH, Samples
+from kedro_hone.core.samples import CALIBRATION, SEARCH, Reference, Samples
 from kedro_hone.core.steps import StepRecord, step_key
-from kedro_hone.core.store import Store
 from kedro_hone.core.types import Artifact, Failed, Json, Outcome, Refused, Stage, TensorSpec, digest_file, digest_json
 from kedro_hone.core.verification import verify_output
 from kedro_hone.core.workplace import Workplace
+from kedro_hone.nodes.setting import Setting
 from kedro_hone.plan import make_plan
-from kedro_hone.recipe import Recipe, read_recipe
 
 logger = logging.getLogger(__name__)
 
+INHERITED = ("interface", "threads")
+"""What an artifact keeps of its source: how its callers are used to call it, and with how many threads."""
+
 
 def convert_to_backend(
-    source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace, *, backend: str, **others: Outcome
+    *,
+    source: Artifact,
+    samples: Samples,
+    reference: Reference,
+    parameters: dict[str, Any],
+    workplace: Workplace,
+    backend: str,
+    **others: Outcome,
 ) -> Outcome:
     """Bring the source model to a backend: as it is, or by the first converter that takes it or another backend.
 
     Args:
         source: The source model.
         samples: The prepared data.
+        reference: Says that the source model runs and can be judged; nothing is built before that.
         parameters: The recipe.
         workplace: Where the run works.
         backend: The backend to reach, such as ``onnx``.
@@ -41,30 +50,37 @@ def convert_to_backend(
     Returns:
         The artifact in the backend's format, or why there is none.
     """
+    del reference
     if source.format == backend:
         return source
-    recipe = read_recipe(parameters)
-    plan = make_plan(recipe)
-    outcome: Outcome = Refused(
-        by=backend, slug="no-converter", reason=f"no adaptor converts {source.format} to {backend}, directly or by another backend"
-    )
+    setting = Setting.of(source, samples, parameters, workplace)
+    reason = f"no adaptor converts {source.format} to {backend}, directly or by another backend"
+    outcome: Outcome = Refused(by=backend, slug="no-converter", reason=reason)
+    plan = make_plan(setting.recipe)
     for parent in (source, *others.values()):
         for adaptor in plan.routes.converters[backend]:
             if not isinstance(parent, Artifact) or parent.format not in adaptor.accepts:
                 continue
-            outcome = transform(adaptor, plan.options[adaptor.name], parent, samples, recipe, workplace)
+            outcome = transform(adaptor, plan.options[adaptor.name], parent, setting)
             if isinstance(outcome, Artifact):
                 return outcome
     return outcome
 
 
 def apply_adaptor(
-    parent: Outcome, samples: Samples, parameters: dict[str, Any], workplace: Workplace, *, adaptor: str
+    *,
+    parent: Outcome,
+    source: Artifact,
+    samples: Samples,
+    parameters: dict[str, Any],
+    workplace: Workplace,
+    adaptor: str,
 ) -> Outcome:
     """Run one adaptor of a route.
 
     Args:
         parent: What the step before handed on; a refusal or a failure is handed on unchanged.
+        source: The source model.
         samples: The prepared data.
         parameters: The recipe.
         workplace: Where the run works.
@@ -75,24 +91,20 @@ def apply_adaptor(
     """
     if not isinstance(parent, Artifact):
         return parent
-    recipe = read_recipe(parameters)
-    plan = make_plan(recipe)
+    setting = Setting.of(source, samples, parameters, workplace)
+    plan = make_plan(setting.recipe)
     found = next(a for a in plan.adaptors if a.name == adaptor)
-    return transform(found, plan.options[adaptor], parent, samples, recipe, workplace)
+    return transform(found, plan.options[adaptor], parent, setting)
 
 
-def transform(
-    adaptor: Adaptor, options: Options, parent: Artifact, samples: Samples, recipe: Recipe, workplace: Workplace
-) -> Outcome:
+def transform(adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting) -> Outcome:
     """Run one adaptor on an artifact, or take its result from the store.
 
     Args:
         adaptor: The adaptor.
         options: Its options.
         parent: The artifact.
-        samples: The prepared data.
-        recipe: The recipe.
-        workplace: Where the run works.
+        setting: The run.
 
     Returns:
         The artifact, a refusal or a failure; never an exception because a toolchain failed.
@@ -111,28 +123,28 @@ def transform(
         worker=digest_worker(adaptor.toolchain),
         environment=environment.key,
         host=host,
-        seed=recipe.seed,
-        shapes=recipe.all_shapes,
-        **_data_digests(adaptor, samples),
+        seed=setting.recipe.seed,
+        shapes=setting.recipe.all_shapes,
+        **_data_digests(adaptor, setting.samples),
     )
-    store = workplace.store
+    store = setting.workplace.store
     found = store.find(key)
     if found is not None:
-        logger.info("reused   %s", adaptor.name)
+        logger.info("reused    %s", adaptor.name)
         return found.outcome
-    started = time.time()
-    folder = workplace.claim_step(adaptor.name)
-    outcome = _run(adaptor, options, parent, samples, recipe, workplace.store, environment, folder)
-    seconds = time.time() - started
-    workplace.note(
+    folder = setting.workplace.claim_step(adaptor.name)
+    started = dt.datetime.now(dt.UTC)
+    outcome = _run(adaptor, options, parent, setting, python=Path(environment.python), folder=folder)
+    seconds = (dt.datetime.now(dt.UTC) - started).total_seconds()
+    setting.workplace.note(
         "build", adaptor=adaptor.name, folder=f"steps/{folder.name}", seconds=seconds, kind=outcome.kind, key=key
     )
-    logger.info("%-8s %s in %.1f s", {"artifact": "built"}.get(outcome.kind, outcome.kind), adaptor.name, seconds)
-    created = dt.datetime.fromtimestamp(started, tz=dt.UTC).isoformat()
-    record = StepRecord(
-        key=key, adaptor=adaptor.name, outcome=outcome, seconds=seconds, created=created, inputs=inputs
+    logger.info("%-9s %s in %.1f s", {"artifact": "built"}.get(outcome.kind, outcome.kind), adaptor.name, seconds)
+    created = started.isoformat()
+    store.record(
+        key,
+        StepRecord(key=key, adaptor=adaptor.name, outcome=outcome, seconds=seconds, created=created, inputs=inputs),
     )
-    store.record(key, record)
     return outcome
 
 
@@ -172,40 +184,38 @@ def digest_worker(toolchain: Toolchain) -> str:
 
 
 def _run(
-    adaptor: Adaptor,
-    options: Options,
-    parent: Artifact,
-    samples: Samples,
-    recipe: Recipe,
-    store: Store,
-    environment: Environment,
-    folder: Path,
+    adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, python: Path, folder: Path
 ) -> Outcome:
-    with store.workspace() as scratch:
+    with setting.workplace.store.workspace() as scratch:
         output, temporary = scratch / "output", scratch / "temporary"
         output.mkdir()
         temporary.mkdir()
-        job = make_job(adaptor, options, parent, samples, recipe).model_copy(
+        job = make_job(adaptor, options, parent, setting).model_copy(
             update={"output": str(output), "temporary": str(temporary)}
         )
-        result = call_worker(
-            job,
-            python=Path(environment.python),
-            toolchain=adaptor.toolchain,
-            folder=folder,
-            limits=adaptor.toolchain.limits,
-        )
+        toolchain = adaptor.toolchain
+        result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
         if not isinstance(result, StepResult):
             return result
-        fault = verify_output(job, result, toolchain=adaptor.toolchain)
+        fault = verify_output(job, result, toolchain=toolchain)
         if fault is not None:
             return fault
-        return _seal(adaptor, options, parent, recipe, store, output=output, result=result)
+        return _seal(adaptor, options, parent, setting, output=output, result=result)
 
 
-def make_job(adaptor: Adaptor, options: Options, parent: Artifact, samples: Samples, recipe: Recipe) -> Job:
-    """Return the job of an adaptor, without the folders that only exist while it runs."""
-    calibration = samples.splits[CALIBRATION].feeds if Need.CALIBRATION_DATA in adaptor.needs else None
+def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting) -> Job:
+    """Return the job of an adaptor, without the folders that only exist while it runs.
+
+    Args:
+        adaptor: The adaptor.
+        options: Its options.
+        parent: The artifact.
+        setting: The run.
+
+    Returns:
+        The job.
+    """
+    recipe, samples = setting.recipe, setting.samples
     program: dict[str, Json] | None = None
     if Need.PROGRAM in adaptor.needs:
         split = samples.splits[SEARCH]
@@ -224,7 +234,7 @@ def make_job(adaptor: Adaptor, options: Options, parent: Artifact, samples: Samp
         input=JobInput.of(parent),
         produces=adaptor.produces,
         options=options.model_dump(mode="json"),
-        calibration=calibration,
+        calibration=samples.splits[CALIBRATION].feeds if Need.CALIBRATION_DATA in adaptor.needs else None,
         program=program,
         shapes=recipe.all_shapes,
         seed=recipe.seed,
@@ -234,29 +244,28 @@ def make_job(adaptor: Adaptor, options: Options, parent: Artifact, samples: Samp
 
 
 def _seal(
-    adaptor: Adaptor, options: Options, parent: Artifact, recipe: Recipe, store: Store, *, output: Path, result: StepResult
+    adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, output: Path, result: StepResult
 ) -> Outcome:
     """Turn a worker's verified output into an artifact; refuse it when it is its parent again."""
-    described = result.described or {}
-    notes = result.notes
+    described, notes = result.described or {}, result.notes
+    graph = described.get("graph")
+    if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):
+        return Refused(by=adaptor.name, slug="nothing-to-do", reason="the graph and its weights are the same as before")
     specs = {
-        side: tuple(TensorSpec.model_validate(spec) for spec in notes.get(side) or described.get(side) or [])
+        side: tuple(TensorSpec.model_validate(spec) for spec in notes.get(side) or described.get(side) or ())
         or getattr(parent, side)
         for side in ("inputs", "outputs")
     }
     static = frozenset(notes.get("static_shapes") or ())
-    graph = described.get("graph")
-    if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):
-        return Refused(by=adaptor.name, slug="nothing-to-do", reason="the graph and its weights are the same as before")
     compiled = adaptor.stage is Stage.COMPILE
-    artifact = store.seal(
+    inherited = {name: value for name, value in parent.metadata.items() if name in INHERITED}
+    return setting.workplace.store.seal(
         output,
         format=adaptor.produces,
         inputs=specs["inputs"],
         outputs=specs["outputs"],
         runtime=adaptor.toolchain.name if compiled else None,
         run_options=adaptor.run_options(options) if compiled else {},
-        static_shapes=tuple(shape for shape in recipe.all_shapes if shape.name in static) or parent.static_shapes,
-        metadata={"graph": graph, **notes.get("metadata", {})} if graph else notes.get("metadata", {}),
+        static_shapes=tuple(s for s in setting.recipe.all_shapes if s.name in static) or parent.static_shapes,
+        metadata={**inherited, **notes.get("metadata", {}), **({"graph": graph} if graph else {})},
     )
-    return artifact

@@ -8,23 +8,28 @@ recipe, and at an odd size where it takes any, and the worst answer counts.
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kedro_hone.core.contract import Licence
+from kedro_hone.core.envs import environment_key
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.host import read_host
-from kedro_hone.core.launches import Launching, launch
+from kedro_hone.core.launches import launch
 from kedro_hone.core.measurement import Status, Validation
 from kedro_hone.core.registry import read_catalogue
-from kedro_hone.core.worker_session import Session
-from kedro_hone.core.samples import SEARCH, Reference, Samples
+from kedro_hone.core.samples import GATE, SEARCH, Reference, Samples, Split
+from kedro_hone.core.stats import needed_rows, provable, share_level, smallest_provable_drop
 from kedro_hone.core.types import Artifact, Candidate, Failed, FailureClass, Outcome, Refused, digest_json
+from kedro_hone.core.worker_session import Session
 from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.scoring import Metric, Score, score
-from kedro_hone.recipe import Recipe, read_recipe
+from kedro_hone.nodes.scoring import Score, score
+from kedro_hone.nodes.setting import Setting
+from kedro_hone.nodes.transform import digest_worker
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +40,7 @@ ODD_BATCH = 7
 """A size that no recipe names: what was specialized by mistake shows at it."""
 
 
-def refer(source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace) -> Reference:
+def refer(*, source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace) -> Reference:
     """Let the source model answer the search split, and score it: what every candidate is compared with.
 
     Args:
@@ -48,55 +53,91 @@ def refer(source: Artifact, samples: Samples, parameters: dict[str, Any], workpl
         The reference.
 
     Raises:
-        HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``.
+        HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
+            the gate split is too small for the recipe's limit, before anything is built.
     """
-    recipe = read_recipe(parameters)
-    split = samples.splits[SEARCH]
-    key = digest_json(["reference", VERSION, source.digest, samples.digest, recipe.thread_count, recipe.program.metric])
-    known = workplace.store.read_value(key)
+    setting = Setting.of(source, samples, parameters, workplace)
+    program = setting.recipe.program.model_dump(mode="json")
+    key = digest_json(["reference", VERSION, source.digest, samples.digest, setting.recipe.thread_count, program])
+    store = workplace.store
+    known = store.read_value(key)
     if known is not None and Path(known["outputs"]).exists():
-        return Reference.model_validate(known)
-    with workplace.store.workspace() as scratch:
-        outputs = scratch / "outputs.npz"
-        answered = answer(source, name="source", feeds=Path(split.feeds), output=outputs, recipe=recipe, workplace=workplace)
-        if answered is not None:
-            raise HoneError(
-                "model-unsupported",
-                "The source model does not run on the search split.",
-                why=answered.reason,
-                hint=f"Read {answered.log or 'the log of the step'}; the inputs must be what the model takes.",
-            )
-        kept = workplace.store.keep_tree(key, scratch) / "outputs.npz"
-    itself = score(
-        {"source": kept},
-        reference=kept,
-        split=split,
-        samples=samples,
-        source=source,
-        metric=read_metric(recipe),
-        confidence=recipe.gates.confidence,
-        workplace=workplace,
-    )["source"]
-    reference = Reference(
-        outputs=str(kept), digest=digest_json([key]), metric=itself.metric, value=itself.source, kind=itself.kind
-    )
-    workplace.store.write_value(key, reference.model_dump(mode="json"))
+        reference = Reference.model_validate(known)
+    else:
+        reference = _make_reference(key, setting)
+        store.write_value(key, reference.model_dump(mode="json"))
+    check_provable(reference, samples.splits[GATE].n, setting)
     return reference
 
 
-def read_metric(recipe: Recipe) -> Metric:
-    """Return what the recipe measures."""
-    return Metric(name=recipe.program.metric, options=dict(recipe.program.options), seed=recipe.seed)
+def _make_reference(key: str, setting: Setting) -> Reference:
+    split = setting.samples.splits[SEARCH]
+    with setting.workplace.store.workspace() as scratch:
+        fault = answer(
+            setting.source, name="source", feeds=Path(split.feeds), output=scratch / "outputs.npz", setting=setting
+        )
+        if fault is not None:
+            raise HoneError(
+                "model-unsupported",
+                "The source model does not run on the search split.",
+                why=fault.reason,
+                hint=f"Read {fault.log or 'the log of the step'}; the inputs must be what the model takes.",
+            )
+        kept = setting.workplace.store.keep_tree(key, scratch) / "outputs.npz"
+    itself = score_answers({"source": kept}, reference=kept, split=split, setting=setting)["source"]
+    return Reference(
+        outputs=str(kept), digest=digest_json([key]), metric=itself.metric, value=itself.source, kind=itself.kind
+    )
 
 
-def read_launching(recipe: Recipe) -> Launching:
-    """Return how the recipe starts every worker of a comparison."""
-    return Launching(threads=recipe.thread_count, seed=recipe.seed, trust=tuple(sorted(recipe.trust)))
+def check_provable(reference: Reference, rows: int, setting: Setting) -> None:
+    """Refuse to begin when the gate split cannot prove the limit even if nothing is lost.
+
+    Raises:
+        HoneError: ``gate-unprovable``, with the rows that would be needed.
+    """
+    gates = setting.recipe.gates
+    confidence = 1 - share_level(1 - gates.confidence, finalists=setting.recipe.confirm.finalists)
+    if reference.kind != "proportion" or provable(rows, gates.drop, confidence):
+        return
+    needed, possible = needed_rows(gates.drop, confidence), smallest_provable_drop(rows, confidence)
+    raise HoneError(
+        "gate-unprovable",
+        f"{rows} gate rows cannot prove a drop under {gates.drop:g}, even if nothing is lost.",
+        why=f"With so few rows the interval still reaches {possible:.4f} "
+        f"(confidence {gates.confidence:g}, shared by {setting.recipe.confirm.finalists} finalists).",
+        hint=f"Use at least {needed} rows, or set hone.gates.drop above {possible:.4f}.",
+    )
 
 
-def answer(
-    artifact: Artifact, *, name: str, feeds: Path, output: Path, recipe: Recipe, workplace: Workplace
-) -> Failed | None:
+def score_answers(
+    outputs: dict[str, Path], *, reference: Path, split: Split, setting: Setting, confidence: float | None = None
+) -> dict[str, Score]:
+    """Score answers of candidates against the source's, with the recipe's program and metric.
+
+    Args:
+        outputs: The answers by name.
+        reference: The source's answers.
+        split: The split that was answered.
+        setting: The run.
+        confidence: Of the intervals; the recipe's when not given.
+
+    Returns:
+        A score for each name.
+    """
+    return score(
+        outputs,
+        reference=reference,
+        split=split,
+        program=setting.samples.program,
+        source=setting.source,
+        metric=setting.metric,
+        confidence=confidence or setting.recipe.gates.confidence,
+        workplace=setting.workplace,
+    )
+
+
+def answer(artifact: Artifact, *, name: str, feeds: Path, output: Path, setting: Setting) -> Failed | None:
     """Run an artifact once over all rows of a split, in batches of the recipe's largest shape.
 
     Args:
@@ -104,31 +145,30 @@ def answer(
         name: The candidate's id.
         feeds: The split's inputs.
         output: Where the outputs go, as ``.npz``.
-        recipe: The recipe.
-        workplace: Where the run works.
+        setting: The run.
 
     Returns:
         None, or why it failed.
     """
     with launch(
-        artifact, name=name, workplace=workplace, launching=read_launching(recipe), output=output.parent
+        artifact, name=name, workplace=setting.workplace, launching=setting.launching, output=output.parent
     ) as session:
         if isinstance(session, Failed):
             return session
         loaded = session.load()
         if isinstance(loaded, Failed):
             return loaded
-        return session.run(feeds, output, batch=max(shape.batch for shape in recipe.all_shapes))
+        return session.run(feeds, output, batch=max(shape.batch for shape in setting.recipe.all_shapes))
 
 
 def validate(
+    *,
     outcome: Outcome,
     source: Artifact,
     samples: Samples,
     reference: Reference,
     parameters: dict[str, Any],
     workplace: Workplace,
-    *,
     candidate: str,
     route: tuple[str, ...],
 ) -> Validation:
@@ -147,90 +187,82 @@ def validate(
     Returns:
         What was found; a candidate that may not race says why.
     """
-    recipe = read_recipe(parameters)
     named = Candidate(id=candidate, route=route, outcome=outcome)
     if isinstance(outcome, Refused):
-        return Validation(candidate=named, status=Status.REFUSED, slug=outcome.slug, reason=f"{outcome.by}: {outcome.reason}")
+        reason = f"{outcome.by}: {outcome.reason}"
+        return Validation(candidate=named, status=Status.REFUSED, slug=outcome.slug, reason=reason)
     if isinstance(outcome, Failed):
         return _fail(named, outcome)
-    key = _make_key(outcome, samples, reference, recipe)
+    setting = Setting.of(source, samples, parameters, workplace)
+    key = _make_key(outcome, reference, setting)
     known = workplace.store.read_value(key)
     if known is not None:
         return Validation.model_validate(known).model_copy(update={"candidate": named, "cached": True})
-    validation = _check(named, outcome, source, samples, reference, recipe, workplace)
-    workplace.note("validation", candidate=candidate, status=validation.status, reason=validation.reason)
+    started = time.monotonic()
+    validation = _check(named, outcome, reference, setting)
+    seconds = time.monotonic() - started
+    workplace.note(
+        "validation", candidate=candidate, status=validation.status, reason=validation.reason, seconds=seconds
+    )
     logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
         workplace.store.write_value(key, validation.model_dump(mode="json"))
     return validation
 
 
-def _make_key(artifact: Artifact, samples: Samples, reference: Reference, recipe: Recipe) -> str:
+def _make_key(artifact: Artifact, reference: Reference, setting: Setting) -> str:
+    toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     return digest_json(
         [
             "validation",
             VERSION,
             artifact.digest,
-            samples.digest,
             reference.digest,
-            recipe.thread_count,
-            recipe.gates.drop,
-            recipe.gates.confidence,
-            recipe.program.metric,
+            setting.samples.digest,
+            setting.recipe.gates.drop,
+            setting.recipe.gates.confidence,
+            digest_worker(toolchain),
+            environment_key(toolchain),
             read_host().fingerprint,
         ]
     )
 
 
 def _fail(named: Candidate, failed: Failed) -> Validation:
-    return Validation(candidate=named, status=Status.FAILED, slug=failed.failure, reason=f"{failed.by}: {failed.reason}")
+    reason = f"{failed.by}: {failed.reason}"
+    return Validation(candidate=named, status=Status.FAILED, slug=failed.failure, reason=reason)
 
 
-def _check(
-    named: Candidate,
-    artifact: Artifact,
-    source: Artifact,
-    samples: Samples,
-    reference: Reference,
-    recipe: Recipe,
-    workplace: Workplace,
-) -> Validation:
-    with workplace.store.workspace() as scratch:
+def _check(named: Candidate, artifact: Artifact, reference: Reference, setting: Setting) -> Validation:
+    outputs, split = Path(reference.outputs), setting.samples.splits[SEARCH]
+    with setting.workplace.store.workspace() as scratch:
         with launch(
-            artifact, name=named.id, workplace=workplace, launching=read_launching(recipe), output=scratch
+            artifact, name=named.id, workplace=setting.workplace, launching=setting.launching, output=scratch
         ) as session:
             if isinstance(session, Failed):
                 return _fail(named, session)
-            first = recipe.all_shapes[0]
-            loaded = session.load(feeds=Path(samples.shapes[first.name]))
+            loaded = session.load(feeds=Path(setting.samples.shapes[setting.shapes[0]]))
             if isinstance(loaded, Failed):
                 return _fail(named, loaded)
-            answers = _answer_everywhere(session, artifact, samples, recipe, scratch)
+            answers = _answer_everywhere(session, artifact, setting, scratch)
             if isinstance(answers, Failed):
-                return _fail(named, answers.model_copy(update={"by": named.id}))
+                return _fail(named, answers)
             memory = session.memory_bytes()
-        fault, agreement = _compare(answers, Path(reference.outputs), artifact)
+        fault, agreement = _compare(answers, outputs)
         if fault:
-            return Validation(candidate=named, status=Status.FAILED, slug=fault[0], reason=fault[1], agreement=agreement)
-        scores = score(
-            answers,
-            reference=Path(reference.outputs),
-            split=samples.splits[SEARCH],
-            samples=samples,
-            source=source,
-            metric=read_metric(recipe),
-            confidence=recipe.gates.confidence,
-            workplace=workplace,
-        )
+            slug, reason = fault
+            return Validation(candidate=named, status=Status.FAILED, slug=slug, reason=reason, agreement=agreement)
+        scores = score_answers(answers, reference=outputs, split=split, setting=setting)
     where, worst = max(scores.items(), key=lambda item: item[1].drop.estimate)
-    lost = worst.drop.low > recipe.gates.drop
+    limit = setting.recipe.gates.drop
+    lost = worst.drop.low > limit
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     return Validation(
         candidate=named,
         status=Status.DROPPED if lost else Status.MEASURED,
         slug="quality" if lost else "",
-        reason=_explain_loss(worst, where, recipe.gates.drop) if lost else "",
-        quality=worst.judge(SEARCH, recipe.gates.drop),
+        reason=_explain_loss(worst, where, limit) if lost else "",
+        quality=worst.judge(SEARCH, limit),
         agreement=agreement,
         size_bytes=sum(path.stat().st_size for path in artifact.folder.rglob("*") if path.is_file()),
         cold_start_ms=loaded.cold_start_ms,
@@ -248,39 +280,45 @@ def _explain_loss(worst: Score, where: str, limit: float) -> str:
 
 
 def _answer_everywhere(
-    session: Session, artifact: Artifact, samples: Samples, recipe: Recipe, scratch: Path
+    session: Session, artifact: Artifact, setting: Setting, scratch: Path
 ) -> dict[str, Path] | Failed:
     """Answer the search split at every shape, and at an odd batch where any size is taken."""
-    batches = {shape.name: shape.batch for shape in recipe.all_shapes}
+    batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
     if not artifact.static_shapes:
         batches[f"batch {ODD_BATCH}"] = ODD_BATCH
     answers: dict[str, Path] = {}
     for name, batch in batches.items():
         path = scratch / f"{batch}.npz"
-        fault = session.run(Path(samples.splits[SEARCH].feeds), path, batch=batch)
+        fault = session.run(Path(setting.samples.splits[SEARCH].feeds), path, batch=batch)
         if isinstance(fault, Failed):
             return fault
         answers[name] = path
     return answers
 
 
-def _compare(
-    answers: dict[str, Path], reference: Path, artifact: Artifact
-) -> tuple[tuple[FailureClass, str] | None, float | None]:
-    """Compare every answer's names, shapes, types and values with the source's."""
+def _compare(answers: dict[str, Path], reference: Path) -> tuple[tuple[FailureClass, str] | None, float | None]:
+    """Compare every answer's names, shapes and values with the source's; return the fault, and the agreement."""
     agreement = 0.0
     with np.load(reference, allow_pickle=False) as expected:
         for where, path in answers.items():
             with np.load(path, allow_pickle=False) as found:
                 for name in expected.files:
-                    if name not in found.files:
-                        return (FailureClass.BAD_OUTPUT, f"no output {name!r} at {where}; it has {sorted(found.files)}"), None
-                    want, got = expected[name], found[name]
-                    if got.shape != want.shape:
-                        reason = f"output {name!r} at {where} has the shape {got.shape}, the source's has {want.shape}"
-                        return (FailureClass.BAD_OUTPUT, reason), None
-                    if not np.isfinite(got).all():
-                        return (FailureClass.NUMERICS, f"output {name!r} at {where} has values that are not finite"), None
-                    scale = float(np.abs(want).max()) or 1.0
-                    agreement = max(agreement, float(np.abs(got.astype(np.float64) - want).max()) / scale)
+                    fault = _find_fault(expected[name], found[name] if name in found.files else None)
+                    if fault is not None:
+                        return (fault[0], f"output {name!r} at {where}: {fault[1]}"), None
+                    want, got = expected[name].astype(np.float64), found[name].astype(np.float64)
+                    scale = float(np.abs(want).max(initial=0.0)) or 1.0
+                    agreement = max(agreement, float(np.abs(got - want).max(initial=0.0)) / scale)
     return None, agreement
+
+
+def _find_fault(want: NDArray[Any], got: NDArray[Any] | None) -> tuple[FailureClass, str] | None:
+    if got is None:
+        return FailureClass.BAD_OUTPUT, "there is none"
+    if got.shape != want.shape:
+        return FailureClass.BAD_OUTPUT, f"its shape is {got.shape}, the source's is {want.shape}"
+    if got.dtype.kind != want.dtype.kind:
+        return FailureClass.BAD_OUTPUT, f"its type is {got.dtype}, the source's is {want.dtype}"
+    if not np.isfinite(got).all():
+        return FailureClass.NUMERICS, "some values are not finite"
+    return None

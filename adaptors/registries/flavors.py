@@ -8,8 +8,9 @@ from typing import Any, Final
 import yaml
 
 from kedro_hone.adaptors.registries.signature import read_signature
+from kedro_hone.core.contract import Flavor
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.types import Artifact, Format, Json, TensorSpec, Value
+from kedro_hone.core.types import Json, TensorSpec
 from kedro_hone.learner.manifest import MANIFEST, read_artifact
 
 MLMODEL: Final = "MLmodel"
@@ -31,26 +32,6 @@ _NOT_THE_MODEL: Final = frozenset(
     }
 )
 _SUPPORTED: Final = "an ONNX file, a PyTorch exported program (.pt2), or a winner of kedro-hone"
-
-
-class Flavor(Value):
-    """A source model's files.
-
-    Attributes:
-        format: What kind of files they are.
-        files: Each file's path in the pulled folder, and its name in a directory of that format.
-        interface: ``pytorch`` (tensors in, tensors out) or ``onnx`` (arrays in, arrays out).
-        inputs: What the signature says of the inputs; empty when it says nothing.
-        outputs: What it says of the outputs.
-        artifact: The sealed artifact, when the folder holds a winner of ours.
-    """
-
-    format: Format
-    files: tuple[tuple[str, str], ...]
-    interface: str
-    inputs: tuple[TensorSpec, ...] = ()
-    outputs: tuple[TensorSpec, ...] = ()
-    artifact: Artifact | None = None
 
 
 def read_flavor(folder: Path, *, trust: frozenset[str]) -> Flavor:

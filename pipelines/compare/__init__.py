@@ -39,7 +39,11 @@ def create_pipeline(routes: Routes) -> Pipeline:
             Node(race, common, "race", name="race", tags=["compare", *MEASURE]),
             Node(confirm, {"result": "race", **common}, "confirmation", name="confirm", tags=["compare", *MEASURE]),
             Node(
-                gate, {"result": "race", "confirmation": "confirmation", **common}, "decision", name="gate", tags=["compare"]
+                gate,
+                {"result": "race", "confirmation": "confirmation", **common},
+                "decision",
+                name="gate",
+                tags=["compare"],
             ),
             Node(
                 report,

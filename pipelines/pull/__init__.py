@@ -9,13 +9,23 @@ from kedro_hone.nodes.samples import prepare
 from kedro_hone.nodes.source import pull
 from kedro_hone.nodes.validate import refer
 
+_COMMON = {"parameters": "params:hone", "workplace": "workplace"}
+
 
 def create_pipeline() -> Pipeline:
     """Return the pipeline: model and data in, source artifact, samples and reference out."""
     return Pipeline(
         [
             Node(pull, ["params:hone", "workplace"], ["version", "source"], name="pull", tags=["pull"]),
-            Node(prepare, ["source", *SPLITS, "params:hone", "workplace"], "samples", name="prepare", tags=["pull"]),
-            Node(refer, ["source", "samples", "params:hone", "workplace"], "reference", name="refer", tags=["pull"]),
+            Node(
+                prepare,
+                {"source": "source", **{split: split for split in SPLITS}, **_COMMON},
+                "samples",
+                name="prepare",
+                tags=["pull"],
+            ),
+            Node(
+                refer, {"source": "source", "samples": "samples", **_COMMON}, "reference", name="refer", tags=["pull"]
+            ),
         ]
     )

@@ -45,11 +45,12 @@ def read_routes() -> Routes:
     """
     parameters = _current.get("hone")
     if parameters is None:
-        parameters = _read_configuration()
+        parameters = read_parameters()
     return make_plan(read_recipe(parameters)).routes
 
 
-def _read_configuration() -> Mapping[str, Any]:
+def read_parameters() -> Mapping[str, Any]:
+    """Return what stands under ``hone`` in the project's configuration, of the environment ``KEDRO_ENV``."""
     settings = project.settings
     root = find_kedro_project(Path.cwd()) or Path.cwd()
     loader = settings.CONFIG_LOADER_CLASS(

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from kedro_hone.core.types import Artifact, Format, Json, Precision, Refused, Stage
+from kedro_hone.core.types import Artifact, Format, Json, Precision, Refused, Stage, TensorSpec, Value
 
 
 class Options(BaseModel):
@@ -221,6 +221,26 @@ class Adaptor:
     def segment(self) -> str:
         """The adaptor's segment of a namespace: ``onnxruntime_int8_static``."""
         return re.sub(r"[.-]", "_", self.name)
+
+
+class Flavor(Value):
+    """A source model's files.
+
+    Attributes:
+        format: What kind of files they are.
+        files: Each file's path in the pulled folder, and its name in a directory of that format.
+        interface: ``pytorch`` (tensors in, tensors out) or ``onnx`` (arrays in, arrays out).
+        inputs: What the signature says of the inputs; empty when it says nothing.
+        outputs: What it says of the outputs.
+        artifact: The sealed artifact, when the folder holds a winner of ours.
+    """
+
+    format: Format
+    files: tuple[tuple[str, str], ...]
+    interface: str
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    artifact: Artifact | None = None
 
 
 class VersionInfo(BaseModel):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from kedro_hone.core.contract import Toolchain
 from kedro_hone.core.envs import EnvironmentStore
-from kedro_hone.core.registry import read_catalogue
 from kedro_hone.core.job import Job, JobInput
+from kedro_hone.core.registry import read_catalogue
 from kedro_hone.core.run import open_session
 from kedro_hone.core.types import Artifact, Failed, FailureClass
 from kedro_hone.core.worker_session import Session
@@ -55,7 +55,9 @@ def launch(
         yield environment.model_copy(update={"by": name})
         return
     if not Path(environment.python).exists():
-        reason = f"the environment of {toolchain.name} is gone: {environment.python} does not exist; run again to rebuild it"
+        reason = (
+            f"the environment of {toolchain.name} is gone: {environment.python} does not exist; run again to rebuild it"
+        )
         yield Failed(by=name, failure=FailureClass.INSTALL, reason=reason)
         return
     with ExitStack() as stack:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from importlib import metadata
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, overload
 from urllib.parse import urlsplit
 
-from kedro_hone.core.contract import Adaptor, Registry, Toolchain
+from kedro_hone.core.contract import Adaptor, Flavor, Registry, Toolchain
 from kedro_hone.core.errors import HoneError
 
 BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = MappingProxyType(
@@ -38,6 +39,8 @@ REGISTRIES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Model registries: the scheme of a URI to the class that serves it. A path has no scheme."""
 
+FLAVORS: Final = "kedro_hone.adaptors.registries.flavors:read_flavor"
+"""What says which source model lies in a pulled folder."""
 
 _Named = TypeVar("_Named", Adaptor, Toolchain)
 
@@ -216,6 +219,24 @@ def find_registry(uri: str, registries: Mapping[str, str] = REGISTRIES) -> Regis
     module, _, name = registries[scheme].partition(":")
     make: Callable[[], Registry] = getattr(importlib.import_module(module), name)
     return make()
+
+
+def read_flavor(folder: Path, *, trust: frozenset[str]) -> Flavor:
+    """Return which source model lies in a folder that a registry pulled.
+
+    Args:
+        folder: The pulled files.
+        trust: What the recipe trusts, such as ``pickle``.
+
+    Returns:
+        The format, the files and the signature.
+
+    Raises:
+        HoneError: ``pickle-not-trusted``, ``model-unsupported``, ``model-corrupt`` or ``model-external-data``.
+    """
+    module, _, name = FLAVORS.partition(":")
+    found: Flavor = getattr(importlib.import_module(module), name)(folder, trust=trust)
+    return found
 
 
 def _list_sources(builtin: Mapping[str, str]) -> Iterator[tuple[str, str, Callable[[], Any]]]:

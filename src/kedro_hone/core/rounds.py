@@ -49,7 +49,9 @@ class Timings:
         return [time for times in self.rounds.get(entrant, {}).get(shape, []) for time in times]
 
 
-def measure_round(entrants: Iterable[Entrant], shapes: Sequence[str], *, order: random.Random, timings: Timings) -> None:
+def measure_round(
+    entrants: Iterable[Entrant], shapes: Sequence[str], *, order: random.Random, timings: Timings
+) -> None:
     """Measure each entrant once at every shape.
 
     Args:

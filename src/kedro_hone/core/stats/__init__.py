@@ -7,6 +7,7 @@ are promised are measured by ``benchmarks/error_rates.py`` and kept by ``tests/u
 from __future__ import annotations
 
 from kedro_hone.core.stats.intervals import (
+    UNITS,
     interval_of_bootstrap,
     interval_of_mean,
     interval_of_ratios,
@@ -25,6 +26,7 @@ from kedro_hone.core.stats.speed import Faster, Percentiles, find_noise_floor, i
 
 __all__ = [
     "LOOKS",
+    "UNITS",
     "Faster",
     "Finding",
     "LaunchPlan",

@@ -1,0 +1,57 @@
+"""What every measuring node is given beside the candidates: the recipe, the source model, the data, and the place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kedro_hone.core.launches import Launching
+from kedro_hone.core.samples import Samples
+from kedro_hone.core.types import Artifact
+from kedro_hone.core.workplace import Workplace
+from kedro_hone.nodes.scoring import Metric
+from kedro_hone.recipe import Recipe, read_recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What stays the same for all candidates of a run.
+
+    Attributes:
+        source: The source model.
+        samples: The prepared data.
+        recipe: The recipe.
+        workplace: Where the run works.
+    """
+
+    source: Artifact
+    samples: Samples
+    recipe: Recipe
+    workplace: Workplace
+
+    @classmethod
+    def of(cls, source: Artifact, samples: Samples, parameters: Mapping[str, Any], workplace: Workplace) -> Setting:
+        """Return the setting of a run from what its node was given.
+
+        Raises:
+            HoneError: ``recipe-invalid``.
+        """
+        return cls(source=source, samples=samples, recipe=read_recipe(parameters), workplace=workplace)
+
+    @property
+    def shapes(self) -> list[str]:
+        """The names of the shapes, in the recipe's order."""
+        return list(self.recipe.shapes)
+
+    @property
+    def launching(self) -> Launching:
+        """How every worker of a comparison is started."""
+        recipe = self.recipe
+        return Launching(threads=recipe.thread_count, seed=recipe.seed, trust=tuple(sorted(recipe.trust)))
+
+    @property
+    def metric(self) -> Metric:
+        """What is measured of the outputs."""
+        recipe = self.recipe
+        return Metric(name=recipe.program.metric, options=dict(recipe.program.options), seed=recipe.seed)

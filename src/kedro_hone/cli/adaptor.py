@@ -1,0 +1,26 @@
+"""``kedro hone adaptor test``: the public conformance suite on somebody's adaptor."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from kedro_hone.cli.failures import explain_failures
+
+
+@click.group()
+def adaptor() -> None:
+    """Help for those who write adaptors."""
+
+
+@adaptor.command()
+@click.argument("path")
+@explain_failures
+def test(path: str) -> None:
+    """Run the tests in PATH, which subclass kedro_hone.testing.AdaptorSuite."""
+    try:
+        import pytest  # noqa: PLC0415 - only those who write adaptors have it
+    except ImportError as error:
+        raise click.ClickException("the suite runs under pytest: pip install pytest") from error
+    sys.exit(pytest.main([path, "-p", "kedro_hone.testing.plugin"]))

@@ -1,0 +1,85 @@
+"""``kedro hone replay``: run one recorded step again, by hand."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import click
+
+from kedro_hone.cli.failures import explain_failures
+from kedro_hone.cli.project import find_work
+from kedro_hone.core.contract import Toolchain
+from kedro_hone.core.envs import Environment, EnvironmentStore
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.job import Job, StepResult
+from kedro_hone.core.registry import read_catalogue
+from kedro_hone.core.run import call_worker
+
+
+@click.command()
+@click.argument("step")
+@click.option("--run", "run_folder", type=click.Path(path_type=Path), help="The run's folder; the latest one if empty.")
+@click.option("--output", type=click.Path(path_type=Path), help="Keep what the step makes in this folder.")
+@explain_failures
+def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
+    """Run STEP again, such as 007-onnxruntime.int8-static, and print what its worker prints."""
+    place = find_step(step, run_folder or find_latest(find_work()))
+    job = Job.model_validate_json((place / "job.json").read_bytes())
+    toolchain = _find_toolchain(job)
+    environment = EnvironmentStore().ensure(toolchain)
+    if not isinstance(environment, Environment):
+        raise HoneError(
+            "toolchain-unbuildable", "The step's environment is gone.", why=environment.reason, hint="Try again."
+        )
+    with tempfile.TemporaryDirectory() as scratch:
+        target = (output or Path(scratch) / "output").absolute()
+        target.mkdir(parents=True, exist_ok=True)
+        again = job.model_copy(update={"output": str(target), "temporary": None})
+        folder = Path(scratch) / "step"
+        result = call_worker(
+            again, python=Path(environment.python), toolchain=toolchain, folder=folder, limits=toolchain.limits
+        )
+        click.echo((folder / "log").read_text(errors="replace"), nl=False)
+        made = sorted(path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file())
+    if isinstance(result, StepResult):
+        click.echo(f"{job.adaptor}: done in {result.seconds:.1f} s, notes {json.dumps(result.notes)}, files {made}")
+        return
+    click.echo(f"{job.adaptor}: {result.kind}: {result.reason}")
+
+
+def find_latest(work: Path) -> Path:
+    """Return the newest run's folder that has steps."""
+    runs = sorted((path.parent for path in (work / "runs").glob("*/steps")), reverse=True)
+    return runs[0] if runs else work / "latest"
+
+
+def find_step(step: str, run: Path) -> Path:
+    """Return the folder of a step.
+
+    Raises:
+        HoneError: ``replay-unknown``, listing those that there are.
+    """
+    steps = sorted(path for path in (run / "steps").glob("*") if (path / "job.json").is_file())
+    for path in steps:
+        if path.name == step or path.name.partition("-")[0] == step:
+            return path
+    raise HoneError(
+        "replay-unknown",
+        f"There is no step {step!r} in {run}.",
+        why=f"It has: {', '.join(path.name for path in steps) or 'none: all came from the store'}.",
+        hint="Name one of them, or another run with --run.",
+    )
+
+
+def _find_toolchain(job: Job) -> Toolchain:
+    for toolchain in read_catalogue().toolchains.values():
+        if toolchain.worker.samefile(job.worker):
+            return toolchain
+    raise HoneError(
+        "replay-unknown",
+        f"The step was made by {job.worker}, which belongs to no toolchain.",
+        why="Steps of the program (reading data, scoring) have no environment of their own.",
+        hint=f"Run it by hand: python {Path(__file__).parent.parent / 'core' / 'worker_main.py'} with its job.json.",
+    )

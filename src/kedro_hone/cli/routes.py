@@ -1,0 +1,57 @@
+"""``kedro hone routes``: every route of the recipe, and why some were refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from kedro_hone.cli.failures import explain_failures
+from kedro_hone.cli.project import find_work, read_project_recipe
+from kedro_hone.core.types import OUTCOME, Artifact, Json
+from kedro_hone.plan import make_plan
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@explain_failures
+def routes(*, as_json: bool) -> None:
+    """List every route of this recipe, with what became of it in the last run."""
+    rows = list_routes(find_work() / "work")
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    table = Table("route", "last run", title=f"{len(rows)} routes")
+    for row in rows:
+        table.add_row(" ▸ ".join(row["route"]), row["outcome"])
+    Console().print(table)
+
+
+def list_routes(work: Path) -> list[dict[str, Json]]:
+    """Return every route of the project's recipe.
+
+    Args:
+        work: Where the values between nodes lie.
+
+    Returns:
+        For each route its ``id``, ``route`` and ``outcome``.
+    """
+    plan = make_plan(read_project_recipe())
+    return [
+        {
+            "id": step.namespace,
+            "route": [step.namespace.split(".")[0], *step.route],
+            "outcome": _read_outcome(work / f"{step.namespace}.outcome.json"),
+        }
+        for step in plan.routes.ends
+    ]
+
+
+def _read_outcome(path: Path) -> str:
+    if not path.exists():
+        return "not run yet"
+    outcome = OUTCOME.validate_json(path.read_bytes())
+    return "built" if isinstance(outcome, Artifact) else f"{outcome.kind}: {outcome.by}: {outcome.reason}"

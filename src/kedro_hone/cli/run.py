@@ -1,0 +1,29 @@
+"""``kedro run``: Kedro's own command, whose exit code is the verdict."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+from kedro.framework.cli.project import run as kedro_run
+from kedro.framework.project import settings
+
+from kedro_hone.cli.failures import explain_failures
+from kedro_hone.core.errors import ExitCode
+from kedro_hone.verdicts import VerdictHooks
+
+HELP = """Run the optimization: pull, convert, compress, compile, validate, race, confirm, gate, report and publish.
+
+Exit codes: 0 a winner was published or the source stays; 10 FAIL; 11 INCONCLUSIVE; 3 bad recipe or input; 4 a bug."""
+
+
+@explain_failures
+def _run(**options: Any) -> None:
+    kedro_run.callback(**options)
+    code = max((hook.exit_code for hook in settings.HOOKS if isinstance(hook, VerdictHooks)), default=ExitCode.SUCCESS)
+    sys.exit(code)
+
+
+run = click.Command("run", params=kedro_run.params, callback=_run, help=HELP)
+"""Kedro's command with its options as they are."""

@@ -1,0 +1,109 @@
+"""``kedro hone toolchains``: environments, versions, health and sizes, and what each can do."""
+
+from __future__ import annotations
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from kedro_hone.cli.failures import explain_failures
+from kedro_hone.core.contract import Toolchain
+from kedro_hone.core.envs import Environment, EnvironmentStore
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.host import read_host
+from kedro_hone.core.registry import Catalogue, read_catalogue
+
+
+@click.group(invoke_without_command=True)
+@click.option("--capabilities", metavar="NAME", help="Print what one toolchain can do on this machine.")
+@click.pass_context
+@explain_failures
+def toolchains(context: click.Context, *, capabilities: str | None) -> None:
+    """List, build and remove the toolchains' environments."""
+    if capabilities:
+        click.echo(describe_capabilities(read_catalogue().find_toolchain(capabilities)))
+    elif context.invoked_subcommand is None:
+        context.invoke(list_)
+
+
+@toolchains.command("list")
+@explain_failures
+def list_() -> None:
+    """List every toolchain, with its environment."""
+    catalogue = read_catalogue()
+    table = Table("toolchain", "licence", "environment", "adaptors")
+    for toolchain in catalogue.toolchains.values():
+        table.add_row(
+            toolchain.name,
+            toolchain.licence.value,
+            _describe_environment(toolchain),
+            _list_adaptors(toolchain, catalogue),
+        )
+    console = Console()
+    console.print(table)
+    for name, trace in catalogue.broken.items():
+        console.print(f"[red]broken[/red] {name}\n{trace}")
+
+
+@toolchains.command()
+@click.argument("names", nargs=-1)
+@explain_failures
+def build(names: tuple[str, ...]) -> None:
+    """Build the environments of NAMES, or of all toolchains that are on by default."""
+    catalogue = read_catalogue()
+    chosen = names or tuple(name for name, toolchain in catalogue.toolchains.items() if toolchain.default)
+    for name in chosen:
+        _build(catalogue.find_toolchain(name))
+
+
+@toolchains.command()
+@click.argument("names", nargs=-1)
+@explain_failures
+def test(names: tuple[str, ...]) -> None:
+    """Check that the environments of NAMES, or all that exist, are healthy."""
+    catalogue = read_catalogue()
+    for name in names or tuple(catalogue.toolchains):
+        click.echo(f"{name:18s} {_describe_environment(catalogue.find_toolchain(name))}")
+
+
+@toolchains.command()
+@click.option("--days", default=30.0, show_default=True, help="Remove what was not used for so long.")
+@explain_failures
+def gc(days: float) -> None:
+    """Remove environments that nothing uses any more."""
+    for stored in EnvironmentStore().collect(read_catalogue().toolchains.values(), days=days):
+        click.echo(f"removed {stored.environment.toolchain} ({stored.size_bytes / 2**20:.0f} MiB)")
+
+
+def describe_capabilities(toolchain: Toolchain) -> str:
+    """Return a toolchain's ``capabilities.yml``, below a line about this machine."""
+    path = toolchain.folder / "capabilities.yml"
+    host = read_host()
+    vector = ", ".join(sorted(flag for flag in host.flags if flag.startswith(("avx", "amx")))) or "no vector extensions"
+    text = path.read_text() if path.exists() else "nothing is written down of this toolchain\n"
+    return f"# this machine: {host.cores} cores, {vector}, GPU: {host.gpu or 'none'}\n{text}"
+
+
+def _describe_environment(toolchain: Toolchain) -> str:
+    found = EnvironmentStore().ensure(toolchain, build=False)
+    if not isinstance(found, Environment):
+        return f"not built: {found.reason}"
+    return "its own, built" if found.own else "this interpreter"
+
+
+def _list_adaptors(toolchain: Toolchain, catalogue: Catalogue) -> str:
+    names = [a.name.removeprefix(f"{toolchain.name}.") for a in catalogue.adaptors.values() if a.toolchain == toolchain]
+    return ", ".join(names)
+
+
+def _build(toolchain: Toolchain) -> None:
+    built = EnvironmentStore().ensure(toolchain)
+    if isinstance(built, Environment):
+        click.echo(f"{toolchain.name:18s} {'built' if built.own else 'this interpreter'}")
+        return
+    raise HoneError(
+        "toolchain-unbuildable",
+        f"The environment of {toolchain.name} cannot be built.",
+        why=built.reason,
+        hint=f"Read {built.log}; a full disk and a missing network are the usual reasons.",
+    )

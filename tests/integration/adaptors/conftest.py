@@ -75,6 +75,7 @@ class Bench:
         self.adaptors = {adaptor.name: adaptor for adaptor in module.ADAPTORS}
         self.scratch = scratch
         self.calls = 0
+        self.python = sys.executable
 
     def call(self, function: str, path: Path, form: str, *, feeds=(), expect_error: bool = False, **job):
         """Run one function on a directory of a format; return its result and the call's folder."""
@@ -114,7 +115,7 @@ class Bench:
             np.savez(folder / f"feeds-{index:02d}.npz", **arrays)
         script = Path(__file__).with_name("run_worker.py")
         done = subprocess.run(
-            [sys.executable, "-I", str(script), str(folder)],
+            [self.python, "-I", str(script), str(folder)],
             env={**os.environ, **self.toolchain.environment, "TMPDIR": str(folder / "temporary")},
             cwd=folder / "temporary",
             capture_output=True,

@@ -1,0 +1,45 @@
+"""DeepSparse's adaptor: ONNX made acceptable to the last release of its engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kedro_hone.core.contract import Adaptor, Capability, Licence, Support, Toolchain
+from kedro_hone.core.types import Precision, Stage
+
+TOOLCHAIN = Toolchain(
+    name="deepsparse",
+    folder=Path(__file__).resolve().parent,
+    runs=frozenset({"deepsparse-onnx"}),
+    formats={"deepsparse-onnx": ("model.onnx",)},
+    environment={
+        "NM_DISABLE_ANALYTICS": "1",  # otherwise each engine reports to its maker and looks up the country
+        "ORT_DISABLE_TELEMETRY": "1",
+    },
+    licence=Licence.EVALUATION,
+    runtime_requirements=("deepsparse==1.8.0", "sparsezoo==1.8.1", "onnx>=1.14,<1.15", "numpy>=1.26,<2"),
+    default=False,
+    note=(
+        "The Neural Magic DeepSparse Community License allows it solely for evaluation use in development and testing "
+        "environments, and not for production use. Version 1.8.0 is the last: its end of life was in June 2025."
+    ),
+)
+
+ENGINE = Adaptor(
+    name="deepsparse.engine",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPILE,
+    accepts=frozenset({"onnx"}),
+    produces="deepsparse-onnx",
+    summary="Lowers a model to opset 19 and runs it in DeepSparse, with one engine for each shape; evaluation only.",
+    precisions=frozenset({Precision.FP32, Precision.INT8}),
+    supports={
+        Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,
+        Capability.EXTERNAL_DATA: Support.NOT_IMPLEMENTED,
+        Capability.CONTROL_FLOW: Support.UNSUPPORTED,
+        Capability.DETERMINISTIC: Support.UNKNOWN,
+    },
+)
+
+ADAPTORS = (ENGINE,)

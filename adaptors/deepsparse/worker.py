@@ -1,0 +1,200 @@
+"""DeepSparse's own code: lower ONNX to what the engine reads, and run it.
+
+Run by path with the python of the toolchain's environment; imports the standard library, numpy and the toolchain only.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Job = dict[str, Any]
+Notes = dict[str, Any]
+
+HIGHEST_OPSET, BEST_OPSET, LOWEST_OPSET, IR_VERSION = 19, 17, 13, 8
+"""What the engine reads. It knows more operators in the best version: none of the quantized ones of 19."""
+
+NEW_MEANING = frozenset({"GridSample", "GroupNormalization", "Resize"})
+"""Operators that mean something else from one opset to the next; all others only took more, or are new."""
+
+
+class Session:
+    """One engine for each shape: an engine has a fixed batch size, compiled when it is made."""
+
+    def __init__(self, job: Job) -> None:
+        os.environ.setdefault("NM_DISABLE_ANALYTICS", "1")
+        import deepsparse
+        import onnx
+
+        artifact = job["input"]
+        model = onnx.load(Path(artifact["path"]) / "model.onnx")
+        self._names = [spec["name"] for spec in artifact["inputs"]]
+        self._engines = {}
+        for shape in artifact["static_shapes"] or job["shapes"]:
+            shapes = {spec["name"]: resolve(spec["shape"], shape["sizes"]) for spec in artifact["inputs"]}
+            with tempfile.TemporaryDirectory() as folder:
+                # The engine's own input_shapes would overwrite the model's file.
+                path = str(Path(folder) / "model.onnx")
+                onnx.save(fix_shapes(model, shapes), path)
+                batch, threads = shape["sizes"]["batch"], job["threads"]
+                engine = deepsparse.Engine(model=path, batch_size=batch, num_cores=threads)
+            self._engines[tuple(shapes.values())] = engine
+
+    def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return every output by name, from the engine of exactly these shapes.
+
+        Raises:
+            ValueError: There is none.
+        """
+        shapes = tuple(feeds[name].shape for name in self._names)
+        engine = self._engines.get(shapes)
+        if engine is None:
+            raise ValueError(f"made for the shapes {sorted(self._engines)} and fed {shapes}")
+        values = engine.run([np.ascontiguousarray(feeds[name]) for name in self._names])
+        return dict(zip(engine.output_names, values, strict=True))
+
+    def close(self) -> None:
+        """Release the engines and their threads."""
+        self._engines.clear()
+
+
+def load(job: Job) -> Session:
+    """Return a session on ``job["input"]``."""
+    return Session(job)
+
+
+def resolve(shape: list[Any], sizes: dict[str, int]) -> tuple[int, ...]:
+    """Return a concrete shape."""
+    return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in shape)
+
+
+def fix_shapes(model: Any, shapes: dict[str, tuple[int, ...]]) -> Any:
+    """Return a copy of a model whose inputs have static shapes."""
+    fixed = type(model)()
+    fixed.CopyFrom(model)
+    for value in fixed.graph.input:
+        for dim, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ())):  # noqa: B905 - constants
+            dim.dim_value = size
+    return fixed
+
+
+def describe(job: Job) -> Notes | None:
+    """Return the specs of a saved model."""
+    if job["input"]["format"] != "deepsparse-onnx":
+        return None
+    import onnx
+
+    graph = onnx.load(Path(job["input"]["path"]) / "model.onnx").graph
+    constants = {tensor.name for tensor in graph.initializer}
+    return {
+        "inputs": [describe_value(value) for value in graph.input if value.name not in constants],
+        "outputs": [describe_value(value) for value in graph.output],
+    }
+
+
+def describe_value(value: Any) -> dict[str, Any]:
+    """Return the spec of a graph's input or output."""
+    from onnx import helper
+
+    kind = value.type.tensor_type
+    return {
+        "name": value.name,
+        "dtype": np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type)).name,
+        "shape": [dim.dim_param or dim.dim_value for dim in kind.shape.dim],
+    }
+
+
+def transform(job: Job) -> Notes:
+    """Lower the operators' version, drop what the engine refuses, and check that every engine can be made."""
+    import onnx
+
+    source = Path(job["input"]["path"]) / "model.onnx"
+    model = onnx.load(source, load_external_data=False)
+    refusal = find_refusal(model)
+    if refusal:
+        return {"refused": refusal}
+    try:
+        model = lower(model)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        return {"refused": f"it cannot be written in opset {HIGHEST_OPSET}: {first_line(error)}"}
+    onnx.save(model, str(Path(job["output"]) / "model.onnx"))
+    specs = {key: job["input"][key] for key in ("inputs", "outputs")}
+    saved = {**job["input"], **specs, "path": job["output"], "static_shapes": job["shapes"]}
+    try:
+        Session({**job, "input": saved}).close()
+    except Exception as error:  # noqa: BLE001 - the engine raises its own classes for what it cannot do
+        return {"failed": {"class": "compile", "reason": f"the engine does not take it: {first_line(error)}"}}
+    return {"static_shapes": [shape["name"] for shape in job["shapes"]]}
+
+
+def find_refusal(model: Any) -> str | None:
+    """Return why the engine cannot take a model."""
+    from onnx import TensorProto
+
+    foreign = sorted({node.domain for node in model.graph.node} - {"", "ai.onnx"})
+    if foreign:
+        return f"it has operators of {', '.join(foreign)}"
+    values = (*model.graph.input, *model.graph.output)
+    types = {value.type.tensor_type.elem_type for value in values}
+    types |= {tensor.data_type for tensor in model.graph.initializer}
+    known = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32}
+    if types - known - {TensorProto.INT64, TensorProto.BOOL}:
+        return "it has weights of a type that the engine does not know, such as float16"
+    if any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer):
+        return "its weights lie in external data, which this adaptor does not take"
+    opset = find_opset(model)
+    if opset < LOWEST_OPSET:
+        return f"its opset is {opset}, and the engine reads {LOWEST_OPSET} to {HIGHEST_OPSET}"
+    changed = sorted({node.op_type for node in model.graph.node} & NEW_MEANING) if opset > BEST_OPSET else []
+    return f"{', '.join(changed)} means something else in opset {BEST_OPSET}" if changed else None
+
+
+def find_opset(model: Any) -> int:
+    """Return the version of ONNX's own operators."""
+    return int(next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")))
+
+
+def lower(model: Any) -> Any:
+    """Return a model in the versions that the engine reads, without unused domains.
+
+    ONNX's converter of this release knows nothing after opset 19, and nothing of quantized operators in 19. But from
+    one opset to the next the operators have only taken more types, attributes and inputs (those of ``NEW_MEANING``
+    excepted), so a new version number is enough wherever the checker then accepts every operator.
+
+    Raises:
+        onnx.checker.ValidationError: An operator does not exist in opset 19, or has an attribute that does not.
+    """
+    opset = min(find_opset(model), HIGHEST_OPSET)
+    del model.graph.value_info[:]
+    model.DiscardUnknownFields()
+    relabelled = relabel(model, opset)
+    if opset <= BEST_OPSET:
+        return relabelled
+    try:
+        return relabel(model, BEST_OPSET)
+    except Exception as error:  # noqa: BLE001 - the checker raises its own classes and shape inference others
+        print(f"stays in opset {opset}: {first_line(error)}")  # noqa: T201 - into the log
+        return relabelled
+
+
+def relabel(model: Any, opset: int) -> Any:
+    """Return a checked copy of a model with other version numbers."""
+    from onnx import checker
+
+    copy = type(model)()
+    copy.CopyFrom(model)
+    del copy.opset_import[:]
+    copy.opset_import.add(domain="", version=opset)
+    copy.ir_version = min(model.ir_version, IR_VERSION)
+    checker.check_model(copy, full_check=True)
+    return copy
+
+
+def first_line(error: Exception) -> str:
+    """Return an error's first line."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__

@@ -1,0 +1,1 @@
+"""IREE: an MLIR compiler and its runtime, for models in fp32."""

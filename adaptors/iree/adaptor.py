@@ -1,0 +1,56 @@
+"""IREE's adaptor: ONNX in fp32, compiled for this CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from kedro_hone.core.contract import Adaptor, Capability, Options, Support, Toolchain
+from kedro_hone.core.types import Stage
+
+TOOLCHAIN = Toolchain(
+    name="iree",
+    folder=Path(__file__).resolve().parent,
+    runs=frozenset({"iree-vmfb"}),
+    runtime_requirements=("iree-base-runtime>=3.13,<3.14", "numpy>=2,<3"),
+    default=False,  # it needs an environment of its own, and is rarely the fastest on a CPU
+    note="Compiles fp32 models for this CPU in seconds; its environment takes about 600 MB.",
+)
+
+
+class CpuOptions(Options):
+    """Options of ``iree.cpu``. The first two change the speed several times over, in either direction.
+
+    Attributes:
+        data_tiling: Whether matrices are packed into tiles.
+        im2col: Whether convolutions become matrix products.
+        level: The optimization level.
+        stack_bytes: The most that one dispatch may put on the stack; LayerNormalization needs more than IREE's 32 KiB.
+    """
+
+    data_tiling: bool = True
+    im2col: bool = True
+    level: int = Field(default=3, ge=0, le=3)
+    stack_bytes: int = Field(default=262_144, ge=32_768)
+
+
+CPU = Adaptor(
+    name="iree.cpu",
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPILE,
+    accepts=frozenset({"onnx"}),
+    produces="iree-vmfb",
+    summary="Compiles a model in fp32 for this CPU with IREE and runs it on IREE's own runtime.",
+    options=CpuOptions,
+    supports={
+        Capability.DYNAMIC_BATCH: Support.FULL,
+        Capability.EXTERNAL_DATA: Support.NOT_IMPLEMENTED,
+        Capability.CONTROL_FLOW: Support.UNKNOWN,
+        Capability.DETERMINISTIC: Support.FULL,
+    },
+    machine_specific=True,
+)
+
+ADAPTORS = (CPU,)

@@ -1,0 +1,144 @@
+"""IREE's own code: import ONNX, compile it for this CPU, and run the result.
+
+Run by path with the python of the toolchain's environment; imports the standard library, numpy and the toolchain only.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Job = dict[str, Any]
+Notes = dict[str, Any]
+
+LOWEST_OPSET = 17
+"""Older models are raised to it: IREE's importer knows few of their operators."""
+
+NAMES_FILE = "names.json"
+"""Beside the module: the order of its arguments and results, which a module itself does not name."""
+
+
+class Session:
+    """A compiled module on IREE's task system, with its default waiting policy."""
+
+    def __init__(self, folder: Path, *, threads: int) -> None:
+        from iree import runtime
+
+        names = json.loads((folder / NAMES_FILE).read_text())
+        self._inputs, self._outputs = names["inputs"], names["outputs"]
+        runtime.flags.parse_flags(f"--task_topology_group_count={threads}")  # read when the device is made, below
+        config = runtime.Config("local-task")
+        context = runtime.SystemContext(config=config)
+        module = runtime.VmModule.mmap(config.vm_instance, str(folder / "model.vmfb"))
+        context.add_vm_module(module)
+        name = next(each for each in module.function_names if not each.endswith("$async") and not each.startswith("__"))
+        self._context = context
+        self._call = context.modules[module.name][name]
+
+    def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return every output by name, for inputs by name."""
+        result = self._call(*(feeds[name] for name in self._inputs))
+        values = result if isinstance(result, tuple | list) else (result,)
+        return {name: value.to_host() for name, value in zip(self._outputs, values, strict=True)}
+
+    def close(self) -> None:
+        """Release the module."""
+        del self._call, self._context
+
+
+def load(job: Job) -> Session:
+    """Return a session on ``job["input"]``."""
+    return Session(Path(job["input"]["path"]), threads=job["threads"])
+
+
+def transform(job: Job) -> Notes:
+    """Compile ``model.onnx`` into ``model.vmfb``."""
+    import onnx
+
+    source = Path(job["input"]["path"]) / "model.onnx"
+    model = onnx.load(source, load_external_data=False)
+    refusal = find_refusal(model)
+    if refusal:
+        return {"refused": refusal}
+    temporary, output = Path(job["temporary"]), Path(job["output"])
+    imported = temporary / "model.mlir"
+    opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    upgrade = ["--opset-version", str(LOWEST_OPSET)] if opset < LOWEST_OPSET else []
+    failure = call_tool("import_onnx", [str(source), *upgrade, "-o", str(imported)], imported)
+    if failure:
+        return {"failed": {"class": "convert", "reason": f"iree-import-onnx: {failure}"}}
+    module = output / "model.vmfb"
+    failure = call_tool("scripts.iree_compile", [str(imported), "-o", str(module), *list_flags(job["options"])], module)
+    if failure:
+        return {"failed": {"class": "compile", "reason": f"iree-compile: {failure}"}}
+    constants = {tensor.name for tensor in model.graph.initializer}
+    names = {
+        "inputs": [value.name for value in model.graph.input if value.name not in constants],
+        "outputs": [value.name for value in model.graph.output],
+    }
+    (output / NAMES_FILE).write_text(json.dumps(names))
+    return {}
+
+
+def list_flags(options: dict[str, Any]) -> list[str]:
+    """Return the compiler's flags."""
+    flags = [
+        "--iree-hal-target-device=local",
+        "--iree-hal-local-target-device-backends=llvm-cpu",
+        "--iree-llvmcpu-target-cpu=host",
+        f"--iree-opt-level=O{options['level']}",
+        f"--iree-llvmcpu-stack-allocation-limit={options['stack_bytes']}",
+    ]
+    flags += ["--iree-opt-data-tiling"] if options["data_tiling"] else []
+    flags += ["--iree-global-opt-use-im2col-for-convs"] if options["im2col"] else []
+    return flags
+
+
+def find_refusal(model: Any) -> str | None:
+    """Return why IREE should not be tried: what it compiles beside fp32 is refused by it, crashes it, or is slow.
+
+    Args:
+        model: The ONNX model, its external data not loaded.
+    """
+    from onnx import TensorProto
+
+    foreign = sorted({node.domain for node in model.graph.node} - {"", "ai.onnx"})
+    if foreign:
+        return f"it has operators of {', '.join(foreign)}"
+    quantized = sorted({node.op_type for node in model.graph.node if is_quantized(node.op_type)})
+    if quantized:
+        return f"it is quantized ({', '.join(quantized)}), which IREE runs slower than fp32, or crashes on"
+    weights = list(model.graph.initializer)
+    tensors = {value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output)}
+    half = {TensorProto.FLOAT16, TensorProto.BFLOAT16} & (tensors | {tensor.data_type for tensor in weights})
+    if half:
+        return f"it is in {TensorProto.DataType.Name(half.pop()).lower()}, which IREE runs slower than fp32 on a CPU"
+    if any(tensor.data_location == TensorProto.EXTERNAL for tensor in weights):
+        return "its weights lie in external data, which this adaptor does not take"
+    return None
+
+
+def is_quantized(operator: str) -> bool:
+    """Whether an operator works on quantized numbers."""
+    return "QuantizeLinear" in operator or operator.startswith("QLinear") or operator.endswith("Integer")
+
+
+def call_tool(name: str, arguments: Sequence[str], result: Path) -> str | None:
+    """Run one of IREE's tools; return its first error, or None when it wrote the result.
+
+    Its exit code is not enough: iree-compile has ended with success and an empty file.
+    """
+    command = [sys.executable, "-I", "-m", f"iree.compiler.tools.{name}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    sys.stderr.write(done.stderr[-20_000:])
+    if done.returncode == 0 and result.is_file() and result.stat().st_size:
+        return None
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    first = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no output")
+    return first[first.lower().find("error") :][:300] if "error" in first.lower() else first[:300]

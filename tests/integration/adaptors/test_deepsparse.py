@@ -1,0 +1,103 @@
+"""DeepSparse's adaptor in its own environment: lower, load in a new process, run the shapes that it was made for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from kedro_hone.adaptors.deepsparse import adaptor as module
+from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
+from kedro_hone.core.contract import Licence
+from kedro_hone.core.envs import EnvironmentStore
+
+pytestmark = pytest.mark.toolchain
+
+SPECS = {
+    "inputs": [{"name": "image", "dtype": "float32", "shape": ["batch", 1, 8, 8]}],
+    "outputs": [{"name": "logits", "dtype": "float32", "shape": ["batch", 10]}],
+}
+SHAPES = [{"name": f"batch{size}", "sizes": {"batch": size}} for size in (1, 64)]
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    home = os.environ.get("HONE_HOME")
+    store = EnvironmentStore(Path(home) if home else tmp_path_factory.mktemp("environments"))
+    environment = store.ensure(module.TOOLCHAIN)
+    assert environment.own  # its numpy is another than ours
+    assert environment.versions["deepsparse"] == "1.8.0"
+    return environment.python
+
+
+@pytest.fixture
+def bench(make_bench, python):
+    bench = make_bench(module)
+    bench.python = python
+    return bench
+
+
+@pytest.fixture
+def reference(make_bench, tmp_path):
+    """ONNX Runtime, in the interpreter that runs the tests."""
+    bench = make_bench(onnxruntime)
+    bench.scratch = tmp_path / "onnxruntime"
+    return bench
+
+
+def transform(bench, path):
+    return bench.transform("deepsparse.engine", path, described=SPECS, shapes=SHAPES)
+
+
+def run(bench, path, feeds, **job):
+    return bench.run(path, "deepsparse-onnx", feeds, described=SPECS, shapes=SHAPES, **job)
+
+
+def test_it_is_for_evaluation_and_off_by_default():
+    assert module.TOOLCHAIN.licence is Licence.EVALUATION
+    assert not module.TOOLCHAIN.default
+
+
+def test_the_answers_are_those_of_onnx_runtime_at_its_own_shapes(bench, reference, digits_onnx, digits_samples):
+    notes, output = transform(bench, digits_onnx)  # opset 20 and IR 10, which the engine refuses as they are
+    assert notes["static_shapes"] == ["batch1", "batch64"]
+    assert bench.describe(output, "deepsparse-onnx") == SPECS
+    feeds = [{"image": digits_samples.x[:size]} for size in (1, 64)]
+    for have, want in zip(run(bench, output, feeds), reference.run(digits_onnx, "onnx", feeds), strict=True):
+        np.testing.assert_allclose(have["logits"], want["logits"], atol=1e-4)
+    other = [{"image": digits_samples.x[:7]}]
+    job = {"described": SPECS, "shapes": SHAPES, "feeds": other, "expect_error": True}
+    result, _ = bench.call("run", output, "deepsparse-onnx", **job)
+    assert "fed" in result["raised"]
+
+
+def test_int8_from_onnx_runtime_keeps_its_accuracy(bench, reference, digits_onnx, digits_samples):
+    calibration = str(digits_samples.calibration)
+    _, quantized = reference.transform("onnxruntime.int8-static", digits_onnx, calibration=calibration)
+    notes, output = transform(bench, quantized)
+    assert "static_shapes" in notes
+    parts = run(bench, output, [{"image": digits_samples.x[start : start + 64]} for start in range(0, 512, 64)])
+    answers = np.concatenate([part["logits"] for part in parts]).argmax(1)
+    assert (answers == digits_samples.y).mean() > 0.97
+
+
+def test_what_the_engine_cannot_read_is_refused(bench, tmp_path):
+    cases = {
+        "float16": (helper.make_node("Relu", ["x"], ["y"]), TensorProto.FLOAT16, 17),
+        "com.microsoft": (helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft"), TensorProto.FLOAT, 17),
+        "opset 19": (helper.make_node("Gelu", ["x"], ["y"]), TensorProto.FLOAT, 20),
+        "opset is 9": (helper.make_node("Relu", ["x"], ["y"]), TensorProto.FLOAT, 9),
+    }
+    for words, (node, kind, opset) in cases.items():
+        folder = tmp_path / words.replace(" ", "-")
+        folder.mkdir()
+        x, y = (helper.make_tensor_value_info(name, kind, [4]) for name in ("x", "y"))
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+        graph = helper.make_graph([node], "one", [x], [y])
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "model.onnx")
+        notes, _ = transform(bench, folder)
+        assert words in notes["refused"]

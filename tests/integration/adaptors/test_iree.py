@@ -1,0 +1,91 @@
+"""IREE's adaptor in its own environment: compile, load in a new process, run at several batch sizes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from kedro_hone.adaptors.iree import adaptor as module
+from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
+from kedro_hone.core.envs import EnvironmentStore
+
+pytestmark = pytest.mark.toolchain
+
+BATCHES = (1, 7, 64)
+SPECS = {
+    "inputs": [{"name": "image", "dtype": "float32", "shape": ["batch", 1, 8, 8]}],
+    "outputs": [{"name": "logits", "dtype": "float32", "shape": ["batch", 10]}],
+}
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    home = os.environ.get("HONE_HOME")
+    store = EnvironmentStore(Path(home) if home else tmp_path_factory.mktemp("environments"))
+    environment = store.ensure(module.TOOLCHAIN)
+    assert environment.versions["iree-base-runtime"].startswith("3.13.")
+    return environment.python
+
+
+@pytest.fixture
+def bench(make_bench, python):
+    bench = make_bench(module)
+    bench.python = python
+    return bench
+
+
+@pytest.fixture
+def reference(make_bench, tmp_path):
+    """ONNX Runtime, in the interpreter that runs the tests."""
+    bench = make_bench(onnxruntime)
+    bench.scratch = tmp_path / "onnxruntime"
+    return bench
+
+
+def transform(bench, path, **options):
+    return bench.transform("iree.cpu", path, options=options, described=SPECS)
+
+
+@pytest.mark.parametrize("tuned", [True, False])
+def test_the_answers_are_those_of_onnx_runtime(bench, reference, digits_onnx, digits_samples, tuned):
+    notes, output = transform(bench, digits_onnx, data_tiling=tuned, im2col=tuned)
+    assert notes == {}
+    feeds = [{"image": digits_samples.x[:size]} for size in BATCHES]
+    got = bench.run(output, "iree-vmfb", feeds, described=SPECS)
+    for have, want in zip(got, reference.run(digits_onnx, "onnx", feeds), strict=True):
+        np.testing.assert_allclose(have["logits"], want["logits"], atol=1e-4)
+
+
+def test_quantized_models_are_refused(bench, reference, digits_onnx, digits_samples):
+    calibration = str(digits_samples.calibration)
+    _, quantized = reference.transform("onnxruntime.int8-static", digits_onnx, calibration=calibration)
+    notes, _ = transform(bench, quantized)
+    assert "QuantizeLinear" in notes["refused"]
+
+
+def test_half_precision_and_foreign_operators_are_refused(bench, tmp_path):
+    save(tmp_path / "half", helper.make_node("Relu", ["x"], ["y"]), TensorProto.FLOAT16)
+    assert "float16" in transform(bench, tmp_path / "half")[0]["refused"]
+    save(tmp_path / "foreign", helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft"), TensorProto.FLOAT)
+    assert "com.microsoft" in transform(bench, tmp_path / "foreign")[0]["refused"]
+
+
+def test_what_the_importer_cannot_do_is_an_expected_failure(bench, tmp_path):
+    save(tmp_path / "model", helper.make_node("StringNormalizer", ["x"], ["y"]), TensorProto.STRING)
+    notes, _ = transform(bench, tmp_path / "model")
+    assert notes["failed"]["class"] in ("convert", "compile")
+    assert str(tmp_path) not in notes["failed"]["reason"]
+
+
+def save(folder, node, kind):
+    """Write a model of one operator on a vector."""
+    folder.mkdir()
+    x, y = (helper.make_tensor_value_info(name, kind, [4]) for name in ("x", "y"))
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "one", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "model.onnx")

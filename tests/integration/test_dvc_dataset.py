@@ -245,3 +245,12 @@ def test_kedro_made_the_path_absolute(demo):
     dataset = entry(path=str(Path.cwd() / "data/eval.npz"))
     assert dataset.load().source == "data/eval.npz"
     assert dataset.exists()
+
+
+def test_a_repository_by_its_url(demo, tmp_path):
+    content = demo.write("data/eval.npz", 3)
+    demo.commit("data/eval.npz", tag="v1")
+    demo.run("dvc", "push", "-q")
+    url = f"file://{demo.root}"
+    loaded = entry(repo=url, rev="v1").load()
+    assert (loaded.file.read_bytes(), loaded.repo) == (content, url)

@@ -1,0 +1,40 @@
+"""How a catalog entry names its data, without any repository."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from kedro_hone.core.data import TrackedFile
+from kedro_hone.core.errors import HoneError
+from kedro_hone.datasets import DVCDataset
+
+
+@pytest.mark.parametrize("folder", [".", "notebooks/deep"])
+def test_the_path_counts_from_the_repository_also_after_kedro_made_it_absolute(tmp_path, monkeypatch, folder):
+    (tmp_path / "pyproject.toml").write_text("[tool.kedro]\n")
+    (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(tmp_path / folder)
+    dataset = DVCDataset(path=f"{tmp_path}/data/gate.npz", repo="data/demo")
+    assert dataset._describe() == {"path": "data/gate.npz", "repo": "data/demo", "rev": "HEAD"}
+    assert not dataset.exists()
+
+
+@pytest.mark.parametrize("path", ["/elsewhere/gate.npz", "../gate.npz"])
+def test_a_path_out_of_the_repository(path):
+    with pytest.raises(HoneError) as caught:
+        DVCDataset(path=path)
+    assert caught.value.slug == "data-not-tracked"
+
+
+def test_the_lineage_tells_no_place_on_this_machine():
+    file = TrackedFile(path="/here/x", source="x", repo=".", rev="v1", resolved_rev="a" * 40, md5="b" * 32, size=1)
+    assert "/here" not in str(file.lineage())
+    assert set(file.lineage()) == {"source", "repo", "rev", "resolved_rev", "md5", "size"}
+
+
+def test_dvc_is_imported_by_what_needs_it_only():
+    code = "import sys, kedro_hone.datasets; sys.exit(any(name.partition('.')[0] == 'dvc' for name in sys.modules))"
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

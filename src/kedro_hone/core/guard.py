@@ -24,65 +24,25 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kedro_hone.core.clipped_log import ClippedLog
     from kedro_hone.core.processes import Descendants, become_worker, find_descendants
 else:  # run by path and isolated: our package is not importable, and the name of its module "types" is taken
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from clipped_log import ClippedLog
     from processes import Descendants, become_worker, find_descendants
 
     sys.path.pop()
 
 PR_SET_CHILD_SUBREAPER = 36
 
+STOP_SECONDS = 0.25
+"""How long to wait until stopped processes stand; one in uninterruptible sleep runs nothing either."""
+
 GRACE_SECONDS = 0.25
 """How long processes that the worker left behind may take to notice its end."""
 
 KILL_SECONDS = 10.0
 """How long to wait for killed processes; one in uninterruptible sleep may never end."""
-
-
-class Log:
-    """Keeps the first and the last half of what the worker prints, however much it prints.
-
-    Args:
-        path: The file; the first half is there at once, the last half at the end.
-        limit: How many bytes are kept in all.
-    """
-
-    def __init__(self, path: str, limit: int) -> None:
-        self.half = max(1, limit // 2)
-        self.head_left = self.half
-        self.tail = bytearray()
-        self.left_out = 0
-        self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-
-    def add(self, data: bytes) -> None:
-        """Take what was printed."""
-        head, rest = data[: self.head_left], data[self.head_left :]
-        self.head_left -= len(head)
-        self._write(head)
-        self.tail += rest
-        if len(self.tail) > 2 * self.half:
-            self._cut()
-
-    def finish(self) -> None:
-        """Write the last half."""
-        self._cut()
-        if self.left_out:
-            self._write(f"\n[{self.left_out} bytes left out]\n".encode())
-        self._write(bytes(self.tail))
-        os.close(self.fd)
-
-    def _cut(self) -> None:
-        excess = len(self.tail) - self.half
-        if excess > 0:
-            self.left_out += excess
-            del self.tail[:excess]
-
-    def _write(self, data: bytes) -> None:
-        try:
-            os.write(self.fd, data)
-        except OSError:  # a full disk costs the log, never the drain: a worker must not block on a full pipe
-            self.left_out += len(data)
 
 
 class Guard:
@@ -96,7 +56,7 @@ class Guard:
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
-        self.log = Log(config["log"], config["log_bytes"])
+        self.log = ClippedLog(config["log"], config["log_bytes"])
         self.log_end, self.log_start = os.pipe2(os.O_CLOEXEC)
         self.descendants = Descendants()
         self.reason: str | None = None
@@ -185,6 +145,9 @@ class Guard:
             stopped.update(self.descendants.pids)
             self.descendants.send(signal.SIGSTOP)
             self.descendants.refresh(force=True)
+        end = time.monotonic() + STOP_SECONDS
+        while not self.descendants.stand_still() and time.monotonic() < end:
+            time.sleep(0.0005)
         self.paused_at = self.paused_at or time.monotonic()
         report({"paused": True})
 

@@ -50,6 +50,11 @@ class Descendants:
         """Return the sum of their proportional memory, in bytes: slower, but forks of one parent count once."""
         return sum(_measure_proportional(pid) for pid in self.pids)
 
+    def stand_still(self) -> bool:
+        """Whether all of them are stopped or gone; a signal takes effect a moment after it was sent."""
+        states = (_read_fields(pid)[:1] for pid in self.pids)
+        return all(not state or state[0] in {b"T", b"t", b"Z", b"X"} for state in states)
+
     def send(self, number: int) -> None:
         """Send a signal to all that were known at the last refresh."""
         for pid in self.pids:
@@ -64,13 +69,18 @@ def find_descendants(root: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            fields = read_whole(f"/proc/{name}/stat").rpartition(b")")[2].split(None, 2)
+            fields = _read_fields(int(name))
             if len(fields) == 3 and fields[0] not in {b"Z", b"X"}:
                 children.setdefault(int(fields[1]), []).append(int(name))
     found = list(children.get(root, []))
     for pid in found:  # grows while it is walked
         found.extend(children.get(pid, []))
     return found
+
+
+def _read_fields(pid: int) -> list[bytes]:
+    """Return a process's state and its parent's number, and the rest in one piece; nothing when it is gone."""
+    return read_whole(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 2)
 
 
 def _measure_resident(pid: int) -> int:

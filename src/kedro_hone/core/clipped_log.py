@@ -1,0 +1,50 @@
+"""A log of bounded size; for the guard, so the standard library only."""
+
+from __future__ import annotations
+
+import os
+
+
+class ClippedLog:
+    """Keeps the first and the last half of what the worker prints, however much it prints.
+
+    Args:
+        path: The file; the first half is there at once, the last half at the end.
+        limit: How many bytes are kept in all.
+    """
+
+    def __init__(self, path: str, limit: int) -> None:
+        self.half = max(1, limit // 2)
+        self.head_left = self.half
+        self.tail = bytearray()
+        self.left_out = 0
+        self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+
+    def add(self, data: bytes) -> None:
+        """Take what was printed."""
+        head, rest = data[: self.head_left], data[self.head_left :]
+        self.head_left -= len(head)
+        self.left_out += len(head) - self._write(head)
+        self.tail += rest
+        if len(self.tail) > 2 * self.half:
+            self._cut()
+
+    def finish(self) -> None:
+        """Write the last half."""
+        self._cut()
+        if self.left_out:
+            self._write(f"\n[{self.left_out} bytes left out]\n".encode())
+        self.left_out += len(self.tail) - self._write(bytes(self.tail))
+        os.close(self.fd)
+
+    def _cut(self) -> None:
+        excess = len(self.tail) - self.half
+        if excess > 0:
+            self.left_out += excess
+            del self.tail[:excess]
+
+    def _write(self, data: bytes) -> int:
+        try:
+            return os.write(self.fd, data)
+        except OSError:  # a full disk costs the log, never the drain: a worker must not block on a full pipe
+            return 0

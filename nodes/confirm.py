@@ -11,11 +11,11 @@ import random
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from kedro_hone.core import stats
+from kedro_hone.core.envs import find_home
 from kedro_hone.core.launches import enter
 from kedro_hone.core.locks import hold_device
 from kedro_hone.core.measurement import Confirmation, Finalist, RaceResult, Speedup, Status, Validation
@@ -74,7 +74,7 @@ def confirm(
     launches = _Launches()
     findings: dict[str, stats.Finding] = {}
     if artifacts:
-        with hold_device(Path(workplace.root), "cpu"):
+        with hold_device(find_home() / "locks", "cpu"):
             findings = _launch_until_decided(artifacts, setting, launches)
     save_samples(workplace.folder / SAMPLES_FILE, "confirm", launches.timings)
     finalists = [_describe(name, findings.get(name), launches, setting) for name in artifacts]

@@ -46,11 +46,13 @@ def seed(parameters: dict[str, Any], workplace: Workplace) -> VersionInfo:
         write_splits(splits)
         track(folder, [splits / f"{name}.npz" for name in SPLIT_ROWS])
     registry = find_registry(recipe.model.uri)
-    try:
-        return registry.resolve(recipe.model.uri)
-    except HoneError as error:
-        if error.slug not in {"model-unknown", "version-unknown"}:
-            raise
+    embedded = "MLFLOW_TRACKING_URI" not in os.environ
+    if not embedded or (folder.parent / "mlflow.db").exists():
+        try:
+            return registry.resolve(recipe.model.uri)
+        except HoneError as error:
+            if error.slug not in {"model-unknown", "version-unknown"}:
+                raise
     train(splits, name=recipe.model.uri.removeprefix("models:/").partition("/")[0])
     return registry.resolve(recipe.model.uri)
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.core import stats
+from kedro_hone.core.envs import find_home
 from kedro_hone.core.launches import Entrant, enter
 from kedro_hone.core.locks import hold_device
 from kedro_hone.core.measurement import Interval, Latency, RaceResult, Standing, Status, Validation
@@ -82,7 +83,7 @@ def race(
         state.left[late] = (Status.NOT_TRIED, "the recipe's race.candidates was reached")
     stable = {v.candidate.id: v for v in racers}
     started = time.monotonic()
-    with hold_device(Path(workplace.root), "cpu"), ExitStack() as everything:
+    with hold_device(find_home() / "locks", "cpu"), ExitStack() as everything:
         budget_ended = _run(state, stable, setting, everything)
     seconds = time.monotonic() - started
     save_samples(workplace.folder / SAMPLES_FILE, "race", state.timings)

@@ -72,6 +72,7 @@ def apply_adaptor(
     parent: Outcome,
     source: Artifact,
     samples: Samples,
+    reference: Reference,
     parameters: dict[str, Any],
     workplace: Workplace,
     adaptor: str,
@@ -82,6 +83,7 @@ def apply_adaptor(
         parent: What the step before handed on; a refusal or a failure is handed on unchanged.
         source: The source model.
         samples: The prepared data.
+        reference: Says that the source model runs and can be judged; nothing is built before that.
         parameters: The recipe.
         workplace: Where the run works.
         adaptor: The adaptor's name.
@@ -89,6 +91,7 @@ def apply_adaptor(
     Returns:
         The artifact, a refusal or a failure.
     """
+    del reference
     if not isinstance(parent, Artifact):
         return parent
     setting = Setting.of(source, samples, parameters, workplace)

@@ -1,10 +1,14 @@
-"""Bind what a node's place in the graph says to its function."""
+"""Put a node at its place in the graph: what the place says to its function, and what its datasets are called there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, update_wrapper
 from typing import Any
+
+from kedro.pipeline import Node, Pipeline
+
+PARAMETERS = "params:hone"
 
 
 def bind(function: Callable[..., Any], **place: Any) -> Callable[..., Any]:
@@ -22,3 +26,35 @@ def bind(function: Callable[..., Any], **place: Any) -> Callable[..., Any]:
     bound = partial(function, **place)
     update_wrapper(bound, function)
     return bound
+
+
+def place_node(
+    function: Callable[..., Any],
+    *,
+    name: str,
+    inputs: Mapping[str, str],
+    output: str,
+    namespace: str | None = None,
+    tags: Sequence[str] = (),
+) -> Pipeline:
+    """Return a pipeline of one node.
+
+    Datasets with a namespace are connected from outside, since Kedro warns of names with dots inside a node.
+
+    Args:
+        function: What runs; its arguments are the keys of ``inputs``, beside ``parameters`` and ``workplace``.
+        name: The node's name within its namespace.
+        inputs: Its arguments and the datasets that they are read from.
+        output: The dataset that it makes; its own namespace stands before it.
+        namespace: Where the node stands.
+        tags: Its tags.
+
+    Returns:
+        The pipeline.
+    """
+    arguments = {argument: argument for argument in inputs}
+    node = Node(
+        function, {**arguments, "parameters": PARAMETERS, "workplace": "workplace"}, output, name=name, tags=[*tags]
+    )
+    connected = {"workplace": "workplace", **inputs}
+    return Pipeline([node], namespace=namespace, inputs=connected, parameters={PARAMETERS: PARAMETERS})

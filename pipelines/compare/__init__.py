@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kedro.pipeline import Node, Pipeline
+from kedro.pipeline import Pipeline
 
 from kedro_hone.core.routes import Routes, Step
 from kedro_hone.nodes.confirm import confirm
@@ -10,10 +10,10 @@ from kedro_hone.nodes.gate import gate
 from kedro_hone.nodes.race import race
 from kedro_hone.nodes.report import report
 from kedro_hone.nodes.validate import validate
-from kedro_hone.pipelines.binding import bind
+from kedro_hone.pipelines.binding import bind, place_node
 
-MEASURE = ["needs.bench"]
-"""Only one node with this tag may run on a machine at a time."""
+MEASURE = ("compare", "needs.bench")
+"""Only one node with the second tag may run on a machine at a time."""
 
 
 def create_pipeline(routes: Routes) -> Pipeline:
@@ -26,56 +26,31 @@ def create_pipeline(routes: Routes) -> Pipeline:
         The pipeline.
     """
     validations = {step.namespace.replace(".", "__"): f"{step.namespace}.validation" for step in routes.ends}
-    common = {
-        "source": "source",
-        "samples": "samples",
-        "parameters": "params:hone",
-        "workplace": "workplace",
-        **validations,
-    }
-    return Pipeline(
-        [
-            *(_validate(step) for step in routes.ends),
-            Node(race, common, "race", name="race", tags=["compare", *MEASURE]),
-            Node(confirm, {"result": "race", **common}, "confirmation", name="confirm", tags=["compare", *MEASURE]),
-            Node(
-                gate,
-                {"result": "race", "confirmation": "confirmation", **common},
-                "decision",
-                name="gate",
-                tags=["compare"],
-            ),
-            Node(
-                report,
-                {
-                    "result": "race",
-                    "confirmation": "confirmation",
-                    "decision": "decision",
-                    "version": "version",
-                    "reference": "reference",
-                    **common,
-                },
-                "evidence",
-                name="report",
-                tags=["compare"],
-            ),
-        ]
+    common = {"source": "source", "samples": "samples", **validations}
+    raced = {"result": "race", **common}
+    confirmed = {"confirmation": "confirmation", **raced}
+    decided = {"decision": "decision", "version": "version", "reference": "reference", **confirmed}
+    nodes = (
+        *(_validate(step) for step in routes.ends),
+        place_node(race, name="race", inputs=common, output="race", tags=MEASURE),
+        place_node(confirm, name="confirm", inputs=raced, output="confirmation", tags=MEASURE),
+        place_node(gate, name="gate", inputs=confirmed, output="decision", tags=["compare"]),
+        place_node(report, name="report", inputs=decided, output="evidence", tags=["compare"]),
     )
+    return sum(nodes, Pipeline([]))
 
 
-def _validate(step: Step) -> Node:
-    return Node(
+def _validate(step: Step) -> Pipeline:
+    return place_node(
         bind(validate, candidate=step.namespace, route=step.route),
-        {
+        name="validate",
+        inputs={
             "outcome": f"{step.namespace}.outcome",
             "source": "source",
             "samples": "samples",
             "reference": "reference",
-            "parameters": "params:hone",
-            "workplace": "workplace",
         },
-        f"{step.namespace}.validation",
-        name="validate",
+        output="validation",
         namespace=step.namespace,
         tags=["compare"],
     )

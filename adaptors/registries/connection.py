@@ -45,9 +45,7 @@ def find_tracking_uri(project: Path) -> str:
 
     if mlflow.is_tracking_uri_set():
         return str(mlflow.get_tracking_uri())
-    path = project.resolve() / EMBEDDED
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return f"sqlite:///{path}"
+    return f"sqlite:///{project.resolve() / EMBEDDED}"
 
 
 def connect(tracking_uri: str, registry_uri: str | None = None) -> MlflowClient:
@@ -117,8 +115,19 @@ def explain_unreachable(tracking_uri: str, why: str) -> HoneError:
         f"The MLflow registry at {hide_secrets(tracking_uri)} does not answer.",
         why=hide_secrets(why),
         hint="Check MLFLOW_TRACKING_URI and that the server runs; "
-        f"without the variable, the project's own store {EMBEDDED} is used.",
+        f"without the variable, it is {EMBEDDED} in the project's folder, which the first publication makes.",
     )
+
+
+def require_store(tracking_uri: str) -> None:
+    """Refuse to read from a SQLite store that does not exist: MLflow would make an empty one, wherever one stands.
+
+    Raises:
+        HoneError: ``registry-unreachable``.
+    """
+    path = find_sqlite_file(tracking_uri)
+    if path is not None and not path.exists():
+        raise explain_unreachable(tracking_uri, f"There is no file {path}.")
 
 
 def check_sqlite(tracking_uri: str) -> None:

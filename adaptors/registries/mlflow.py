@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from kedro_hone.adaptors.registries import publication
+from kedro_hone.adaptors.registries.arrivals import list_arrivals
 from kedro_hone.adaptors.registries.connection import (
     ARTIFACTS,
+    EMBEDDED,
     connect,
     explain_errors,
     find_sqlite_file,
     find_tracking_uri,
+    require_store,
     use_tracking_uri,
 )
 from kedro_hone.adaptors.registries.model_folder import list_requirements, write_winner
-from kedro_hone.adaptors.registries.names import find_version, make_info, read_uri
+from kedro_hone.adaptors.registries.names import find_version, read_uri
 from kedro_hone.adaptors.registries.unfinished import finish_version, settle
 from kedro_hone.core.contract import Publication, VersionInfo
 from kedro_hone.core.registry import read_catalogue
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 EXPERIMENT: Final = "kedro-hone"
-OVERLAP_MS: Final = 60_000
-"""How far ``versions_since`` looks back behind its cursor, for versions that were committed late."""
 
 
 class MlflowRegistry:
@@ -52,7 +52,10 @@ class MlflowRegistry:
                 project's embedded store.
             project: The project's folder; the current one when not given.
         """
-        self.tracking_uri = tracking_uri or find_tracking_uri(project or Path.cwd())
+        home = (project or Path.cwd()).resolve()
+        self.tracking_uri = tracking_uri or find_tracking_uri(home)
+        own = (home / EMBEDDED).parent
+        self._embedded = own if self.tracking_uri == f"sqlite:///{home / EMBEDDED}" else None
 
     @cached_property
     def client(self) -> MlflowClient:
@@ -72,6 +75,7 @@ class MlflowRegistry:
             HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown`` or ``registry-unreachable``.
         """
         reference = read_uri(uri)
+        require_store(self.tracking_uri)
         with explain_errors(self.tracking_uri):
             return find_version(self.client, reference)
 
@@ -189,6 +193,7 @@ class MlflowRegistry:
         Raises:
             HoneError: ``registry-unreachable``.
         """
+        require_store(self.tracking_uri)
         with explain_errors(self.tracking_uri):
             settle(self.client, self._experiment, name, None)
 
@@ -204,29 +209,15 @@ class MlflowRegistry:
         Raises:
             HoneError: ``registry-unreachable``.
         """
-        state: dict[str, Any] = json.loads(cursor) if cursor else {"since": 0, "seen": []}
-        start = state["since"] - OVERLAP_MS
-        found = []
-        token = None
+        require_store(self.tracking_uri)
         with explain_errors(self.tracking_uri):
-            while True:
-                page = self.client.search_model_versions(
-                    order_by=["creation_timestamp DESC"], max_results=200, page_token=token
-                )
-                found += [version for version in page if version.creation_timestamp >= start]
-                token = page.token
-                if not token or page[-1].creation_timestamp < start:
-                    break
-        infos = [(version.creation_timestamp, make_info(version)) for version in reversed(found)]
-        since = max([state["since"], *(created for created, _ in infos)])
-        seen = [info.uri for created, info in infos if created >= since - OVERLAP_MS]
-        known = set(state["seen"])
-        new = tuple(info for _, info in infos if info.uri not in known)
-        return new, json.dumps({"since": since, "seen": seen})
+            return list_arrivals(self.client, cursor)
 
     def _ensure_model(self, name: str) -> None:
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
+        if self._embedded:
+            self._embedded.mkdir(parents=True, exist_ok=True)
         try:
             self.client.create_registered_model(name)
         except MlflowException as error:

@@ -59,9 +59,16 @@ def _write_side(specs: Sequence[TensorSpec], *, unnamed: bool) -> list[dict[str,
     side: list[dict[str, Any]] = []
     for spec in specs:
         shape = [size if isinstance(size, int) else -1 for size in spec.shape]
-        row: dict[str, Any] = {"type": "tensor", "tensor-spec": {"dtype": np.dtype(spec.dtype).name, "shape": shape}}
+        row: dict[str, Any] = {"type": "tensor", "tensor-spec": {"dtype": _name_dtype(spec.dtype), "shape": shape}}
         side.append(row if unnamed else {"name": spec.name, **row})
     return side
+
+
+def _name_dtype(name: str) -> str:
+    dtype = np.dtype(name)
+    if dtype.isbuiltin != 1:  # packages such as ml_dtypes teach numpy types that MLflow's readers need not know
+        raise TypeError(f"{name} is no type of numpy's own")
+    return dtype.name
 
 
 def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:

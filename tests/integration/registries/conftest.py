@@ -1,0 +1,92 @@
+"""A real MLflow store in a temporary SQLite file, and tiny models to put there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kedro_hone.core.types import Artifact, TensorSpec, digest_tree
+
+WARNINGS = (
+    # What MLflow does with SQLAlchemy 2.1; nothing of ours can change it.
+    r"ignore:The ..noload.. loader strategy is deprecated:DeprecationWarning",
+    # MLflow says this of its own classes while it imports them.
+    "ignore:.*Any type hint is inferred as AnyType:UserWarning",
+)
+WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            for warning in WARNINGS:
+                item.add_marker(pytest.mark.filterwarnings(warning))
+
+
+@pytest.fixture(autouse=True)
+def tracking_uri(tmp_path, monkeypatch):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.chdir(tmp_path)
+    yield uri
+    close_stores()
+
+
+def close_stores():
+    """Close the databases that MLflow keeps open as long as the process lives."""
+    for module in ("mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registry.sqlalchemy_store"):
+        if module in sys.modules:
+            engines = sys.modules[module].SqlAlchemyStore._engine_map
+            for engine in engines.values():
+                engine.dispose()
+            engines.clear()
+
+
+@pytest.fixture
+def onnx_model():
+    """``y = x @ WEIGHTS`` with any number of rows."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "matrix",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])],
+        [numpy_helper.from_array(WEIGHTS, "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+@pytest.fixture
+def make_winner(tmp_path, onnx_model):
+    """Return a function that makes the artifact of the same model in ONNX Runtime."""
+    import onnx
+
+    def make(name="sealed", **metadata):
+        folder = tmp_path / name
+        folder.mkdir()
+        onnx.save(onnx_model, folder / "model.onnx")
+        return Artifact(
+            path=str(folder),
+            format="onnx",
+            digest=digest_tree(folder),
+            inputs=(TensorSpec(name="x", dtype="float32", shape=("batch", 4)),),
+            outputs=(TensorSpec(name="y", dtype="float32", shape=("batch", 3)),),
+            runtime="onnxruntime",
+            metadata={"threads": 1, **metadata},
+        )
+
+    return make
+
+
+@pytest.fixture
+def evidence(tmp_path):
+    folder = tmp_path / "evidence"
+    folder.mkdir()
+    (folder / "evidence.json").write_text('{"verdict": "PASS"}')
+    return folder

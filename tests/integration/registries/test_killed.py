@@ -1,0 +1,118 @@
+"""A publication that is killed leaves nothing half: the next one completes or removes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kedro_hone
+from kedro_hone.adaptors.registries.mlflow import EXPERIMENT, MlflowRegistry
+from kedro_hone.adaptors.registries.publication import make_tags
+
+TAGS = make_tags(source="models:/digits/1", source_digest="sha256:1", recipe="sha256:2", verdict="PASS")
+MOMENTS = [
+    ("create_logged_model", "before"),
+    ("log_model_artifacts", "before"),
+    ("log_model_artifacts", "after"),
+    ("create_model_version", "before"),
+    ("create_model_version", "after"),
+    ("set_model_version_tag", "after"),
+    ("set_registered_model_alias", "after"),
+    ("delete_model_version_tag", "after"),
+]
+"""The calls of a publication in their order, and when it is killed."""
+
+
+def kill(artifact, evidence, method, moment):
+    arguments = {
+        "artifact": artifact.model_dump(mode="json"),
+        "evidence": str(evidence),
+        "name": "digits",
+        "tags": TAGS,
+        "alias": "honed",
+        "metrics": {"speedup": 2.0},
+    }
+    script = Path(__file__).with_name("publish_and_die.py")
+    environment = os.environ | {"PYTHONPATH": str(Path(kedro_hone.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", script, json.dumps(arguments), method, moment],
+        check=False,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def publish(artifact, evidence):
+    return MlflowRegistry().publish(
+        artifact, evidence=evidence, name="digits", tags=TAGS, alias="honed", metrics={"speedup": 2.0}
+    )
+
+
+def check_whole(versions, alias):
+    """Check that there are these versions, all finished, each with a model and a run, and nothing else."""
+    import mlflow
+
+    client = mlflow.MlflowClient()
+    found = sorted(client.search_model_versions("name='digits'"), key=lambda version: int(version.version))
+    assert [str(version.version) for version in found] == versions
+    assert all(version.tags["hone.state"] == "finished" for version in found)
+    assert not any("hone.pending_alias" in version.tags for version in found)
+    assert str(client.get_model_version_by_alias("digits", "honed").version) == alias
+    experiment = client.get_experiment_by_name(EXPERIMENT).experiment_id
+    models = client.search_logged_models([experiment])
+    assert {f"models:/{model.model_id}" for model in models} == {version.source for version in found}
+    assert all(model.status == "READY" for model in models)
+    runs = client.search_runs([experiment])
+    assert {run.info.run_id for run in runs} == {version.run_id for version in found}
+    assert {run.data.tags["hone.state"] for run in runs} == {"finished"}
+
+
+@pytest.mark.parametrize(("method", "moment"), MOMENTS)
+def test_the_same_publication_again_completes_it(make_winner, evidence, method, moment):
+    winner = make_winner()
+    kill(winner, evidence, method, moment)
+    assert publish(winner, evidence).version == "1"
+    check_whole(["1"], "1")
+
+
+@pytest.mark.parametrize(("method", "moment"), MOMENTS)
+def test_another_publication_removes_it(make_winner, evidence, method, moment):
+    winner = make_winner()
+    kill(winner, evidence, method, moment)
+    (evidence / "evidence.json").write_text('{"verdict": "PASS", "run": 2}')
+    version = publish(winner, evidence).version
+    # Once the alias points to it, everybody may have seen it: it stays.
+    if method in {"set_registered_model_alias", "delete_model_version_tag"}:
+        check_whole(["1", "2"], "2")
+    else:
+        check_whole([version], version)
+
+
+def test_it_can_be_completed_without_publishing_again(make_winner, evidence):
+    winner = make_winner()
+    kill(winner, evidence, "create_model_version", "after")
+    MlflowRegistry().complete_unfinished("digits")
+    check_whole(["1"], "1")
+
+
+def test_an_old_one_is_not_completed_over_a_newer(make_winner, evidence):
+    winner = make_winner()
+    kill(winner, evidence, "create_model_version", "after")
+    import mlflow
+
+    client = mlflow.MlflowClient()
+    client.set_model_version_tag("digits", "1", "hone.publisher", "elsewhere:1:1")  # seems to live: is left alone
+    (evidence / "evidence.json").write_text('{"verdict": "PASS", "run": 2}')
+    assert publish(make_winner("again"), evidence).version == "2"
+    assert client.get_model_version("digits", "1").tags["hone.state"] == "publishing"
+    client.delete_model_version_tag("digits", "1", "hone.publisher")
+    MlflowRegistry().complete_unfinished("digits")
+    check_whole(["2"], "2")

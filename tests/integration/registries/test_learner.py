@@ -1,0 +1,138 @@
+"""Winners from a registry, in this process and in a fresh one that knows nothing but MLflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kedro_hone
+from kedro_hone.adaptors.registries.mlflow import MlflowRegistry
+from kedro_hone.adaptors.registries.publication import make_tags
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.types import Artifact, TensorSpec, digest_tree
+
+pytestmark = pytest.mark.toolchain
+TAGS = make_tags(source="models:/digits/1", source_digest="sha256:1", recipe="sha256:2", verdict="PASS")
+WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3)
+X = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
+
+
+def publish(artifact, evidence, **kwargs):
+    return MlflowRegistry().publish(artifact, name="digits", evidence=evidence, tags=TAGS, alias="honed", **kwargs)
+
+
+def run_fresh(code):
+    environment = os.environ | {"PYTHONPATH": str(Path(kedro_hone.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], check=False, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_plain_mlflow_loads_a_winner(make_winner, evidence):
+    publish(make_winner(), evidence)
+    code = f"""
+import json, mlflow, numpy as np, pandas as pd
+x = np.array({X.tolist()}, np.float32)
+model = mlflow.pyfunc.load_model("models:/digits@honed")
+answers = [model.predict({{"x": x}}), model.predict(pd.DataFrame({{"x": list(x)}}))]
+print(json.dumps([answer.tolist() for answer in answers]))
+"""
+    for answer in run_fresh(code):
+        np.testing.assert_allclose(answer, X @ WEIGHTS, rtol=1e-5)
+
+
+def test_plain_mlflow_loads_a_winner_of_a_pytorch_source(make_winner, evidence):
+    publish(make_winner(interface="pytorch"), evidence)
+    code = f"""
+import json, mlflow, numpy as np
+model = mlflow.pyfunc.load_model("models:/digits@honed")
+print(json.dumps(model.predict(np.array({X.tolist()}, np.float32)).tolist()))
+"""
+    np.testing.assert_allclose(run_fresh(code), X @ WEIGHTS, rtol=1e-5)
+
+
+def test_a_fresh_process_loads_a_winner(make_winner, evidence):
+    done = publish(make_winner(), evidence)
+    code = f"""
+import json, sys, kedro_hone, numpy as np
+learner = kedro_hone.load({done.uri!r})
+answer = learner(np.array({X.tolist()}, np.float32))
+heavy = sorted({{"kedro", "dvc", "sklearn", "torch", "onnx"}} & set(sys.modules))
+print(json.dumps([answer.tolist(), heavy]))
+"""
+    answer, heavy = run_fresh(code)
+    np.testing.assert_allclose(answer, X @ WEIGHTS, rtol=1e-5)
+    assert heavy == []
+
+
+def test_a_pytorch_source_takes_and_gives_tensors(make_winner, evidence):
+    import torch
+
+    publish(make_winner(interface="pytorch"), evidence)
+    learner = kedro_hone.load("models:/digits@honed")
+    x = torch.from_numpy(X)
+    for given in (x, x.T.contiguous().T, x.clone().requires_grad_()):
+        answer = learner(given)
+        assert isinstance(answer, torch.Tensor)
+        np.testing.assert_allclose(answer.numpy(), X @ WEIGHTS, rtol=1e-5)
+    np.testing.assert_allclose(learner(x=x).numpy(), X @ WEIGHTS, rtol=1e-5)
+    for given, message in [(X, "is a ndarray"), (x.double(), "is torch.float64; the model takes torch.float32")]:
+        with pytest.raises(TypeError, match=message):
+            learner(given)
+    as_arrays = kedro_hone.load("models:/digits@honed", interface="onnx")
+    np.testing.assert_allclose(as_arrays(X), X @ WEIGHTS, rtol=1e-5)
+
+
+def test_a_winner_in_pytorch(tmp_path, evidence):
+    import torch
+
+    module = torch.nn.Linear(4, 3, bias=False).eval()
+    module.weight.data = torch.from_numpy(WEIGHTS.T.copy())
+    folder = tmp_path / "program"
+    folder.mkdir()
+    batch = torch.export.Dim("batch")
+    torch.export.save(
+        torch.export.export(module, (torch.ones(2, 4),), dynamic_shapes=({0: batch},)), folder / "model.pt2"
+    )
+    artifact = Artifact(
+        path=str(folder),
+        format="pytorch",
+        digest=digest_tree(folder),
+        inputs=(TensorSpec(name="input", dtype="float32", shape=("batch", 4)),),
+        outputs=(TensorSpec(name="output_0", dtype="float32", shape=("batch", 3)),),
+        runtime="pytorch",
+        metadata={"interface": "pytorch", "threads": torch.get_num_threads()},
+    )
+    publish(artifact, evidence)
+    learner = kedro_hone.load("models:/digits@honed")
+    np.testing.assert_allclose(learner(torch.from_numpy(X)).numpy(), X @ WEIGHTS, rtol=1e-5)
+
+
+def test_code_in_the_registry_is_not_executed(make_winner, evidence, tmp_path):
+    done = publish(make_winner(), evidence)
+    MlflowRegistry().pull(done.uri, tmp_path / "pulled")
+    trap = "raise SystemExit('code from the registry was executed')"
+    for place in (tmp_path / "pulled" / "artifact", tmp_path / "pulled"):
+        (place / "worker.py").write_text(trap)
+    with pytest.raises(HoneError) as caught:
+        kedro_hone.load(tmp_path / "pulled")
+    assert caught.value.slug == "model-corrupt"
+    (tmp_path / "pulled" / "artifact" / "worker.py").unlink()
+    np.testing.assert_allclose(kedro_hone.load(tmp_path / "pulled")(X), X @ WEIGHTS, rtol=1e-5)
+
+
+def test_the_pulled_files_live_as_long_as_the_learner(make_winner, evidence):
+    publish(make_winner(), evidence)
+    learner = kedro_hone.load("models:/digits@honed")
+    folder = Path(learner.artifact.path)
+    assert (folder / "model.onnx").is_file()
+    del learner
+    assert not folder.exists()

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import socket
+import time
+
+import numpy as np
+import pytest
+
+from kedro_hone.adaptors.registries.flavors import read_flavor
+from kedro_hone.adaptors.registries.mlflow import MlflowRegistry
+from kedro_hone.adaptors.registries.publication import is_honed, make_tags
+from kedro_hone.adaptors.registries.sources import log_source
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.registry import find_registry
+from kedro_hone.core.types import TensorSpec
+
+X = np.ones((2, 4), np.float32)
+TAGS = make_tags(source="models:/digits/1", source_digest="sha256:1", recipe="sha256:2", verdict="PASS", speedup=2.0)
+NOTHING: frozenset[str] = frozenset()
+
+
+@pytest.fixture
+def source(onnx_model):
+    """Version 1 of ``digits``, as a user of mlflow.onnx logs it."""
+    import mlflow
+    from mlflow.models import infer_signature
+
+    signature = infer_signature({"x": X}, {"y": np.ones((2, 3), np.float32)})
+    with mlflow.start_run():
+        mlflow.onnx.log_model(
+            onnx_model, name="m", signature=signature, pip_requirements=["onnxruntime"], registered_model_name="digits"
+        )
+    mlflow.MlflowClient().set_registered_model_alias("digits", "champion", "1")
+
+
+def catch(call):
+    with pytest.raises(HoneError) as caught:
+        call()
+    return caught.value
+
+
+def test_resolve_pins_the_version(source):
+    registry = find_registry("models:/digits@champion")
+    for uri in ("models:/digits@champion", "models:/digits/1", "models:/digits/latest"):
+        info = registry.resolve(uri)
+        assert (info.uri, info.name, info.version, info.aliases) == ("models:/digits/1", "digits", "1", ("champion",))
+        assert not is_honed(info)
+
+
+def test_pull_brings_the_folder_as_mlflow_wrote_it(source, tmp_path):
+    MlflowRegistry().pull("models:/digits@champion", tmp_path / "pulled")
+    assert (tmp_path / "pulled" / "MLmodel").is_file()
+    flavor = read_flavor(tmp_path / "pulled", trust=NOTHING)
+    assert (flavor.format, flavor.files) == ("onnx", (("model.onnx", "model.onnx"),))
+    assert flavor.inputs == (TensorSpec(name="x", dtype="float32", shape=("batch", 4)),)
+    assert not list(tmp_path.glob(".pull-*"))
+
+
+def test_unknown_names_say_what_there_is(source):
+    registry = MlflowRegistry()
+    error = catch(lambda: registry.resolve("models:/digist/1"))
+    assert error.slug == "model-unknown"
+    assert "Did you mean 'digits'" in error.hint
+    error = catch(lambda: registry.resolve("models:/digits@champoin"))
+    assert error.slug == "alias-unknown"
+    assert "Did you mean 'champion'" in error.hint
+    for version in ("7", "Production"):
+        error = catch(lambda version=version: registry.resolve(f"models:/digits/{version}"))
+        assert error.slug == "version-unknown"
+        assert "versions 1" in error.why
+
+
+def test_a_publication_carries_everything(source, make_winner, evidence, tmp_path):
+    import mlflow
+
+    registry = MlflowRegistry()
+    done = registry.publish(
+        make_winner(), name="digits", evidence=evidence, tags=TAGS, alias="honed", metrics={"speedup": 2.0}
+    )
+    assert done.uri == "models:/digits/2"
+    info = registry.resolve("models:/digits@honed")
+    assert (info.uri, info.aliases) == (done.uri, ("honed",))
+    assert is_honed(info)
+    assert info.tags["hone.state"] == "finished"
+    assert info.tags.items() >= TAGS.items()
+
+    client = mlflow.MlflowClient()
+    version = client.get_model_version("digits", "2")
+    model = client.get_logged_model(version.source.removeprefix("models:/"))
+    assert {metric.key: metric.value for metric in model.metrics} == {"speedup": 2.0}
+    assert model.status == "READY"
+    assert client.get_run(version.run_id).info.status == "FINISHED"
+
+    info = mlflow.models.get_model_info(done.uri)
+    assert info.signature.inputs.to_dict() == [
+        {"name": "x", "type": "tensor", "tensor-spec": {"dtype": "float32", "shape": (-1, 4)}}
+    ]
+    registry.pull(done.uri, tmp_path / "pulled")
+    assert (tmp_path / "pulled" / "evidence" / "evidence.json").read_text() == '{"verdict": "PASS"}'
+    assert "kedro-hone[onnxruntime]==" in (tmp_path / "pulled" / "requirements.txt").read_text()
+    loaded = mlflow.models.Model.load(str(tmp_path / "pulled"))
+    np.testing.assert_array_equal(loaded.load_input_example(str(tmp_path / "pulled"))["x"], np.zeros((1, 4)))
+    flavor = read_flavor(tmp_path / "pulled", trust=NOTHING)
+    assert flavor.artifact.digest == make_winner("again").digest
+
+
+def test_the_same_publication_is_made_once(make_winner, evidence):
+    registry = MlflowRegistry()
+    arguments = {"name": "digits", "evidence": evidence, "tags": TAGS, "alias": "honed"}
+    winner = make_winner()
+    assert registry.publish(winner, **arguments) == registry.publish(winner, **arguments)
+    (evidence / "evidence.json").write_text('{"verdict": "PASS", "again": true}')
+    assert registry.publish(winner, **arguments).version == "2"
+    assert registry.resolve("models:/digits@honed").version == "2"
+
+
+def test_without_an_alias_none_is_moved(make_winner, evidence):
+    registry = MlflowRegistry()
+    done = registry.publish(make_winner(), name="digits", evidence=evidence, tags=TAGS, alias=None)
+    assert registry.resolve(done.uri).aliases == ()
+    assert registry.resolve(done.uri).tags["hone.state"] == "finished"
+
+
+def test_versions_since(source, make_winner, evidence):
+    registry = MlflowRegistry()
+    first, cursor = registry.versions_since(None)
+    assert [info.uri for info in first] == ["models:/digits/1"]
+    assert registry.versions_since(cursor) == ((), cursor)
+    registry.publish(make_winner(), name="digits", evidence=evidence, tags=TAGS, alias="honed")
+    registry.publish(make_winner("w"), name="words", evidence=evidence, tags=TAGS, alias="honed")
+    second, cursor = registry.versions_since(cursor)
+    assert [info.uri for info in second] == ["models:/digits/2", "models:/words/1"]
+    assert all(is_honed(info) for info in second)
+    assert registry.versions_since(cursor)[0] == ()
+
+
+def test_the_embedded_store_needs_nothing(tmp_path, monkeypatch, make_winner, evidence):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    project = tmp_path / "project"
+    registry = MlflowRegistry(project=project)
+    assert catch(lambda: registry.resolve("models:/digits/1")).slug == "registry-unreachable"
+    assert not project.exists()  # who only reads makes nothing
+    registry.publish(make_winner(), name="digits", evidence=evidence, tags=TAGS, alias="honed")
+    assert (project / "data" / "mlflow.db").is_file()
+    assert list((project / "data" / "mlartifacts").rglob("MLmodel"))
+    assert not (tmp_path / "mlruns").exists()
+
+
+def test_a_client_of_one_store_leaves_the_global_one_alone(tmp_path, make_winner, evidence, tracking_uri):
+    import mlflow
+
+    registry = MlflowRegistry(f"sqlite:///{tmp_path}/other.db")
+    registry.publish(make_winner(), name="digits", evidence=evidence, tags=TAGS, alias="honed")
+    assert mlflow.get_tracking_uri() == tracking_uri
+    assert MlflowRegistry().tracking_uri == tracking_uri
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+@pytest.mark.parametrize("flavor", ["onnx", "pytorch"])
+def test_sources_are_logged_as_mlflow_does(tmp_path, flavor, onnx_model):
+    import mlflow
+    import onnx
+
+    specs = {
+        "inputs": (TensorSpec(name="x", dtype="float32", shape=("batch", 4)),),
+        "outputs": (TensorSpec(name="y", dtype="float32", shape=("batch", 3)),),
+    }
+    if flavor == "onnx":
+        onnx.save(onnx_model, tmp_path / "net.onnx")
+        path, data = tmp_path / "net.onnx", {"x": X}
+    else:
+        path, data = save_linear(tmp_path), X
+    info = log_source(path, name="digits", flavor=flavor, tags={"from": "test"}, **specs)
+    assert (info.uri, info.tags["from"]) == ("models:/digits/1", "test")
+    MlflowRegistry().pull(info.uri, tmp_path / "pulled")
+    assert read_flavor(tmp_path / "pulled", trust=NOTHING).format == flavor
+    answer = mlflow.pyfunc.load_model(info.uri).predict(data)
+    assert (answer["y"] if flavor == "onnx" else answer).shape == (2, 3)
+
+
+def save_linear(folder):
+    import torch
+
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.ones(2, 4),), dynamic_shapes=({0: batch},))
+    torch.export.save(program, folder / "net.pt2")
+    return folder / "net.pt2"
+
+
+@pytest.mark.filterwarnings("ignore:Saving pytorch model:FutureWarning")  # the old way is what is tested
+def test_mlflows_pytorch_models(tmp_path):
+    import mlflow
+    import torch
+    from mlflow.models import infer_signature
+
+    signature = infer_signature(X, np.ones((2, 3), np.float32))
+    for form in ("pt2", "pickle"):
+        with mlflow.start_run():
+            mlflow.pytorch.log_model(
+                torch.nn.Linear(4, 3).eval(),
+                name=form,
+                signature=signature,
+                input_example=X,
+                pip_requirements=["torch"],
+                serialization_format=form,
+                registered_model_name=form,
+            )
+        MlflowRegistry().pull(f"models:/{form}/1", tmp_path / form)
+    flavor = read_flavor(tmp_path / "pt2", trust=NOTHING)
+    assert (flavor.format, flavor.interface) == ("pytorch", "pytorch")
+    assert flavor.inputs[0].shape == ("batch", 4)
+    assert catch(lambda: read_flavor(tmp_path / "pickle", trust=NOTHING)).slug == "pickle-not-trusted"
+
+
+def test_an_unreachable_registry_is_an_error_within_20_seconds(monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:9")
+    start = time.monotonic()
+    error = catch(lambda: MlflowRegistry().resolve("models:/digits/1"))
+    assert error.slug == "registry-unreachable"
+    assert "secret" not in str(error)
+    assert time.monotonic() - start < 20
+
+
+@pytest.mark.slow
+def test_a_registry_that_never_answers_is_an_error_too(monkeypatch):
+    server = socket.create_server(("127.0.0.1", 0))  # the system accepts the connections; nobody ever answers
+    with server:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.getsockname()[1]}")
+        start = time.monotonic()
+        assert catch(lambda: MlflowRegistry().resolve("models:/digits/1")).slug == "registry-unreachable"
+        assert time.monotonic() - start < 22
+
+
+def test_a_store_that_is_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/nowhere/mlflow.db")
+    error = catch(lambda: MlflowRegistry().resolve("models:/digits/1"))
+    assert error.slug == "registry-unreachable"
+    assert "There is no file" in error.why

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kedro_hone
+from kedro_hone.core import registry
+from kedro_hone.core.errors import HoneError
+from kedro_hone.learner import Learner
+from kedro_hone.learner.manifest import read_artifact
+from kedro_hone.learner.pyfunc import PyfuncModel
+from kedro_hone.learner.rows import plan_pieces
+
+# The tests' folders are no packages, since pytest imports them by importlib.
+_SPEC = importlib.util.spec_from_file_location("hone_test_toy", Path(__file__).with_name("toy.py"))
+toy = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(toy)
+
+
+@pytest.fixture
+def toolchains(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_TOY", "1")
+    return {"toy": toy.make_toolchain(tmp_path / "toolchain")}
+
+
+@pytest.fixture
+def installed(toolchains):
+    registry.register(toolchains["toy"])
+    yield
+    registry.forget_registrations()
+
+
+def test_arrays_in_arrays_out(tmp_path, toolchains):
+    learner = Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains)
+    x, y = toy.answer(5)
+    np.testing.assert_array_equal(learner(x), y)
+    np.testing.assert_array_equal(learner(x=x), y)
+    assert set(learner({"x": x})) == {"y"}
+    np.testing.assert_array_equal(learner({"x": x})["y"], y)
+    np.testing.assert_array_equal(learner(x.tolist()), y)
+
+
+def test_run_is_the_session_itself(tmp_path, toolchains):
+    learner = Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains)
+    assert learner.run == learner._session.run
+
+
+def test_several_outputs_of_arrays_are_a_dictionary(tmp_path, toolchains):
+    learner = Learner(toy.make_artifact(tmp_path / "a", outputs=("y", "z")), toolchains=toolchains)
+    x, y = toy.answer(2)
+    answers = learner(x)
+    np.testing.assert_array_equal(answers["y"], y)
+    np.testing.assert_array_equal(answers["z"], 2 * y)
+
+
+def test_several_inputs_are_bound_like_arguments(tmp_path, toolchains):
+    learner = Learner(toy.make_artifact(tmp_path / "a", inputs=("a", "b")), toolchains=toolchains)
+    x, y = toy.answer(2)
+    np.testing.assert_array_equal(learner(x, b=x), 2 * y)
+    for args, kwargs, message in [
+        ((x,), {}, "b was not given"),
+        ((x, x), {"b": x}, "b was given twice"),
+        ((x, x, x), {}, "takes 2 inputs"),
+        ((x, x), {"c": x}, "no input c"),
+        (({"a": x, "d": x},), {}, "no input d"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            learner(*args, **kwargs)
+
+
+def test_another_type_is_refused_before_the_runtime_misreads_it(tmp_path, toolchains):
+    learner = Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains)
+    x, _ = toy.answer(2)
+    with pytest.raises(TypeError, match="x is float64; the model takes float32"):
+        learner(x.astype(np.float64))
+    with pytest.raises(TypeError, match="x is int64; the model takes float32"):
+        learner({"x": x.astype(np.int64)})
+
+
+@pytest.mark.parametrize(
+    ("rows", "sizes", "pieces"),
+    [
+        (8, [8], [(8, 8)]),
+        (3, [8], [(8, 3)]),
+        (20, [8], [(8, 8), (8, 8), (8, 4)]),
+        (9, [1, 8], [(8, 8), (1, 1)]),
+        (3, [1, 8], [(1, 1), (1, 1), (1, 1)]),
+        (5, [1, 8], [(8, 5)]),
+        (1, [4, 16], [(4, 1)]),
+        (65, [4, 64], [(64, 64), (4, 1)]),
+    ],
+)
+def test_plan_pieces(rows, sizes, pieces):
+    assert plan_pieces(rows, sizes) == pieces
+    assert sum(used for _, used in pieces) == rows
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 9, 21])
+def test_static_models_serve_any_number_of_rows(tmp_path, toolchains, rows):
+    learner = Learner(toy.make_artifact(tmp_path / "a", batches=(2, 8)), toolchains=toolchains)
+    x, y = toy.answer(rows)
+    np.testing.assert_array_equal(learner(x), y)
+    assert set(learner._session.calls) <= {2, 8}
+
+
+def test_static_models_say_what_they_cannot_serve(tmp_path, toolchains):
+    artifact = toy.make_artifact(tmp_path / "a", batches=(2,))
+    learner = Learner(artifact, toolchains=toolchains)
+    with pytest.raises(ValueError, match="there are no rows"):
+        learner(np.zeros((0, 4), np.float32))
+    with pytest.raises(ValueError, match="the model takes"):
+        learner(np.zeros((2, 5), np.float32))
+    outputs = (artifact.outputs[0].model_copy(update={"shape": (3,)}),)
+    fixed = Learner(artifact.model_copy(update={"outputs": outputs}), toolchains=toolchains)
+    with pytest.raises(HoneError, match="cannot be put together"):
+        fixed(np.zeros((4, 4), np.float32))
+
+
+def test_threads_are_as_recorded_unless_given(tmp_path, toolchains):
+    recorded = toy.make_artifact(tmp_path / "a", threads=3)
+    assert Learner(recorded, toolchains=toolchains)._session.job["threads"] == 3
+    assert Learner(recorded, toolchains=toolchains, threads=5)._session.job["threads"] == 5
+    free = Learner(toy.make_artifact(tmp_path / "b"), toolchains=toolchains)
+    assert free._session.job["threads"] == len(os.sched_getaffinity(0))
+
+
+def test_load_from_a_folder(tmp_path, installed):
+    toy.make_artifact(tmp_path / "model" / "artifact")
+    x, y = toy.answer(2)
+    np.testing.assert_array_equal(kedro_hone.load(tmp_path / "model")(x), y)
+    np.testing.assert_array_equal(kedro_hone.load(tmp_path / "model" / "artifact")(x), y)
+
+
+def test_what_is_no_winner_is_said(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(b"x")
+    with pytest.raises(HoneError) as caught:
+        kedro_hone.load(tmp_path)
+    assert caught.value.slug == "model-unsupported"
+    with pytest.raises(HoneError) as caught:
+        kedro_hone.load(tmp_path / "nowhere")
+    assert caught.value.slug == "model-unknown"
+
+
+@pytest.mark.parametrize("harm", ["change", "remove", "add", "manifest"])
+def test_changed_files_are_caught(tmp_path, harm):
+    toy.make_artifact(tmp_path / "a")
+    weights = tmp_path / "a" / "weights.npy"
+    if harm == "change":
+        weights.write_bytes(weights.read_bytes()[:-1] + b"\x7f")
+    elif harm == "remove":
+        weights.unlink()
+    elif harm == "add":
+        (tmp_path / "a" / "evil.py").write_text("")
+    else:
+        (tmp_path / "a" / "artifact.json").write_text("[]")
+    with pytest.raises(HoneError) as caught:
+        read_artifact(tmp_path / "a")
+    assert caught.value.slug == "model-corrupt"
+
+
+def test_a_manifest_round_trips(tmp_path):
+    artifact = toy.make_artifact(tmp_path / "a", batches=(1, 4), interface="pytorch", threads=2)
+    assert read_artifact(tmp_path / "a") == artifact
+
+
+def test_missing_runtime_says_what_to_install(tmp_path):
+    source = "def load(job):\n    import a_runtime_that_is_not_there\n"
+    toolchains = {"toy": toy.make_toolchain(tmp_path / "t", source, extra="toy")}
+    with pytest.raises(ImportError, match=r"pip install 'kedro-hone\[toy\]'"):
+        Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains)
+
+
+def test_unknown_runtime_and_no_runtime(tmp_path):
+    artifact = toy.make_artifact(tmp_path / "a")
+    with pytest.raises(HoneError, match="runtime 'toy' is not known"):
+        Learner(artifact, toolchains={})
+    with pytest.raises(HoneError, match="cannot run by itself"):
+        Learner(artifact.model_copy(update={"runtime": None}))
+    with pytest.raises(ValueError, match="neither"):
+        Learner(artifact, interface="keras")
+
+
+def test_pyfunc_takes_arrays_dictionaries_and_tables(tmp_path, toolchains):
+    import pandas as pd
+
+    x, y = toy.answer(3)
+    one = PyfuncModel(Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains))
+    for data in [x, {"x": x}, x.astype(np.float64), pd.DataFrame(x), pd.DataFrame({"x": list(x)})]:
+        np.testing.assert_array_equal(one.predict(data), y)
+    two = PyfuncModel(
+        Learner(toy.make_artifact(tmp_path / "b", inputs=("a", "b"), outputs=("y", "z")), toolchains=toolchains)
+    )
+    answers = two.predict(pd.DataFrame({"a": list(x), "b": list(x)}))
+    np.testing.assert_array_equal(answers["z"], 4 * y)
+
+
+def test_imports_stay_light():
+    code = (
+        "import sys, kedro_hone; kedro_hone.load; import kedro_hone.learner.pyfunc\n"
+        "heavy = {'kedro', 'dvc', 'mlflow', 'sklearn', 'torch', 'onnxruntime', 'openvino', 'pandas', 'scipy'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    source = Path(kedro_hone.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(source)}
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_loading_a_folder_imports_no_mlflow(tmp_path):
+    toy.make_artifact(tmp_path / "a")
+    toy.make_toolchain(tmp_path / "t")
+    code = (
+        "import sys, json, kedro_hone; from pathlib import Path\n"
+        "from kedro_hone.core.contract import Toolchain; from kedro_hone.core.registry import register\n"
+        f"register(Toolchain(name='toy', folder=Path({str(tmp_path / 't')!r})))\n"
+        f"answer = kedro_hone.load({str(tmp_path / 'a')!r})([[1, 0, 0, 0]])\n"
+        "print(json.dumps([answer.tolist(), sorted({'kedro', 'dvc', 'mlflow', 'torch'} & set(sys.modules))]))"
+    )
+    source = Path(kedro_hone.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(source)}
+    )
+    assert json.loads(done.stdout) == [[[0.0, 1.0, 2.0]], []]
+
+
+def test_unknown_attributes_of_the_package():
+    with pytest.raises(AttributeError, match="no attribute 'laod'"):
+        _ = kedro_hone.laod

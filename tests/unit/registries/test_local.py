@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kedro_hone
+from kedro_hone.adaptors.registries.local import LocalRegistry
+from kedro_hone.adaptors.registries.publication import is_honed, make_tags
+from kedro_hone.core import registry
+from kedro_hone.core.errors import HoneError
+
+_SPEC = importlib.util.spec_from_file_location("hone_test_toy", Path(__file__).parents[1] / "learner" / "toy.py")
+toy = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(toy)
+TAGS = make_tags(source="models/digits", source_digest="sha256:1", recipe="sha256:2", verdict="PASS", speedup=2.0)
+
+
+@pytest.fixture
+def winner(tmp_path):
+    registry.register(toy.make_toolchain(tmp_path / "toolchain"))
+    yield toy.make_artifact(tmp_path / "sealed", seal=False)
+    registry.forget_registrations()
+
+
+@pytest.fixture
+def evidence(tmp_path):
+    folder = tmp_path / "evidence"
+    folder.mkdir()
+    (folder / "evidence.json").write_text('{"run": 1}')
+    return folder
+
+
+def publish(tmp_path, artifact, evidence, **kwargs):
+    arguments = {"name": "digits", "tags": TAGS, "alias": "honed", "metrics": {"speedup": 2.0}} | kwargs
+    return LocalRegistry(tmp_path).publish(artifact, evidence=evidence, **arguments)
+
+
+def list_names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_winner_is_published_and_loaded(tmp_path, winner, evidence):
+    done = publish(tmp_path, winner, evidence)
+    assert (done.version, done.alias, done.uri) == ("1", "honed", str(tmp_path / "digits-hone" / "1"))
+    info = LocalRegistry(tmp_path).resolve("digits-hone/honed")
+    assert (info.uri, info.name, info.aliases) == (done.uri, "digits", ("honed",))
+    assert is_honed(info)
+    assert info.tags["hone.metric.speedup"] == "2.0"
+    assert (Path(done.uri) / "evidence" / "evidence.json").is_file()
+    x, y = toy.answer(3)
+    np.testing.assert_array_equal(kedro_hone.load(tmp_path / "digits-hone" / "honed")(x), y)
+
+
+def test_the_same_publication_is_made_once(tmp_path, winner, evidence):
+    assert publish(tmp_path, winner, evidence) == publish(tmp_path, winner, evidence)
+    (evidence / "evidence.json").write_text('{"run": 2}')
+    assert publish(tmp_path, winner, evidence).version == "2"
+    assert (tmp_path / "digits-hone" / "honed").resolve().name == "2"
+
+
+def test_evidence_may_be_a_file_and_an_alias_may_be_none(tmp_path, winner, evidence):
+    done = publish(tmp_path, winner, evidence / "evidence.json", alias=None)
+    assert (Path(done.uri) / "evidence" / "evidence.json").is_file()
+    assert LocalRegistry().resolve(done.uri).aliases == ()
+
+
+def test_what_a_killed_publication_left_is_removed(tmp_path, winner, evidence):
+    code = (
+        "import os, signal; from pathlib import Path; from kedro_hone.adaptors.registries import publication\n"
+        f"home = Path({str(tmp_path / 'digits-hone')!r}); home.mkdir()\n"
+        "stage = home / f'.publishing-{publication.name_publisher()}'; stage.mkdir()\n"
+        "(stage / 'half').write_text('x'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    source = Path(kedro_hone.__file__).parents[1]
+    subprocess.run([sys.executable, "-c", code], check=False, env={"PYTHONPATH": str(source)})
+    assert [path.name[:11] for path in (tmp_path / "digits-hone").iterdir()] == [".publishing"]
+    publish(tmp_path, winner, evidence)
+    assert list_names(tmp_path / "digits-hone") == ["1", "honed"]
+
+
+def test_an_alias_cannot_be_a_version(tmp_path, winner, evidence):
+    with pytest.raises(ValueError, match="cannot be an alias"):
+        publish(tmp_path, winner, evidence, alias="3")
+
+
+def test_a_file_is_pulled_with_its_external_data(tmp_path):
+    for name in ("digits.onnx", "digits.onnx.data", "other.onnx"):
+        (tmp_path / name).write_text(name)
+    info = LocalRegistry(tmp_path).pull("digits.onnx", tmp_path / "pulled")
+    assert info.version.startswith("sha256:")
+    assert list_names(tmp_path / "pulled") == ["digits.onnx", "digits.onnx.data"]
+    with pytest.raises(FileExistsError):
+        LocalRegistry(tmp_path).pull("digits.onnx", tmp_path / "pulled")
+
+
+def test_a_folder_is_pulled_whole_and_its_content_is_its_version(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "model.onnx").write_text("1")
+    before = LocalRegistry(tmp_path).pull("model", tmp_path / "pulled")
+    assert (tmp_path / "pulled" / "model.onnx").read_text() == "1"
+    (folder / "model.onnx").write_text("2")
+    assert LocalRegistry(tmp_path).resolve("model").version != before.version
+
+
+def test_an_unknown_path_names_the_nearest(tmp_path):
+    (tmp_path / "digits").mkdir()
+    with pytest.raises(HoneError, match="Did you mean 'digits'") as caught:
+        LocalRegistry(tmp_path).resolve("digist/model.onnx")
+    assert caught.value.slug == "model-unknown"

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kedro_hone.adaptors.registries import publication
+from kedro_hone.adaptors.registries.connection import (
+    check_sqlite,
+    find_sqlite_file,
+    find_tracking_uri,
+    hide_secrets,
+    run_bounded,
+)
+from kedro_hone.adaptors.registries.names import read_uri, suggest
+from kedro_hone.core.contract import VersionInfo
+from kedro_hone.core.errors import HoneError
+
+
+def test_tags_say_what_is_known():
+    tags = publication.make_tags(
+        source="models:/digits/3",
+        source_digest="sha256:1",
+        recipe="sha256:2",
+        verdict="PASS",
+        speedup=2.34567,
+        data={"gate": "sha256:3"},
+        commit="abc",
+    )
+    assert tags == {
+        "hone.source": "models:/digits/3",
+        "hone.source_digest": "sha256:1",
+        "hone.recipe": "sha256:2",
+        "hone.verdict": "PASS",
+        "hone.speedup": "2.346",
+        "hone.data.gate": "sha256:3",
+        "hone.git_commit": "abc",
+    }
+    assert "hone.speedup" not in publication.make_tags(source="a", source_digest="b", recipe="c", verdict="PASS")
+
+
+def test_the_loop_guard():
+    version = VersionInfo(uri="models:/digits/4", name="digits", version="4")
+    assert not publication.is_honed(version)
+    assert publication.is_honed(version.model_copy(update={"tags": {"hone.source": "models:/digits/3"}}))
+
+
+def test_who_publishes():
+    now = time.time()
+    assert publication.is_alive(publication.name_publisher(), changed=now)
+    done = subprocess.Popen([sys.executable, "-c", "pass"])
+    done.wait()
+    host = socket.gethostname()
+    assert not publication.is_alive(f"{host}:{done.pid}:1", changed=now)
+    assert not publication.is_alive(f"{host}:{os.getpid()}:1", changed=now)  # the number was given to another process
+    assert publication.is_alive("elsewhere:1:1", changed=now)
+    assert not publication.is_alive("elsewhere:1:1", changed=now - 2 * publication.STALE_AFTER_SECONDS)
+    assert not publication.is_alive(None, changed=now)
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("models:/digits/3", ("digits", "3", None)),
+        ("models:/digits@champion", ("digits", None, "champion")),
+        ("models:/my model/latest", ("my model", "latest", None)),
+    ],
+)
+def test_uris(uri, expected):
+    reference = read_uri(uri)
+    assert (reference.name, reference.version, reference.alias) == expected
+
+
+@pytest.mark.parametrize(
+    ("uri", "slug"),
+    [("models:/digits", "version-unknown"), ("models:/a/b/c", "registry-unknown"), ("runs:/a/b", "registry-unknown")],
+)
+def test_odd_uris(uri, slug):
+    with pytest.raises(HoneError) as caught:
+        read_uri(uri)
+    assert caught.value.slug == slug
+
+
+def test_suggestions():
+    assert suggest("digit", ["digits", "words"], "models") == (
+        "There are the models digits, words.",
+        "Did you mean 'digits'?",
+    )
+    assert suggest("digit", [], "models") == ("There are no models.", "Register one first.")
+
+
+def test_sqlite_files(tmp_path):
+    assert find_sqlite_file(f"sqlite:///{tmp_path}/a.db") == tmp_path / "a.db"
+    assert find_sqlite_file("http://127.0.0.1:5000") is None
+    check_sqlite("http://127.0.0.1:5000")
+    check_sqlite(f"sqlite:///{tmp_path}/new.db")
+    (tmp_path / "text.db").write_text("this is no database, but long enough to be looked at" * 10)
+    (tmp_path / "folder.db").mkdir()
+    for name in ("nowhere/a.db", "text.db", "folder.db"):
+        with pytest.raises(HoneError) as caught:
+            check_sqlite(f"sqlite:///{tmp_path}/{name}")
+        assert caught.value.slug == "registry-unreachable"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_where_the_store_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    assert find_tracking_uri(tmp_path) == "http://127.0.0.1:9"
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    assert find_tracking_uri(tmp_path) == f"sqlite:///{tmp_path}/data/mlflow.db"
+
+
+def test_secrets_are_hidden():
+    assert hide_secrets("at https://me:word@host/x and sqlite:///a") == "at https://***@host/x and sqlite:///a"
+
+
+def test_a_call_that_hangs_is_given_up():
+    with pytest.raises(HoneError) as caught:
+        run_bounded(lambda: time.sleep(60), "http://me:word@127.0.0.1:9", patience=0.05)
+    assert caught.value.slug == "registry-unreachable"
+    assert "word" not in str(caught.value)
+    assert run_bounded(lambda: 3, "http://127.0.0.1:9") == 3

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel, ConfigDict
 
 from kedro_hone.core.host import read_host
+from kedro_hone.core.registry import find_adaptors
+from kedro_hone.core.types import FailureClass, Refused, Stage
 from kedro_hone.testing import AdaptorSuite
 from kedro_hone.testing.bad import BAD
 from kedro_hone.testing.checks import CHECKS, run_checks
 from kedro_hone.testing.toy import adaptor as toy
 from kedro_hone.testing.toy.model import make_model
-from kedro_hone.testing.trial import Case, Trial, make_arrays, make_shapes
+from kedro_hone.testing.trial import Case, CheckFailed, NotApplicable, Trial, make_arrays, make_shapes
 
 
 def make_trial(adaptor, folder, **options):
@@ -81,3 +87,92 @@ class TestToyCompile(AdaptorSuite):
     @pytest.fixture
     def python(self):
         return Path(sys.executable)
+
+
+class LooseOptions(BaseModel):
+    known: int = 1
+
+
+class UnfrozenOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+def raise_for_odd(artifact, options, host):
+    assert artifact.inputs[0].shape
+
+
+def answer_at_random(artifact, options, host):
+    return Refused(by="x", reason=str(time.perf_counter_ns()))
+
+
+def refuse_without_reason(artifact, options, host):
+    return Refused(by="x", reason=" ")
+
+
+def write_into_artifact(artifact, options, host):
+    (artifact.folder / "weights.npz").write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("check", "changes"),
+    [
+        ("description", {"summary": "Faster"}),
+        ("description", {"version": 0}),
+        ("description", {"produces": "unheard-of", "stage": Stage.COMPRESS}),
+        ("description", {"toolchain": replace(toy.TOOLCHAIN, folder=Path("/nowhere"))}),
+        ("options", {"options": LooseOptions}),
+        ("options", {"options": UnfrozenOptions}),
+        ("refusal", {"can_take": raise_for_odd}),
+        ("refusal", {"can_take": refuse_without_reason}),
+        ("can-take", {"can_take": answer_at_random}),
+        ("can-take", {"can_take": write_into_artifact}),
+    ],
+    ids=str,
+)
+def test_bad_descriptions_are_caught(check, changes, tmp_path):
+    trial = make_trial(replace(toy.COMPILE, **changes), tmp_path)
+    with pytest.raises(CheckFailed):
+        CHECKS[check](trial)
+
+
+def test_a_description_that_imports_a_toolchain_is_caught(tmp_path, monkeypatch):
+    (tmp_path / "heavy_adaptor.py").write_text(
+        "import numpy\nfrom dataclasses import replace\nfrom kedro_hone.testing.toy.adaptor import COMPILE\n"
+        "ADAPTORS = (replace(COMPILE, name='toy.heavy'),)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("heavy_adaptor")
+    with pytest.raises(CheckFailed, match="imports numpy"):
+        CHECKS["imports"](make_trial(module.ADAPTORS[0], tmp_path))
+    with pytest.raises(NotApplicable):
+        CHECKS["imports"](make_trial(replace(toy.COMPILE, name="toy.nowhere"), tmp_path / "other"))
+
+
+def test_a_name_that_is_taken_is_caught(tmp_path):
+    name = min(find_adaptors())
+    toolchain = replace(toy.TOOLCHAIN, name=name.partition(".")[0])
+    with pytest.raises(CheckFailed, match="is taken"):
+        CHECKS["name"](make_trial(replace(toy.COMPILE, name=name, toolchain=toolchain), tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("check", "session", "failure"),
+    [
+        ("loads", "raise RuntimeError('corrupt')", FailureClass.LOAD),
+        ("runs", "return types.SimpleNamespace(run=lambda feeds: {'y': feeds['x'][[1], :3]})", FailureClass.CRASH),
+        ("shapes", "return types.SimpleNamespace(run=lambda feeds: {'z': feeds['x'][:, :3]})", FailureClass.BAD_OUTPUT),
+    ],
+)
+def test_results_that_do_not_run_are_caught(check, session, failure, tmp_path):
+    folder = tmp_path / "toolchain"
+    folder.mkdir()
+    (folder / "worker.py").write_text(
+        "import shutil, types\n"
+        "def transform(job): shutil.copytree(job['input']['path'], job['output'], dirs_exist_ok=True)\n"
+        f"def load(job): {session}\n"
+    )
+    for name in ("requirements.in", "requirements.lock"):
+        (folder / name).write_text("numpy\n")
+    failures = run_checks(make_trial(replace(toy.COMPILE, toolchain=replace(toy.TOOLCHAIN, folder=folder)), tmp_path))
+    assert set(failures) == {check}
+    assert failures[check].failure is failure

@@ -1,0 +1,66 @@
+# Two commands: `make run` shows the demo, `make test` runs every test. The other targets are for those who work on it.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The project itself: linked, so that an edit is seen at once.
+LINK := --no-deps --no-build-isolation --editable .
+
+# A stamp says from which lock the environment was installed; newer than the lock, it is left alone.
+RUN_READY := $(VENV)/.ready-to-run
+DEV_READY := $(VENV)/.ready-to-work
+
+export DO_NOT_TRACK := 1
+export DVC_NO_ANALYTICS := 1
+export MLFLOW_DISABLE_TELEMETRY := true
+
+.PHONY: help run test lint docs bench lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+
+run: $(RUN_READY) ## install, train the demo's network, and make it faster (HONE_TOOLCHAINS=all races every toolchain)
+	$(BIN)/kedro run --pipelines demo
+	$(BIN)/kedro run $(if $(HONE_TOOLCHAINS),--params hone.toolchains=$(HONE_TOOLCHAINS))
+
+test: $(DEV_READY) ## install and run every test
+	@command -v chromium >/dev/null || ./tools/install-chromium
+	$(BIN)/python -m pytest $(PYTEST)
+
+lint: $(DEV_READY) ## style, types and layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+docs: $(DEV_READY) ## build the documentation into site/
+	$(BIN)/python docs/generate.py
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: $(DEV_READY) ## measure the measuring, on a quiet machine (never in CI)
+	$(BIN)/python benchmarks/aa.py
+	$(BIN)/python benchmarks/honesty.py
+
+lock: $(DEV_READY) ## pin the newest versions within the ranges of pyproject.toml
+	$(BIN)/python tools/lock.py
+
+clean: ## remove what can be made again; data/ stays
+	rm -rf build dist site src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN_READY): requirements.lock pyproject.toml | $(BIN)/python
+	$(PIP) --requirement requirements.lock
+	$(PIP) $(LINK)
+	@touch $@
+
+$(DEV_READY): requirements-dev.lock requirements.lock pyproject.toml | $(BIN)/python
+	$(PIP) --requirement requirements-dev.lock
+	$(PIP) $(LINK)
+	@touch $(RUN_READY) $@

@@ -1,0 +1,78 @@
+"""Every contract of the layers holds, and breaks when something is planted that it forbids."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+
+PLANTS = {
+    "layers": ("core/routes.py", "from kedro_hone.recipe import Recipe"),
+    "core-light": ("core/store.py", "import numpy"),
+    "adaptors-independent": (
+        "adaptors/openvino/adaptor.py",
+        "from kedro_hone.adaptors.onnxruntime.adaptor import SESSION",
+    ),
+    "adaptors-light": ("adaptors/pytorch/adaptor.py", "import torch"),
+    "adaptors-unnamed": ("nodes/race.py", "from kedro_hone.adaptors.openvino.adaptor import TOOLCHAIN"),
+    "workers-alone": ("learner/runtimes.py", "from kedro_hone.adaptors.onnxruntime import worker"),
+    "workers-strangers": ("adaptors/iree/worker.py", "from kedro_hone.core.types import Artifact"),
+    "kedro-at-the-edge": ("nodes/gate.py", "from kedro.io import DataCatalog"),
+    "dvc-in-datasets": ("nodes/samples.py", "import dvc.api"),
+    "mlflow-in-registries": ("nodes/publish.py", "import mlflow"),
+    "learner-light": ("core/registry.py", "import mlflow"),
+    "toolchains-in-workers": ("nodes/validate.py", "import onnxruntime"),
+}
+"""Contract to the file that is made to break it, below the package, and the line that does."""
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    for part in ("src", "benchmarks"):
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def lint(project: Path, *contracts: str) -> subprocess.CompletedProcess[str]:
+    chosen = [part for contract in contracts for part in ("--contract", contract)]
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache", "--no-logo", *chosen],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(project / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_layers_hold(project):
+    done = lint(project)
+
+    assert done.returncode == 0, done.stdout
+    assert f"{len(CONTRACTS)} kept, 0 broken" in done.stdout
+
+
+def test_every_contract_has_a_plant():
+    assert set(PLANTS) == {contract["id"] for contract in CONTRACTS}
+
+
+@pytest.mark.parametrize("contract", PLANTS)
+def test_a_planted_import_breaks_its_contract(project, contract):
+    file, line = PLANTS[contract]
+    path = project / "src" / "kedro_hone" / file
+    path.write_text(f"{path.read_text()}\n{line}\n")
+
+    done = lint(project, contract)
+
+    assert done.returncode == 1, done.stdout
+    assert "0 kept, 1 broken" in done.stdout
+    assert line.split()[1].split(".")[0] in done.stdout

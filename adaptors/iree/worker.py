@@ -35,7 +35,8 @@ class Session:
         runtime.flags.parse_flags(f"--task_topology_group_count={threads}")  # read when the device is made, below
         config = runtime.Config("local-task")
         context = runtime.SystemContext(config=config)
-        module = runtime.VmModule.mmap(config.vm_instance, str(folder / "model.vmfb"))
+        # Not VmModule.mmap: it opens the file for writing, and a sealed artifact is read-only.
+        module = runtime.VmModule.copy_buffer(config.vm_instance, (folder / "model.vmfb").read_bytes())
         context.add_vm_module(module)
         name = next(each for each in module.function_names if not each.endswith("$async") and not each.startswith("__"))
         self._context = context

@@ -49,15 +49,25 @@ class Session:
 
 
 class StaticPackages:
-    """AOTInductor packages, one for each shape that the recipe asks for."""
+    """AOTInductor packages, one for each shape that the recipe asks for.
+
+    They are opened by the C++ loader itself: ``aoti_load_package`` imports all of Inductor and has a C++ compiler try
+    three programs, which made the first start take 14 seconds instead of two. What it checks by them, the CPU, is
+    checked here.
+
+    Raises:
+        RuntimeError: The packages were compiled for another kind of CPU.
+    """
 
     def __init__(self, folder: Path) -> None:
         index = json.loads((folder / "index.json").read_text())
+        here = torch.backends.cpu.get_cpu_capability()
+        if index["cpu"] != here:
+            raise RuntimeError(f"compiled for a CPU with {index['cpu']}; this one has {here}")
         self.inputs = tuple(spec["name"] for spec in index["inputs"])
         self.outputs = tuple(spec["name"] for spec in index["outputs"])
-        load = torch._inductor.aoti_load_package  # noqa: SLF001 - there is no public name
-        self._calls = {
-            tuple(map(tuple, package["shapes"])): load(folder / package["file"]) for package in index["packages"]
+        self._loaders = {
+            tuple(map(tuple, each["shapes"])): open_package(folder / each["file"]) for each in index["packages"]
         }
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
@@ -67,15 +77,20 @@ class StaticPackages:
             ValueError: No package was compiled for them. A package itself would answer with the wrong number of rows.
         """
         shapes = tuple(feeds[name].shape for name in self.inputs)
-        call = self._calls.get(shapes)
-        if call is None:
-            raise ValueError(f"compiled for the shapes {sorted(self._calls)} and fed {shapes}")
-        values = call(*(torch.from_numpy(feeds[name]) for name in self.inputs))
+        loader = self._loaders.get(shapes)
+        if loader is None:
+            raise ValueError(f"compiled for the shapes {sorted(self._loaders)} and fed {shapes}")
+        values = loader.boxed_run([torch.from_numpy(feeds[name]) for name in self.inputs])
         return {name: value.numpy() for name, value in zip(self.outputs, values, strict=True)}
 
     def close(self) -> None:
         """Release the packages."""
-        self._calls.clear()
+        self._loaders.clear()
+
+
+def open_package(path: Path) -> Any:
+    """Open one package of AOTInductor with its one model and one runner."""
+    return torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)  # noqa: FBT003, SLF001
 
 
 def open_session(job: dict[str, Any]) -> Session | StaticPackages:

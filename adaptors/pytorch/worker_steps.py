@@ -296,6 +296,7 @@ def compile_ahead(job: Job) -> Notes:
     flat: nn.Module = models.flatten_program(program)
     if half:
         flat = HalfPrecision(flat, [spec["dtype"] for spec in outputs])
+    torch.set_num_threads(job["threads"])  # the number is written into the compiled loops
     packages = []
     for shape in shapes:
         examples = models.make_examples(inputs, shape["sizes"], job.get("calibration"))
@@ -306,7 +307,8 @@ def compile_ahead(job: Job) -> Notes:
                 static, package_path=str(Path(job["output"]) / name), inductor_configs={"freezing": True}
             )
         packages.append({"file": name, "shapes": [list(example.shape) for example in examples]})
-    index = {"inputs": inputs, "outputs": outputs, "packages": packages}
+    cpu = torch.backends.cpu.get_cpu_capability()
+    index = {"cpu": cpu, "inputs": inputs, "outputs": outputs, "packages": packages}
     (Path(job["output"]) / "index.json").write_text(json.dumps(index, indent=2))
     return {"outputs": outputs, "static_shapes": [shape["name"] for shape in shapes]}
 

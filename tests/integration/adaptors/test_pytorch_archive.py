@@ -1,0 +1,154 @@
+"""An archive of an exported program runs no code when it is described or loaded, unless the recipe trusts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from kedro_hone.adaptors.pytorch import adaptor as module
+from kedro_hone.adaptors.pytorch import worker_archive as archive
+
+pytestmark = pytest.mark.toolchain
+
+CODE = "__import__('os').system('touch \"$HONE_TRACE\"')"
+
+
+class Payload:
+    """Runs a command when it is unpickled."""
+
+    def __reduce__(self):
+        return os.system, ('touch "$HONE_TRACE"',)
+
+
+@pytest.fixture
+def bench(make_bench):
+    return make_bench(module)
+
+
+def rewrite(source, target, change, extra=()):
+    """Copy an archive; ``change`` gets each member's name and bytes and returns the new bytes."""
+    target.mkdir()
+    with zipfile.ZipFile(source / "model.pt2") as old, zipfile.ZipFile(target / "model.pt2", "w") as new:
+        root = old.namelist()[0].partition("/")[0]
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name)))
+        for name, content in extra:
+            new.writestr(f"{root}/{name}", content)
+    return target
+
+
+def change_program(edit):
+    """Return a change of the program's JSON."""
+
+    def change(name, content):
+        if "/models/" not in name:
+            return content
+        program = json.loads(content)
+        edit(program)
+        return json.dumps(program).encode()
+
+    return change
+
+
+def find_first(value, key):
+    """Return the first object with a key, in nested JSON."""
+    if isinstance(value, dict):
+        if key in value:
+            return value
+        value = list(value.values())
+    for item in value if isinstance(value, list) else ():
+        found = find_first(item, key)
+        if found is not None:
+            return found
+    return None
+
+
+def evil_size(program):
+    find_first(program["graph_module"], "expr_str")["expr_str"] = CODE
+
+
+def evil_nested_size(program):
+    find_first(program["graph_module"], "expr_str")["expr_str"] = f'Max("{CODE}", 1)'
+
+
+def evil_guard(program):
+    program["guards_code"] = [CODE]
+
+
+def evil_operator(program):
+    program["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.load_library"
+
+
+def evil_function(program):
+    program["graph_module"]["graph"]["nodes"][0]["target"] = "torch.serialization.os.system"
+
+
+def evil_tree(program):
+    for call in program["graph_module"]["module_call_graph"]:
+        if call["signature"]:
+            call["signature"]["out_spec"] = json.dumps([1, {"type": "builtins.x", "context": "", "children_spec": []}])
+
+
+def pickled_weights(name, content):
+    return content.replace(b'"use_pickle": false', b'"use_pickle": true') if name.endswith("_config.json") else content
+
+
+def keep(_name, content):
+    return content
+
+
+CASES = {
+    "size": (change_program(evil_size), (), "more than an expression"),
+    "nested size": (change_program(evil_nested_size), (), "more than an expression"),
+    "guard": (change_program(evil_guard), (), "more than a comparison"),
+    "operator": (change_program(evil_operator), (), "no tensor operator"),
+    "function": (change_program(evil_function), (), "no tensor operator"),
+    "tree": (change_program(evil_tree), (), "have to be imported"),
+    "weights": (pickled_weights, (), "pickled tensors"),
+    "object": (keep, [("data/constants/opaque_obj_0", pickle.dumps(Payload()))], "pickled object"),
+    "library": (keep, [("data/aotinductor/model/x.so", b"x")], "compiled code"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_could_run_code_is_found(tmp_path, digits_exported, case):
+    change, extra, words = CASES[case]
+    changed = rewrite(digits_exported, tmp_path / "changed", change, extra)
+    assert words in archive.find_threat(changed / "model.pt2")
+
+
+def test_the_real_one_and_other_files(tmp_path, digits_exported):
+    assert archive.find_threat(digits_exported / "model.pt2") is None
+    (tmp_path / "text.pt2").write_text("no archive")
+    assert "not an archive" in archive.find_threat(tmp_path / "text.pt2")
+
+
+def test_torch_itself_would_run_it_and_the_worker_does_not(bench, tmp_path, digits_exported, monkeypatch):
+    """The fact behind the check: a size of a tensor in the archive is evaluated as python."""
+    changed = rewrite(digits_exported, tmp_path / "changed", change_program(evil_size))
+    trace = tmp_path / "trace"
+    monkeypatch.setenv("HONE_TRACE", str(trace))
+    result, _ = bench.call("describe", changed, "pytorch", expect_error=True)
+    assert "could run code" in result["raised"]
+    assert not trace.exists()
+    command = [sys.executable, "-c", "import sys, torch; torch.export.load(sys.argv[1])", str(changed / "model.pt2")]
+    subprocess.run(command, capture_output=True, check=False)
+    assert trace.exists()
+
+
+def test_pickled_example_inputs_are_not_unpickled(bench, tmp_path, digits_exported, monkeypatch):
+    """Torch asks for weights only, and after any error for everything."""
+    payload = pickle.dumps(Payload())
+    changed = rewrite(
+        digits_exported, tmp_path / "changed", lambda name, old: payload if "/sample_inputs/" in name else old
+    )
+    trace = tmp_path / "trace"
+    monkeypatch.setenv("HONE_TRACE", str(trace))
+    bench.call("describe", changed, "pytorch", expect_error=True)
+    assert not trace.exists()

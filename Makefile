@@ -7,7 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 # The project itself: linked, so that an edit is seen at once.
 LINK := --no-deps --no-build-isolation --editable .
 
@@ -56,11 +56,13 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(RUN_READY): requirements.lock pyproject.toml | $(BIN)/python
+	@echo "Installing into $(VENV); this takes a minute or two."
 	$(PIP) --requirement requirements.lock
 	$(PIP) $(LINK)
 	@touch $@
 
 $(DEV_READY): requirements-dev.lock requirements.lock pyproject.toml | $(BIN)/python
+	@echo "Installing into $(VENV); this takes a minute or two."
 	$(PIP) --requirement requirements-dev.lock
 	$(PIP) $(LINK)
 	@touch $(RUN_READY) $@

@@ -1,0 +1,155 @@
+"""The distribution holds what its users need, and works from a folder that has only a recipe."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINKED = ("adaptors", "nodes", "pipelines")
+TOOLCHAINS = ("onnxruntime", "openvino", "pytorch", "iree", "deepsparse")
+PIPELINES = {"__default__", "assess", "build", "compare", "demo", "publish", "pull"}
+
+LIST_PIPELINES = """
+from pathlib import Path
+from kedro.framework.project import configure_project, pipelines
+import kedro_hone
+assert Path(kedro_hone.__file__).is_relative_to(Path.cwd().parent), kedro_hone.__file__
+configure_project("kedro_hone")
+print(*pipelines)
+"""
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory) -> Path:
+    """Copy what git would clone, its links as links."""
+    folder = tmp_path_factory.mktemp("checkout")
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    for name in ("src", *LINKED):
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def distributions(checkout, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(checkout)],
+        check=True,
+        capture_output=True,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel_files(distributions) -> set[str]:
+    with zipfile.ZipFile(next(distributions.glob("*.whl"))) as wheel:
+        return set(wheel.namelist())
+
+
+@pytest.fixture(scope="module")
+def sdist_files(distributions) -> set[str]:
+    with tarfile.open(next(distributions.glob("*.tar.gz"))) as sdist:
+        return {name.partition("/")[2] for name in sdist.getnames()}
+
+
+@pytest.fixture(scope="module")
+def project(distributions, tmp_path_factory) -> Path:
+    """A folder with a recipe, beside an environment that holds the wheel and can see what the wheel depends on."""
+    place = tmp_path_factory.mktemp("clean")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place / "venv")], check=True)
+    site = next((place / "venv").glob("lib/python*/site-packages"))
+    (site / "dependencies.pth").write_text("".join(f"{path}\n" for path in sys.path if path.endswith("site-packages")))
+    wheel = next(distributions.glob("*.whl"))
+    pip = [sys.executable, "-m", "pip", "--python", str(place / "venv")]
+    subprocess.run(
+        [*pip, "install", "--quiet", "--no-deps", "--no-index", "--ignore-installed", str(wheel)], check=True
+    )
+    shutil.copytree(ROOT / "conf", place / "project" / "conf")
+    return place / "project"
+
+
+def call(project: Path, *arguments: str) -> str:
+    python = project.parent / "venv" / "bin" / "python"
+    inherited = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "KEDRO_ENV"}}
+    done = subprocess.run(
+        [str(python), *arguments],
+        cwd=project,
+        env={**inherited, "DO_NOT_TRACK": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("toolchain", TOOLCHAINS)
+def test_the_wheel_holds_every_toolchain(wheel_files, toolchain):
+    folder = ROOT / "adaptors" / toolchain
+    wanted = {f"kedro_hone/adaptors/{toolchain}/{path.name}" for path in folder.iterdir() if path.is_file()}
+
+    assert {f"kedro_hone/adaptors/{toolchain}/{name}" for name in ("worker.py", "requirements.lock")} <= wanted
+    assert wanted <= wheel_files
+
+
+def test_the_wheel_holds_every_file_of_the_package(wheel_files):
+    package = ROOT / "src" / "kedro_hone"
+    found = {
+        f"kedro_hone/{Path(folder, file).relative_to(package).as_posix()}"
+        for folder, _, files in os.walk(package, followlinks=True)
+        for file in files
+        if "__pycache__" not in folder
+    }
+
+    assert found - wheel_files == set()
+
+
+def test_the_wheel_holds_nothing_else(wheel_files):
+    assert {name.partition("/")[0] for name in wheel_files if ".dist-info/" not in name} == {"kedro_hone"}
+
+
+@pytest.mark.parametrize("folder", LINKED)
+def test_the_sdist_holds_the_linked_folders(sdist_files, folder):
+    wanted = {
+        f"src/kedro_hone/{path.relative_to(ROOT).as_posix()}"
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+    assert wanted
+    assert wanted - sdist_files == set()
+
+
+def test_kedro_finds_the_commands(project):
+    text = call(project, "-m", "kedro_hone", "hone", "--help")
+
+    assert all(command in text for command in ("routes", "toolchains", "report", "replay", "adaptor"))
+
+
+def test_the_pipelines_are_registered(project):
+    assert set(call(project, "-c", LIST_PIPELINES).split()) == PIPELINES
+
+
+def test_the_commands_belong_to_any_kedro_project(project):
+    stranger = project.parent / "stranger"
+    (stranger / "src" / "stranger").mkdir(parents=True)
+    (stranger / "conf" / "base").mkdir(parents=True)
+    (stranger / "conf" / "local").mkdir()
+    (stranger / "pyproject.toml").write_text(
+        '[tool.kedro]\npackage_name = "stranger"\nproject_name = "stranger"\nkedro_init_version = "1.7.0"\n'
+    )
+    (stranger / "src" / "stranger" / "__init__.py").touch()
+    (stranger / "src" / "stranger" / "settings.py").touch()
+    (stranger / "src" / "stranger" / "pipeline_registry.py").write_text("def register_pipelines():\n    return {}\n")
+
+    assert "routes" in call(stranger, "-m", "kedro", "hone", "--help")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from kedro_hone.report import view, wording
 from kedro_hone.report.evidence import Evidence
@@ -15,7 +16,21 @@ from kedro_hone.report.plot import draw_chart
 from kedro_hone.report.records import Publication
 
 _TEMPLATES: Final = Path(__file__).with_name("templates")
+
+
+def _break_after_marks(name: str) -> Markup:
+    """Let a long identifier break after its dots and underscores."""
+    return Markup("<wbr>").join(escape(part) for part in re.split(r"(?<=[._])", name) if part)
+
+
+def _keep_together(sentence: str) -> str:
+    """Keep a number on the line of the word that it belongs to."""
+    return re.sub(r" (?=\d+\b(?!\.))|(?<=\d) (?=points)", "\u00a0", sentence)
+
+
 _FILTERS: Final = {
+    "breakable": _break_after_marks,
+    "unbroken": _keep_together,
     "bytes": wording.format_bytes,
     "count": wording.format_count,
     "drop": wording.format_drop,

@@ -13,19 +13,10 @@ from typing import Final
 import altair as alt
 import vl_convert
 
-from kedro_hone.core.measurement import Latency, Status
 from kedro_hone.core.types import Json
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.records import CandidateRecord, QualityRecord
-from kedro_hone.report.wording import (
-    STATUS_WORDS,
-    format_metric,
-    format_ms,
-    is_fraction,
-    name_metric,
-    name_route,
-    name_shape,
-)
+from kedro_hone.report.points import Point, list_points
+from kedro_hone.report.wording import is_fraction, name_metric, name_shape
 
 INK, MUTED, LINE, PANEL, WINNER, FINALIST, REST, LIMIT = (f"#0102{number:02x}" for number in range(3, 11))
 _VARIABLES: Final = {
@@ -40,22 +31,6 @@ _VARIABLES: Final = {
 }
 _FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _MARK: Final = re.compile(r'<(path|line|text)( aria-label="([^"]*)"[^>]*?)/>')
-
-
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """One candidate on the chart: its role, times in milliseconds, and the metric, with the ends of both intervals."""
-
-    role: str
-    name: str
-    status: str
-    latency: float
-    latency_low: float
-    latency_high: float
-    quality: float
-    quality_low: float
-    quality_high: float
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,59 +88,9 @@ def draw_chart(evidence: Evidence) -> Chart | None:
     )  # fmt: skip
 
 
-def list_points(evidence: Evidence, *, shape: str, reference: QualityRecord) -> list[Point]:
-    """Return the candidates that have both a time at the shape and the metric.
-
-    Args:
-        evidence: The evidence.
-        shape: The deciding shape.
-        reference: A record of the metric on the search split; its ``source`` is the source model's value.
-
-    Returns:
-        The points. A time's interval is the race's ratio interval carried over, relative to its own estimate.
-    """
-    finalists = {finalist.id for finalist in evidence.finalists}
-    winner = evidence.winner.candidate if evidence.winner else None
-    points = []
-    for candidate in evidence.candidates:
-        latency = next((one for one in candidate.latency if one.shape == shape), None)
-        quality = candidate.quality
-        if latency is None or (candidate.route and (quality is None or quality.metric != reference.metric)):
-            continue
-        points.append(_place(candidate, latency, _choose_role(candidate, winner, finalists), reference=reference))
-    return points
-
-
-def _choose_role(candidate: CandidateRecord, winner: str | None, finalists: set[str]) -> str:
-    if candidate.id == winner:
-        return "winner"
-    if not candidate.route:
-        return "source"
-    if candidate.id in finalists:
-        return "finalist"
-    return "measured" if candidate.status is Status.MEASURED else "dropped"
-
-
-def _place(candidate: CandidateRecord, latency: Latency, role: str, *, reference: QualityRecord) -> Point:
-    ratio, quality = candidate.speedup, candidate.quality
-    value = quality.winner if quality else reference.source
-    name, metric = name_route(candidate.route), reference.metric
-    return Point(
-        role=role,
-        name="source" if role == "source" else name_route(candidate.route, last=2),
-        status=STATUS_WORDS[candidate.status],
-        latency=latency.p50_ms,
-        latency_low=latency.p50_ms * (ratio.estimate / ratio.high if ratio and candidate.route else 1),
-        latency_high=latency.p50_ms * (ratio.estimate / ratio.low if ratio and candidate.route else 1),
-        quality=value,
-        quality_low=quality.source - quality.high if quality else value,
-        quality_high=quality.source - quality.low if quality else value,
-        text=f"{name} ({role}): {format_ms(latency.p50_ms)}, {name_metric(metric)} {format_metric(metric, value)}",
-    )
-
-
 def _compose(points: list[Point], *, metric: str, limit: float | None, shape: str, wide: bool) -> alt.LayerChart:
-    x, y = _make_axes(points, metric=metric, limit=limit, shape=shape, wide=wide)
+    span = _find_span(points, limit)
+    x, y = _make_axes(points, metric=metric, span=span, shape=shape, wide=wide)
     layers = [] if limit is None else _layer_limit(limit, wide=wide, y=y)
     for role, colour, opacity in (
         ("dropped", REST, 0.25), ("measured", REST, 0.4), ("source", INK, 0.5), ("finalist", FINALIST, 0.6),
@@ -179,7 +104,7 @@ def _compose(points: list[Point], *, metric: str, limit: float | None, shape: st
         data = alt.Data(values=[vars(point) for point in points if point.role == role])
         layers.append(alt.Chart(data).mark_point(**_MARKS[role]).encode(x=x, y=y, description="text:N"))
     for role in ("source", "winner"):
-        layers += _layer_label([point for point in points if point.role == role], role=role, wide=wide)
+        layers += _layer_label([point for point in points if point.role == role], role=role, wide=wide, span=span)
     size = {"width": 980, "height": 400} if wide else {"width": 290, "height": 330}
     return alt.layer(*layers).properties(**size, background="transparent", padding=4).configure(
         font=_FONT,
@@ -198,11 +123,18 @@ _MARKS: Final[dict[str, dict[str, Json]]] = {
 }
 
 
-def _make_axes(points: list[Point], *, metric: str, limit: float | None, shape: str, wide: bool) -> tuple[alt.X, alt.Y]:
-    low, high = min(point.latency_low for point in points) / 1.12, max(point.latency_high for point in points) * 1.12
+def _find_span(points: list[Point], limit: float | None) -> tuple[float, float]:
+    """Return the ends of the metric's axis, with a free band at the top for the labels."""
     bottom = min([point.quality_low for point in points] + ([] if limit is None else [limit]))
     top = max(point.quality_high for point in points)
     room = (top - bottom) * 0.08 or abs(top) * 0.01 or 0.01
+    return bottom - room, top + room * 2.2
+
+
+def _make_axes(
+    points: list[Point], *, metric: str, span: tuple[float, float], shape: str, wide: bool
+) -> tuple[alt.X, alt.Y]:
+    low, high = min(point.latency_low for point in points) / 1.12, max(point.latency_high for point in points) * 1.12
     share = is_fraction(metric)
     x = alt.X(
         "latency:Q",
@@ -214,10 +146,10 @@ def _make_axes(points: list[Point], *, metric: str, limit: float | None, shape: 
     )  # fmt: skip
     y = alt.Y(
         "quality:Q",
-        scale=alt.Scale(domain=[bottom - room, top + room], nice=False, zero=False),
+        scale=alt.Scale(domain=list(span), nice=False, zero=False),
         axis=alt.Axis(
             title=f"{name_metric(metric)}, search split" + (" · higher is better" if wide else ""),
-            titleAngle=0, titleAlign="left", titleX=-34, titleY=-14, titleBaseline="bottom",
+            titleAngle=0, titleAlign="left", titleX=-46, titleY=-14, titleBaseline="bottom",
             format=".1%" if share else "~g", tickCount=6, domain=False, ticks=False,
         ),
     )  # fmt: skip
@@ -256,20 +188,25 @@ def _layer_limit(limit: float, *, wide: bool, y: alt.Y) -> list[alt.Chart]:
     return [line, text]
 
 
-def _layer_label(points: list[Point], *, role: str, wide: bool) -> list[alt.Chart]:
-    """Name a point beside it, with a rim in the panel's colour so that it can be read over lines."""
+def _layer_label(points: list[Point], *, role: str, wide: bool, span: tuple[float, float]) -> list[alt.Chart]:
+    """Name a point in the free band at the top, with a line that leads down to it."""
+    bottom, top = span
+    row = 0.045 if role == "winner" else 0.095
     values = [
-        vars(point) | {"label": f"winner: {point.name}" if role == "winner" and wide else role} for point in points
+        vars(point)
+        | {"label": f"winner: {point.name}" if role == "winner" and wide else role, "top": top - row * (top - bottom)}
+        for point in points
     ]
     base = alt.Chart(alt.Data(values=values))
-    place = {
-        "align": "right" if role == "source" else "left", "dx": -9 if role == "source" else 10, "dy": -15,
-        "fontSize": 13, "fontWeight": 600, "aria": False,
-    }  # fmt: skip
-    encoding = {"x": "latency:Q", "y": "quality:Q", "text": "label:N"}
+    colour = WINNER if role == "winner" else INK
+    place: dict[str, Json] = {"align": "right" if role == "source" else "left", "dx": 5 if role == "source" else -5}
+    line = base.mark_rule(color=colour, strokeDash=[1, 3], strokeCap="round", aria=False)
+    place |= {"fontSize": 13, "fontWeight": 600, "baseline": "bottom", "aria": False}
+    rim = base.mark_text(**place, color=PANEL, stroke=PANEL, strokeWidth=6, strokeJoin="round")
+    text = base.mark_text(**place, color=colour)
     return [
-        base.mark_text(**place, color=PANEL, stroke=PANEL, strokeWidth=5, strokeJoin="round").encode(**encoding),
-        base.mark_text(**place, color=WINNER if role == "winner" else INK).encode(**encoding),
+        line.encode(x="latency:Q", y="top:Q", y2="quality:Q"),
+        *(layer.encode(x="latency:Q", y="top:Q", text="label:N") for layer in (rim, text)),
     ]
 
 

@@ -16,13 +16,13 @@ from kedro_hone.report.wording import (
     format_bytes,
     format_count,
     format_drop,
+    format_metric,
     format_ms,
     format_percent,
     format_range,
     format_ratio,
     format_seconds,
     list_winner_quality,
-    name_metric,
     name_shape,
 )
 
@@ -72,6 +72,7 @@ class Bar:
     low: float
     high: float
     at: float
+    control: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +117,7 @@ def list_key_numbers(evidence: Evidence) -> tuple[KeyNumber, ...]:
     if evidence.break_even_calls is not None:
         remark = f"the optimization took {format_seconds(evidence.optimization_seconds)}"
         numbers.append(
-            KeyNumber(label="Pays off after", value=f"{format_count(evidence.break_even_calls)} calls", remark=remark)
+            KeyNumber(label="Pays off after", value=format_count(evidence.break_even_calls), remark=f"calls; {remark}")
         )
     elif evidence.optimization_seconds:
         numbers.append(KeyNumber(label="Optimization", value=format_seconds(evidence.optimization_seconds)))
@@ -164,7 +165,10 @@ def scale_speedups(evidence: Evidence, *, gate: float | None) -> Scale | None:
     return Scale(
         bars=(
             *(_make_bar(one, name_shape(one.shape), low, high) for one in evidence.speedups),
-            *(_make_bar(one, f"source against itself, {name_shape(one.shape)}", low, high) for one in control),
+            *(
+                _make_bar(one, f"source against itself, {name_shape(one.shape)}", low, high, control=True)
+                for one in control
+            ),
         ),
         marks=tuple(
             (_position(value, low, high), format_ratio(value, 2) if kind == "gate" else "1×", kind)
@@ -173,7 +177,7 @@ def scale_speedups(evidence: Evidence, *, gate: float | None) -> Scale | None:
     )
 
 
-def _make_bar(speedup: SpeedupRecord, label: str, low: float, high: float) -> Bar:
+def _make_bar(speedup: SpeedupRecord, label: str, low: float, high: float, *, control: bool = False) -> Bar:
     return Bar(
         label=label,
         value=format_ratio(speedup.estimate),
@@ -182,6 +186,7 @@ def _make_bar(speedup: SpeedupRecord, label: str, low: float, high: float) -> Ba
         low=_position(speedup.low, low, high),
         high=_position(speedup.high, low, high),
         at=_position(speedup.estimate, low, high),
+        control=control,
     )
 
 
@@ -199,7 +204,7 @@ def scale_quality(record: QualityRecord) -> Scale:
     low, high = low - room, high + room
     interval = f"{format_drop(record.metric, record.low, unit=False)} to {format_drop(record.metric, record.high)}"
     bar = Bar(
-        label=f"{name_metric(record.metric)} drop",
+        label="drop",
         value=format_drop(record.metric, record.drop),
         interval=interval,
         remark=f"{format_count(record.n)} rows",
@@ -235,6 +240,14 @@ def group_candidates(evidence: Evidence) -> tuple[Group, ...]:
             members.sort(key=lambda candidate: -(candidate.speedup.estimate if candidate.speedup else 0.0))
             groups.append(Group(status=status, title=title, explanation=explanation, candidates=tuple(members)))
     return tuple(groups)
+
+
+def format_quality(evidence: Evidence, candidate: CandidateRecord) -> str:
+    """Return a candidate's metric on the search split; the source's stands in everybody else's record."""
+    if candidate.quality:
+        return format_metric(candidate.quality.metric, candidate.quality.winner)
+    reference = next((one.quality for one in evidence.candidates if one.quality), None)
+    return format_metric(reference.metric, reference.source) if reference and not candidate.route else "–"
 
 
 def tag_candidate(evidence: Evidence, candidate: CandidateRecord) -> str:

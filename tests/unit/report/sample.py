@@ -1,5 +1,7 @@
 """A run as it could have been: a small CNN, nine toolchains, 28 candidates, every status."""
 
+# ruff: noqa: RUF001, ISC004 - typographic signs as a worker or a gate would write them; long sentences in tables
+
 from __future__ import annotations
 
 import math
@@ -53,12 +55,19 @@ DROPPED: tuple[tuple[tuple[str, ...], float, float, int, float], ...] = (
 REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     ((EXPORT, "tensorrt.build-fp16"), "This host has no NVIDIA GPU; tensorrt needs one with compute capability 7.5."),
     ((EXPORT, "tensorrt.build-int8"), "This host has no NVIDIA GPU; tensorrt needs one with compute capability 7.5."),
-    ((EXPORT, "onnxruntime.int4-weight-only", "onnxruntime.session"), "The model has no MatMul with a constant "
-     "weight of at least 32 columns, which is all that the 4-bit kernel takes."),
-    ((EXPORT, "onnx.constant-folding", "onnxruntime.session"), "nothing-to-do: graph and outputs equal those of "
-     "onnx.onnxruntime_session."),
-    (("pytorch.prune-2-4", EXPORT, "onnxruntime.session"), "2:4 sparsity pays on sparse tensor cores only, and this "
-     "host has none."),
+    (
+        (EXPORT, "onnxruntime.int4-weight-only", "onnxruntime.session"),
+        "The model has no MatMul with a constant "
+        "weight of at least 32 columns, which is all that the 4-bit kernel takes.",
+    ),
+    (
+        (EXPORT, "onnx.constant-folding", "onnxruntime.session"),
+        "nothing-to-do: graph and outputs equal those of onnx.onnxruntime_session.",
+    ),
+    (
+        ("pytorch.prune-2-4", EXPORT, "onnxruntime.session"),
+        "2:4 sparsity pays on sparse tensor cores only, and this host has none.",
+    ),
 )
 FAILED: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("pytorch.pt2e-int8-x86-freezing", "pytorch.aot-inductor-freezing"), "numerics", "Reloaded in a new process, the "
@@ -90,8 +99,8 @@ def name(route: tuple[str, ...]) -> str:
 
 def make_evidence(verdict: Verdict = Verdict.PASS, **changes: Any) -> Evidence:
     """Return the evidence of the sample run with that verdict; ``changes`` replace fields."""
-    fields = _describe_run() | _describe_measurements() | _describe_provenance() | _describe_verdict(verdict) | changes
-    return Evidence(**fields)
+    fields = _describe_run() | _describe_measurements(verdict) | _describe_provenance() | _describe_verdict(verdict)
+    return Evidence(**(fields | changes))
 
 
 def make_publication() -> Publication:
@@ -189,7 +198,7 @@ def _describe_candidates() -> tuple[CandidateRecord, ...]:
         _make_racer(route, (one, many), accuracy, rounds=rounds).model_copy(
             update={
                 "status": Status.DROPPED,
-                "reason": f"After {rounds} rounds its interval lay wholly under the leader’s.",
+                "reason": "Its interval lay wholly under the leader’s.",
                 "publishable": "deepsparse" not in route[-1],
                 "note": "Its licence is for evaluation only: it may race but is never published."
                 if "deepsparse" in route[-1]
@@ -224,8 +233,12 @@ def _describe_candidates() -> tuple[CandidateRecord, ...]:
     return (source, *measured, *dropped, *refused, *failed, *waiting)
 
 
-def _describe_measurements() -> dict[str, Any]:
+def _describe_measurements(verdict: Verdict) -> dict[str, Any]:
     confirmed = ((4.58, 4.61), (4.31, 5.02), (4.24, 4.47))
+    if verdict is Verdict.KEEP:
+        confirmed = ((1.03, 1.08), (1.01, 1.10), (0.98, 1.02))
+    winner = verdict is Verdict.PASS
+    drop, half = (0.0055, 0.0085) if verdict is Verdict.INCONCLUSIVE else (0.0, 0.0061)
     finalists = tuple(
         FinalistRecord(
             id=name(MEASURED[place][0]),
@@ -243,9 +256,9 @@ def _describe_measurements() -> dict[str, Any]:
         "speedups": finalists[0].speedups,
         "latency": LatencyRecord(
             source=source[0],
-            winner=finalists[0].latency[0],
+            winner=finalists[0].latency[0] if winner else None,
             shapes=tuple(
-                ShapeLatency(shape=before.shape, source=before, winner=after)
+                ShapeLatency(shape=before.shape, source=before, winner=after if winner else None)
                 for before, after in zip(source, finalists[0].latency, strict=True)
             ),
         ),
@@ -258,7 +271,7 @@ def _describe_measurements() -> dict[str, Any]:
             samples="launches.npz",
         ),
         "quality": (
-            _make_quality(WINNER, SOURCE_ACCURACY, "gate", rows=GATE_ROWS, half=0.0061),
+            _make_quality(WINNER, SOURCE_ACCURACY - drop, "gate", rows=GATE_ROWS, half=half),
             _make_quality(WINNER, SOURCE_ACCURACY, "gate", rows=GATE_ROWS, half=0.0088).model_copy(
                 update={"metric": "f1_macro", "source": 0.9774, "winner": 0.9771, "drop": 0.0003, "provable": None}
             ),
@@ -292,14 +305,12 @@ def _describe_verdict(verdict: Verdict) -> dict[str, Any]:
                 "reasons": (
                     "The best finalist reached 1.03× at batch 1 (95 % interval 1.00–1.06×); the recipe asks for 1.05.",
                 ),
-                "speedup": _make_speedup(1.03, "batch1", width=0.03),
-                "speedups": (_make_speedup(1.03, "batch1", width=0.03), _make_speedup(1.08, "batch64", width=0.03)),
             }
         case Verdict.FAIL:
             return {
                 "verdict": verdict,
                 "reasons": (
-                    "The recipe requires at most 5.0 ms at batch 64; the best that holds accuracy takes 6.1 ms.",
+                    "The recipe requires at most 1.5 ms at batch 64; the best that holds accuracy takes 2.1 ms.",
                 ),
             }
         case Verdict.INCONCLUSIVE:

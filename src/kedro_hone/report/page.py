@@ -10,10 +10,10 @@ from typing import Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from kedro_hone.core.contract import Publication
 from kedro_hone.report import view, wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.plot import draw_chart
-from kedro_hone.report.records import Publication
 
 _TEMPLATES: Final = Path(__file__).with_name("templates")
 
@@ -86,8 +86,7 @@ def render_page(evidence: Evidence, publication: Publication | None = None) -> s
         groups=view.group_candidates(evidence),
         fastest=view.find_fastest(evidence),
         subject=wording.find_subject(evidence),
-        usage=view.write_usage(evidence, publication),
-        local_usage=view.write_usage(evidence, publication, local=True),
+        usage=view.write_usage(evidence, published=publication.uri if publication else None),
         view=view,
         words=wording.STATUS_WORDS,
     )  # fmt: skip

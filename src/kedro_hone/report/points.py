@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kedro_hone.core.measurement import Latency, Status
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord, QualityRecord
-from kedro_hone.report.wording import STATUS_WORDS, format_metric, format_ms, name_metric, name_route
+from kedro_hone.report.wording import SOURCE_ID, STATUS_WORDS, format_metric, format_ms, name_metric, name_route
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +39,12 @@ def list_points(evidence: Evidence, *, shape: str, reference: QualityRecord) -> 
     """
     finalists = {finalist.id for finalist in evidence.finalists}
     winner = evidence.winner.candidate if evidence.winner else None
+    candidates = evidence.candidates
+    if evidence.latency is not None and all(candidate.route for candidate in candidates):
+        timed = (evidence.latency.source, *(both.source for both in evidence.latency.shapes))
+        candidates += (CandidateRecord(id=SOURCE_ID, route=(), status=Status.MEASURED, latency=timed),)
     points = []
-    for candidate in evidence.candidates:
+    for candidate in candidates:
         latency = next((one for one in candidate.latency if one.shape == shape), None)
         quality = candidate.quality
         if latency is None or (candidate.route and (quality is None or quality.metric != reference.metric)):

@@ -234,17 +234,3 @@ class ConfirmationRecord(Record):
     seconds: float
     control: tuple[SpeedupRecord, ...] = ()
     samples: str = ""
-
-
-class Publication(Record):
-    """Where a winner went, as it stands in ``publication.json`` after publishing.
-
-    Attributes:
-        uri: The URI that a user loads.
-        version: The new version.
-        alias: The alias that was moved, or empty.
-    """
-
-    uri: str
-    version: str = ""
-    alias: str = ""

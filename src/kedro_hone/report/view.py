@@ -9,7 +9,7 @@ from typing import Final
 
 from kedro_hone.core.measurement import Status, Verdict
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.records import CandidateRecord, Publication, QualityRecord, SpeedupRecord
+from kedro_hone.report.records import CandidateRecord, QualityRecord, SpeedupRecord
 from kedro_hone.report.wording import (
     decide_decimals,
     find_subject,
@@ -259,21 +259,20 @@ def tag_candidate(evidence: Evidence, candidate: CandidateRecord) -> str:
     return "finalist" if any(finalist.id == candidate.id for finalist in evidence.finalists) else ""
 
 
-def write_usage(evidence: Evidence, publication: Publication | None, *, local: bool = False) -> str:
-    """Return three lines of Python that load and call the winner, or the source when it stays.
+def write_usage(evidence: Evidence, *, published: str | None) -> str:
+    """Return three lines of Python that load and call the winner.
 
     Args:
         evidence: The evidence.
-        publication: Where the winner went, or None when it was not published.
-        local: Use the path on the machine of the run, even when it was published.
+        published: The URI that it was published under, or None for the path on the machine of the run.
 
     Returns:
-        Python source.
+        Python source; empty where there is no winner.
     """
-    place = evidence.source.uri
-    if evidence.winner is not None:
-        place = publication.uri if publication and not local else evidence.winner.path or evidence.winner.digest
-    return f'import kedro_hone\nmodel = kedro_hone.load("{place}")\npredictions = model.predict(batch)'
+    if evidence.winner is None:
+        return ""
+    place = published or evidence.winner.path or evidence.winner.digest
+    return f'import kedro_hone\nmodel = kedro_hone.load("{place}")\noutputs = model(inputs)  # as the source was called'
 
 
 def read_gate(evidence: Evidence) -> float | None:

@@ -8,6 +8,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
+from kedro_hone.core.contract import Publication
 from kedro_hone.core.measurement import Interval, Latency, Status, Verdict
 from kedro_hone.core.types import digest_json
 from kedro_hone.report.evidence import Evidence
@@ -17,7 +18,6 @@ from kedro_hone.report.records import (
     ConfirmationRecord,
     FinalistRecord,
     LatencyRecord,
-    Publication,
     QualityRecord,
     RaceRecord,
     ShapeLatency,
@@ -303,7 +303,7 @@ def _describe_verdict(verdict: Verdict) -> dict[str, Any]:
             return {
                 "verdict": verdict,
                 "reasons": (
-                    "The best finalist reached 1.03× at batch 1 (95 % interval 1.00–1.06×); the recipe asks for 1.05.",
+                    "The best finalist reached 1.03× at batch 1 (95 % interval 0.96–1.10×); the recipe asks for 1.05.",
                 ),
             }
         case Verdict.FAIL:

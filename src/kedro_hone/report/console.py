@@ -1,0 +1,128 @@
+"""The verdict on the console."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from kedro_hone.core.measurement import Verdict
+from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.view import describe_verdict, group_candidates, write_usage
+from kedro_hone.report.wording import (
+    STATUS_WORDS,
+    format_drop,
+    format_ms,
+    format_range,
+    format_ratio,
+    name_candidate,
+    name_metric,
+    name_shape,
+    say_comparison,
+    say_headline,
+)
+
+_STYLES: Final = {
+    Verdict.PASS: "green",
+    Verdict.KEEP: "blue",
+    Verdict.FAIL: "red",
+    Verdict.INCONCLUSIVE: "yellow",
+}
+
+
+def print_verdict(
+    evidence: Evidence,
+    console: Console,
+    *,
+    folder: Path | None = None,
+    published: str | None = None,
+) -> None:
+    """Print the verdict, the finalists, where the report is, and how to use the winner.
+
+    Args:
+        evidence: The evidence.
+        console: Where to; its own settings decide about colours, and plain text stays plain in CI.
+        folder: The run's folder, or None where nothing was written.
+        published: The URI of the winner in its registry, or None when it was not published (or not yet).
+    """
+    style = _STYLES[evidence.verdict]
+    console.print(
+        Panel(
+            Group(*_list_sentences(evidence)),
+            title=Text(evidence.verdict.value, style=f"bold {style}"),
+            title_align="left",
+            border_style=style,
+            padding=(1, 2),
+        )
+    )
+    if evidence.finalists:
+        console.print(_tabulate_finalists(evidence))
+    tally = ", ".join(f"{len(group.candidates)} {STATUS_WORDS[group.status]}" for group in group_candidates(evidence))
+    console.print(Text(f"Candidates: {tally}"))
+    if folder is not None:
+        console.print(Text("Report: ").append(str(folder / "report.html")), soft_wrap=True)
+    if published is not None:
+        console.print(Text(f"Published: {published}"), soft_wrap=True)
+    if code := write_usage(evidence, published=published):
+        shown = Syntax(code, "python", background_color="default") if console.is_terminal else Text(code)
+        console.print()
+        console.print(shown, soft_wrap=True)
+
+
+def _list_sentences(evidence: Evidence) -> list[RenderableType]:
+    lines: list[RenderableType] = [
+        Text(f"{say_headline(evidence)}.", style="bold"),
+        Text(describe_verdict(evidence.verdict), style="dim"),
+    ]
+    if evidence.reasons:
+        lines.append(Text())
+    lines += [Text(f"• {reason}") for reason in evidence.reasons]
+    if evidence.speedup:
+        lines += [
+            Text(),
+            Text(f"Against {evidence.speedup.baseline}", style="dim"),
+            Text(f"{name_shape(evidence.speedup.shape).capitalize()}: {say_comparison(evidence.speedup)}", style="dim"),
+        ]
+    return lines
+
+
+def _tabulate_finalists(evidence: Evidence) -> Table:
+    shapes = [speedup.shape for speedup in evidence.finalists[0].speedups]
+    table = Table(title="Finalists, measured again in fresh processes", title_justify="left", box=None, pad_edge=False)
+    table.add_column("candidate", overflow="fold")
+    for shape in shapes:
+        table.add_column(Text(name_shape(shape)), justify="right", no_wrap=True)
+    table.add_column("drop at most", justify="right", no_wrap=True)
+    for finalist in evidence.finalists:
+        won = evidence.winner is not None and evidence.winner.candidate == finalist.id
+        cells = []
+        for shape in shapes:
+            speedup = next((one for one in finalist.speedups if one.shape == shape), None)
+            latency = next((one for one in finalist.latency if one.shape == shape), None)
+            lines = (
+                []
+                if speedup is None
+                else [
+                    format_ratio(speedup.estimate),
+                    format_range(speedup.low, speedup.high, estimate=speedup.estimate),
+                ]
+            )
+            cells.append(Text("\n".join([*lines, *([format_ms(latency.p50_ms)] if latency else [])])))
+        name = Text(name_candidate(evidence, finalist.id), style="bold" if won else "")
+        if won:
+            name.append("  winner", style="green")
+        if finalist.reason:
+            name.append(f"\n{finalist.reason}", style="dim")
+        table.add_row(name, *cells, Text(_say_quality(evidence, finalist.id)))
+    return table
+
+
+def _say_quality(evidence: Evidence, identifier: str) -> str:
+    looked = [record for record in evidence.quality if record.candidate == identifier]
+    bounds = [f"{name_metric(record.metric)} {format_drop(record.metric, record.high)}" for record in looked]
+    return "\n".join(bounds) or "not looked at"

@@ -1,0 +1,245 @@
+"""The pull-request comment: the verdict and a small table, the details folded, never longer than a comment may be."""
+
+# ruff: noqa: RUF001 - typographic signs
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from kedro_hone.core.contract import Publication
+from kedro_hone.core.measurement import Status, Verdict
+from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.records import CandidateRecord, ShapeLatency
+from kedro_hone.report.view import (
+    describe_verdict,
+    format_estimate,
+    format_quality,
+    group_candidates,
+    list_key_numbers,
+    say_provable,
+    write_usage,
+)
+from kedro_hone.report.wording import (
+    STATUS_WORDS,
+    find_subject,
+    format_count,
+    format_drop,
+    format_metric,
+    format_ms,
+    format_percent,
+    format_range,
+    format_ratio,
+    format_seconds,
+    list_winner_quality,
+    name_metric,
+    name_route,
+    name_shape,
+    say_headline,
+)
+
+LIMIT: Final = 60_000
+"""GitHub takes 65,536 characters; the rest is room for what a bot puts around."""
+
+_SIGNS: Final = {
+    Verdict.PASS: "✅",
+    Verdict.KEEP: "🟦",
+    Verdict.FAIL: "❌",
+    Verdict.INCONCLUSIVE: "🟨",
+}
+_LONGEST_REASON: Final = 600
+
+
+def render_markdown(evidence: Evidence, publication: Publication | None = None, *, limit: int = LIMIT) -> str:
+    """Render the report as a comment.
+
+    Args:
+        evidence: The evidence.
+        publication: Where the winner went, or None when it was not published (or not yet).
+        limit: The most bytes of UTF-8 that it may take; at least 2,000.
+
+    Returns:
+        GitHub's Markdown. What comes from models and toolchains is escaped. Where it would be too long, whole rows are
+        left out, the least interesting first, and it says how many.
+
+    Raises:
+        ValueError: The limit is too small for a verdict.
+    """
+    if limit < 2000:
+        raise ValueError(f"a comment needs at least 2,000 bytes, not {limit}")
+    head = _write_head(evidence)
+    foot = (
+        f"\n<sub>Run `{_code(evidence.run_id)}`. Everything else stands in `report.html` and `evidence.json`.</sub>\n"
+    )
+    text, room = head, limit - len(foot.encode())
+    if len(text.encode()) > room:
+        return _cut(text, room) + foot
+    for title, lines, rows in _list_details(evidence, publication):
+        folded = _fold(title, lines, rows, room=room - len(text.encode()))
+        text += folded
+    return text + foot
+
+
+def escape_markdown(text: str) -> str:
+    """Make foreign text show as it is: no mark-up, no table cell, no image, no mention and no reference of it works."""
+    flat = " ".join(text.split())
+    flat = re.sub(r"([\\`*_{}\[\]<>#|!~$])", r"\\\1", flat)
+    return re.sub(r"@(?=\w)|(?<=#)(?=\d)|(?<=ht)(?=tps?:)", lambda match: match[0] + "\u200b", flat)
+
+
+def _code(text: str) -> str:
+    """Make text safe between back-ticks, in a table too."""
+    return " ".join(text.split()).replace("`", "'").replace("|", "\\|")
+
+
+def _write_head(evidence: Evidence) -> str:
+    lines = [
+        f"## {_SIGNS[evidence.verdict]} {evidence.verdict.value}: {escape_markdown(say_headline(evidence))}",
+        "",
+        f"{describe_verdict(evidence.verdict)} Source: `{_code(evidence.source.uri)}`.",
+    ]
+    if evidence.winner and evidence.winner.route:
+        lines[-1] += f" Winner: `{_code(name_route(evidence.winner.route))}`."
+    lines += ["", *(f"- {escape_markdown(reason)}" for reason in evidence.reasons), ""]
+    if rows := _list_main_rows(evidence):
+        after = "winner" if evidence.winner else "best finalist"
+        lines += [f"| | source | {after} | |", "|---|--:|--:|---|", *rows, ""]
+    if evidence.speedup:
+        provable = say_provable(evidence)
+        lines += [f"Measured against {escape_markdown(evidence.speedup.baseline)}. {provable}".rstrip(), ""]
+    return "\n".join(lines) + "\n"
+
+
+def _list_main_rows(evidence: Evidence) -> list[str]:
+    rows = []
+    subject = next((one for one in evidence.finalists if one.id == find_subject(evidence)), None)
+    for speedup in evidence.speedups:
+        before = next((one.source for one in _shapes(evidence) if one.shape == speedup.shape), None)
+        after = next((one for one in subject.latency if one.shape == speedup.shape), None) if subject else None
+        interval = format_range(speedup.low, speedup.high, estimate=speedup.estimate)
+        rows.append(
+            f"| latency, {escape_markdown(name_shape(speedup.shape))} | {format_ms(before.p50_ms) if before else '–'} "
+            f"| {format_ms(after.p50_ms) if after else '–'} | **{format_ratio(speedup.estimate)}** "
+            f"({format_percent(speedup.confidence)}: {interval}) |"
+        )
+    for record in list_winner_quality(evidence):
+        drop = f"drop {format_drop(record.metric, record.drop)}, at most {format_drop(record.metric, record.high)}"
+        limit = "" if record.limit is None else f" (limit {format_drop(record.metric, record.limit, unit=False)})"
+        rows.append(
+            f"| {escape_markdown(name_metric(record.metric))}, {format_count(record.n)} rows "
+            f"| {format_metric(record.metric, record.source)} | {format_metric(record.metric, record.winner)} "
+            f"| {drop}{limit} |"
+        )
+    if evidence.winner:
+        rows += [
+            f"| {number.label.lower()} | {number.before} | {number.value} | |"
+            for number in list_key_numbers(evidence)
+            if number.before and not number.label.startswith("Latency")
+        ]
+    return rows
+
+
+def _shapes(evidence: Evidence) -> Sequence[ShapeLatency]:
+    return evidence.latency.shapes if evidence.latency else ()
+
+
+_Detail = tuple[str, list[str], list[str]]
+
+
+def _list_details(evidence: Evidence, publication: Publication | None) -> list[_Detail]:
+    """Return title, fixed lines and rows that may be left out, of every folded part, the most useful first."""
+    use = _write_use(evidence, publication)
+    details = [use] if use else []
+    for group in group_candidates(evidence):
+        title = f"{len(group.candidates)} {STATUS_WORDS[group.status]}"
+        if group.status in {Status.MEASURED, Status.DROPPED}:
+            lines = ["| candidate | speed-up in the race | quality | |", "|---|--:|--:|---|"]
+            rows = [_write_measured(evidence, candidate) for candidate in group.candidates]
+        else:
+            lines = ["| candidate | why |", "|---|---|"]
+            rows = [_write_reason(candidate) for candidate in group.candidates]
+        details.append((title, lines, rows))
+    details.append(_write_machine(evidence))
+    return details
+
+
+def _write_use(evidence: Evidence, publication: Publication | None) -> _Detail | None:
+    usage = write_usage(evidence, published=publication.uri if publication else None)
+    if not usage:
+        return None
+    return "Use the winner", ["```python", usage.replace("```", ""), "```"], []
+
+
+def _write_measured(evidence: Evidence, candidate: CandidateRecord) -> str:
+    estimate, interval = format_estimate(candidate)
+    role = "**winner**" if evidence.winner and evidence.winner.candidate == candidate.id else ""
+    if not role and candidate.id in {finalist.id for finalist in evidence.finalists}:
+        role = "finalist"
+    remarks = [role, escape_markdown(candidate.reason), escape_markdown(candidate.note)]
+    shown = f"{estimate} ({interval})" if candidate.route and estimate else estimate
+    return (
+        f"| `{_code(name_route(candidate.route))}` | {shown or '–'} | {format_quality(evidence, candidate)} "
+        f"| {' '.join(remark for remark in remarks if remark)} |"
+    )
+
+
+def _write_reason(candidate: CandidateRecord) -> str:
+    reason = candidate.reason or "No reason was recorded."
+    if len(reason) > _LONGEST_REASON:
+        reason = reason[: _LONGEST_REASON - 1] + "…"
+    failure = f"`{_code(candidate.failure_class)}` " if candidate.failure_class else ""
+    return f"| `{_code(name_route(candidate.route))}` | {failure}{escape_markdown(reason)} |"
+
+
+def _write_machine(evidence: Evidence) -> _Detail:
+    hardware, counts = evidence.hardware, evidence.counts
+    system = "; ".join(part for part in (hardware.gpu, hardware.os) if part)
+    took = format_seconds(evidence.optimization_seconds)
+    lines = [
+        f"- {escape_markdown(hardware.cpu)}, {hardware.cores} cores; {escape_markdown(system)}",
+        f"- {counts.builds} builds, {counts.validations} validations, {counts.launches} launches; {took} in all",
+        f"- recipe `{_code(str(evidence.recipe['digest']))}`",
+        f"- source `{_code(evidence.source.digest)}`",
+    ]
+    if evidence.confirmation and evidence.confirmation.control:
+        control = ", ".join(
+            f"{name_shape(one.shape)} {format_ratio(one.estimate)} "
+            f"({format_range(one.low, one.high, estimate=one.estimate)})"
+            for one in evidence.confirmation.control
+        )
+        lines.append(f"- source against itself: {escape_markdown(control)}")
+    rows = []
+    for one in evidence.environments:
+        versions = ", ".join(f"{package} {version}" for package, version in one.versions.items())
+        rows.append(f"- {escape_markdown(f'{one.toolchain}: {versions}')}")
+    return "Environment and hardware", lines, rows
+
+
+def _fold(title: str, lines: list[str], rows: list[str], *, room: int) -> str:
+    """Return a folded part that fits into so many bytes, or nothing where not even its head does."""
+    opening = f"<details><summary>{title}</summary>\n\n" + "\n".join(lines) + "\n"
+    closing = "\n</details>\n"
+    spare = len("\n… and 000,000 more in `report.html`.\n".encode())
+    left = room - len((opening + closing).encode()) - spare
+    if left < 0:
+        return ""
+    kept: list[str] = []
+    for row in rows:
+        left -= len(row.encode()) + 1
+        if left < 0:
+            break
+        kept.append(row)
+    missing = len(rows) - len(kept)
+    rest = f"\n… and {format_count(missing)} more in `report.html`.\n" if missing else ""
+    return opening + "".join(f"{row}\n" for row in kept) + rest + closing
+
+
+def _cut(text: str, room: int) -> str:
+    """Keep whole lines only; what comes from a model may be of any length."""
+    kept = ""
+    for line in text.splitlines(keepends=True):
+        if len((kept + line).encode()) > room - 8:
+            break
+        kept += line
+    return kept + "\n…\n"

@@ -13,7 +13,7 @@ from kedro_hone.core.types import Artifact
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.race import SOURCE
 from kedro_hone.nodes.setting import Setting
-from kedro_hone.nodes.validate import answer, score_answers
+from kedro_hone.nodes.validate import answer, score_answers, score_source
 from kedro_hone.recipe import Recipe
 
 logger = logging.getLogger(__name__)
@@ -74,9 +74,8 @@ def gate(
 def _find_eligible(confirmation: Confirmation, found: dict[str, Validation], reasons: list[str]) -> list[Finalist]:
     """Return the finalists that are faster and may be published, fastest first."""
     faster = [finalist for finalist in confirmation.finalists if finalist.verdict == Faster.YES]
-    for finalist in faster:
-        if not found[finalist.id].publishable:
-            reasons.append(f"{finalist.id} is faster, but its licence is for evaluation only: it is not published")
+    barred = [finalist.id for finalist in faster if not found[finalist.id].publishable]
+    reasons.extend(f"{name} is faster, but its licence is for evaluation only: it is not published" for name in barred)
     return [finalist for finalist in faster if found[finalist.id].publishable]
 
 
@@ -106,18 +105,20 @@ def _measure_quality(
         if failed is not None:
             raise RuntimeError(f"the source model failed on the gate split: {failed.reason}")
         if gates.quality is not None:
-            itself = score_answers({SOURCE: reference}, reference=reference, split=split, setting=setting)
-            qualities[SOURCE] = itself[SOURCE].judge(GATE, gates.drop)
+            qualities[SOURCE] = score_source(reference, split, setting).judge(GATE, gates.drop)
         for name, artifact in artifacts.items():
             outputs = scratch / "candidate.npz"
             fault = answer(artifact, name=name, feeds=Path(split.feeds), output=outputs, setting=setting)
             if fault is not None:
                 reasons.append(f"{name} failed on the gate split: {fault.reason}")
                 continue
-            scores = score_answers(
+            found_score = score_answers(
                 {name: outputs}, reference=reference, split=split, setting=setting, confidence=confidence
-            )
-            qualities[name] = scores[name].judge(GATE, gates.drop)
+            )[name]
+            if isinstance(found_score, str):
+                reasons.append(f"{name} cannot be scored on the gate split: {found_score}")
+                continue
+            qualities[name] = found_score.judge(GATE, gates.drop)
             reasons.append(_explain_quality(name, qualities[name], gates.drop))
             if holds(qualities[name], gates.drop):
                 break

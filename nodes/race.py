@@ -230,7 +230,8 @@ def _find_ratios(timings: Timings, name: str, shape: str) -> NDArray[np.float64]
     """Return source over candidate for each round that the candidate took part in; these are the source's last ones."""
     mine = np.asarray(timings.medians(name, shape))
     start = timings.starts.get(name, 0)
-    return np.asarray(timings.medians(SOURCE, shape))[start : start + len(mine)] / mine
+    source = np.asarray(timings.medians(SOURCE, shape), dtype=np.float64)
+    return np.asarray(source[start : start + len(mine)] / mine, dtype=np.float64)
 
 
 def _rank(state: _Field, names: Sequence[str], setting: Setting) -> tuple[Standing, ...]:

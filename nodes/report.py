@@ -102,7 +102,7 @@ def report(
             control=tuple(conversion.record_speedup(c, baseline=decision.baseline) for c in confirmation.control),
             samples=confirmation.samples,
         ),
-        hardware=provenance.Hardware.model_validate({**describe_hardware(), "threads": recipe.thread_count}),
+        hardware=_record_hardware(recipe.thread_count),
         environments=_record_environments(validations, source),
         data=tuple(
             provenance.DataRecord(split=s.name, path=s.path, md5=s.md5, rev=s.resolved_rev, n=s.n)
@@ -153,6 +153,11 @@ def point_latest(root: Path, folder: Path) -> None:
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(os.path.relpath(folder, root))
     temporary.replace(root / "latest")
+
+
+def _record_hardware(threads: int) -> provenance.Hardware:
+    known = {name: value for name, value in describe_hardware().items() if name in provenance.Hardware.model_fields}
+    return provenance.Hardware.model_validate({**known, "threads": threads})
 
 
 def _record_winner(decision: Decision, validations: dict[str, Validation]) -> records.WinnerRecord | None:

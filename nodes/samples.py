@@ -15,7 +15,7 @@ from kedro_hone.core.samples import CALIBRATION, GATE, SEARCH, Samples, Split
 from kedro_hone.core.types import Artifact, Json, digest_json
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.scoring import call_program
-from kedro_hone.programs import find_program
+from kedro_hone.programs import digest_worker, find_program
 from kedro_hone.recipe import Recipe, read_recipe
 
 logger = logging.getLogger(__name__)
@@ -56,6 +56,7 @@ def prepare(
         [
             "samples",
             VERSION,
+            digest_worker(),
             program.digest,
             recipe.program.options,
             {name: file.md5 for name, file in files.items()},
@@ -126,7 +127,7 @@ def refuse_overlaps(overlaps: list[dict[str, Json]]) -> None:
 
 def _cut_calibration(path: Path, rows: int) -> None:
     arrays = {name: array[:rows] for name, array in _load(path).items()}
-    np.savez(path, **arrays)  # type: ignore[arg-type]
+    np.savez(path, allow_pickle=False, **arrays)
 
 
 def _cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> None:
@@ -138,7 +139,7 @@ def _cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> 
         for spec in source.inputs:
             rows = np.take(arrays[spec.name], range(shape.batch), axis=0, mode="wrap")
             batch[spec.name] = np.ascontiguousarray(_crop(rows, spec.shape, shape.sizes))
-        np.savez(folder / "shapes" / f"{shape.name}.npz", **batch)
+        np.savez(folder / "shapes" / f"{shape.name}.npz", allow_pickle=False, **batch)
 
 
 def _crop(rows: NDArray[Any], dims: tuple[int | str, ...], sizes: dict[str, int]) -> NDArray[Any]:

@@ -134,7 +134,7 @@ def score(
     metric: Metric,
     confidence: float,
     workplace: Workplace,
-) -> dict[str, Score]:
+) -> dict[str, Score | str]:
     """Score candidates against the source on one split.
 
     Args:
@@ -148,10 +148,10 @@ def score(
         workplace: Where the run works.
 
     Returns:
-        A score for each name.
+        A score for each name, or what kept that candidate from being scored.
 
     Raises:
-        HoneError: ``program-failed``, ``labels-mismatch`` or ``metric-unknown``.
+        HoneError: ``program-failed``, ``labels-mismatch`` or ``metric-unknown``: the source itself cannot be scored.
     """
     with workplace.store.workspace() as folder:
         notes = call_program(
@@ -169,13 +169,12 @@ def score(
             samples_folder=folder,
             workplace=workplace,
         )
-        return {name: _read_score(_check_row(row), confidence) for name, row in notes["candidates"].items()}
+        return {name: _read_row(row, confidence) for name, row in notes["candidates"].items()}
 
 
-def _check_row(row: Mapping[str, Json]) -> Mapping[str, Json]:
-    if "error" in row:
-        raise _explain(row["error"])
-    return row
+def _read_row(row: Mapping[str, Json], confidence: float) -> Score | str:
+    error = row.get("error")
+    return f"{error['what']} {error['why']}" if error else _read_score(row, confidence)
 
 
 def _explain(error: Mapping[str, Json]) -> HoneError:

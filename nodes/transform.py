@@ -14,8 +14,9 @@ from kedro_hone.core.job import Job, JobInput, StepResult
 from kedro_hone.core.run import call_worker
 from kedro_hone.core.samples import CALIBRATION, SEARCH, Reference, Samples
 from kedro_hone.core.steps import StepRecord, step_key
-from kedro_hone.core.types import Artifact, Failed, Json, Outcome, Refused, Stage, TensorSpec, digest_file, digest_json
-from kedro_hone.core.verification import verify_output
+from kedro_hone.core.store import Store
+from kedro_hone.core.types import Artifact, Failed, Json, Outcome, Refused, Stage, digest_file, digest_json
+from kedro_hone.core.verification import read_promise, verify_output
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.setting import Setting
 from kedro_hone.plan import make_plan
@@ -158,7 +159,8 @@ def _refuse(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) ->
     if parent.format not in adaptor.accepts:
         takes = ", ".join(sorted(adaptor.accepts))
         return Refused(by=adaptor.name, slug="format", reason=f"takes {takes}, and the model is {parent.format}")
-    return adaptor.can_take(parent, options, host)
+    refusal = adaptor.can_take(parent, options, host)
+    return refusal and refusal.model_copy(update={"by": adaptor.name})
 
 
 def _find_missing_need(adaptor: Adaptor, host: Host) -> str:
@@ -203,7 +205,7 @@ def _run(
         fault = verify_output(job, result, toolchain=toolchain)
         if fault is not None:
             return fault
-        return _seal(adaptor, options, parent, setting, output=output, result=result)
+        return _seal(adaptor, options, parent, setting.workplace.store, job=job, result=result)
 
 
 def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting) -> Job:
@@ -247,28 +249,22 @@ def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Sett
 
 
 def _seal(
-    adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, output: Path, result: StepResult
+    adaptor: Adaptor, options: Options, parent: Artifact, store: Store, *, job: Job, result: StepResult
 ) -> Outcome:
     """Turn a worker's verified output into an artifact; refuse it when it is its parent again."""
-    described, notes = result.described or {}, result.notes
-    graph = described.get("graph")
+    graph = (result.described or {}).get("graph")
     if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):
         return Refused(by=adaptor.name, slug="nothing-to-do", reason="the graph and its weights are the same as before")
-    specs = {
-        side: tuple(TensorSpec.model_validate(spec) for spec in notes.get(side) or described.get(side) or ())
-        or getattr(parent, side)
-        for side in ("inputs", "outputs")
-    }
-    static = frozenset(notes.get("static_shapes") or ())
+    promise = read_promise(job, result.notes)
     compiled = adaptor.stage is Stage.COMPILE
     inherited = {name: value for name, value in parent.metadata.items() if name in INHERITED}
-    return setting.workplace.store.seal(
-        output,
+    return store.seal(
+        Path(str(job.output)),
         format=adaptor.produces,
-        inputs=specs["inputs"],
-        outputs=specs["outputs"],
+        inputs=promise.inputs,
+        outputs=promise.outputs,
         runtime=adaptor.toolchain.name if compiled else None,
         run_options=adaptor.run_options(options) if compiled else {},
-        static_shapes=tuple(s for s in setting.recipe.all_shapes if s.name in static) or parent.static_shapes,
-        metadata={**inherited, **notes.get("metadata", {}), **({"graph": graph} if graph else {})},
+        static_shapes=promise.static_shapes,
+        metadata={**inherited, **promise.metadata, **({"graph": graph} if graph else {})},
     )

@@ -30,6 +30,8 @@ from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.scoring import Score, score
 from kedro_hone.nodes.setting import Setting
 from kedro_hone.nodes.transform import digest_worker
+from kedro_hone.programs import digest_worker as digest_programs
+from kedro_hone.programs import find_metric
 
 logger = logging.getLogger(__name__)
 
@@ -57,8 +59,24 @@ def refer(*, source: Artifact, samples: Samples, parameters: dict[str, Any], wor
             the gate split is too small for the recipe's limit, before anything is built.
     """
     setting = Setting.of(source, samples, parameters, workplace)
-    program = setting.recipe.program.model_dump(mode="json")
-    key = digest_json(["reference", VERSION, source.digest, samples.digest, setting.recipe.thread_count, program])
+    named = setting.recipe.program.metric
+    metric = find_metric(named, project=Path.cwd()) if named else None
+    toolchain = read_catalogue().find_toolchain(str(source.runtime))
+    key = digest_json(
+        [
+            "reference",
+            VERSION,
+            source.digest,
+            samples.digest,
+            setting.recipe.thread_count,
+            setting.recipe.program.model_dump(mode="json"),
+            metric.digest if metric else None,
+            digest_programs(),
+            digest_worker(toolchain),
+            environment_key(toolchain),
+            read_host().fingerprint,
+        ]
+    )
     store = workplace.store
     known = store.read_value(key)
     if known is not None and Path(known["outputs"]).exists():
@@ -84,9 +102,26 @@ def _make_reference(key: str, setting: Setting) -> Reference:
                 hint=f"Read {fault.log or 'the log of the step'}; the inputs must be what the model takes.",
             )
         kept = setting.workplace.store.keep_tree(key, scratch) / "outputs.npz"
-    itself = score_answers({"source": kept}, reference=kept, split=split, setting=setting)["source"]
+    itself = score_source(kept, split, setting)
     return Reference(
         outputs=str(kept), digest=digest_json([key]), metric=itself.metric, value=itself.source, kind=itself.kind
+    )
+
+
+def score_source(outputs: Path, split: Split, setting: Setting) -> Score:
+    """Score the source's answers on a split.
+
+    Raises:
+        HoneError: ``program-failed``: the program cannot score them.
+    """
+    itself = score_answers({"source": outputs}, reference=outputs, split=split, setting=setting)["source"]
+    if isinstance(itself, Score):
+        return itself
+    raise HoneError(
+        "program-failed",
+        f"The source model cannot be scored on the {split.name} split.",
+        why=itself,
+        hint="Mend the program or its metric; see docs/how-to/write-a-program.md.",
     )
 
 
@@ -112,7 +147,7 @@ def check_provable(reference: Reference, rows: int, setting: Setting) -> None:
 
 def score_answers(
     outputs: dict[str, Path], *, reference: Path, split: Split, setting: Setting, confidence: float | None = None
-) -> dict[str, Score]:
+) -> dict[str, Score | str]:
     """Score answers of candidates against the source's, with the recipe's program and metric.
 
     Args:
@@ -123,7 +158,7 @@ def score_answers(
         confidence: Of the intervals; the recipe's when not given.
 
     Returns:
-        A score for each name.
+        A score for each name, or what kept it from being scored.
     """
     return score(
         outputs,
@@ -253,7 +288,11 @@ def _check(named: Candidate, artifact: Artifact, reference: Reference, setting: 
             slug, reason = fault
             return Validation(candidate=named, status=Status.FAILED, slug=slug, reason=reason, agreement=agreement)
         scores = score_answers(answers, reference=outputs, split=split, setting=setting)
-    where, worst = max(scores.items(), key=lambda item: item[1].drop.estimate)
+    unscored = next((reason for reason in scores.values() if isinstance(reason, str)), None)
+    if unscored is not None:
+        return Validation(candidate=named, status=Status.FAILED, slug=FailureClass.BAD_OUTPUT, reason=unscored)
+    judged = {name: found for name, found in scores.items() if isinstance(found, Score)}
+    where, worst = max(judged.items(), key=lambda item: item[1].drop.estimate)
     limit = setting.recipe.gates.drop
     lost = worst.drop.low > limit
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))

@@ -24,7 +24,7 @@ from kedro_hone.core.samples import Samples
 from kedro_hone.core.types import Artifact, Failed
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.race import SAMPLES_FILE, SOURCE, save_samples, summarize_latency
-from kedro_hone.nodes.setting import Setting
+from kedro_hone.nodes.setting import Setting, explain_source_failure
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ def _launch_until_decided(
             entrants = {SOURCE: setting.source, CONTROL: setting.source, **{name: artifacts[name] for name in running}}
             _launch_once(entrants, setting, order, launches)
             running = [name for name in running if name not in launches.failures]
-        logger.info("confirmed %d launches of %s", launches.count, ", ".join(running) or "nobody: all failed")
+        logger.info("confirmed %d launches", launches.count)
         measured = {name: launches.times[name] for name in artifacts if name not in launches.failures}
         step = stats.next_step(plan, source=launches.times[SOURCE], control=launches.times[CONTROL], finalists=measured)
         running = list(step.undecided)
@@ -153,7 +153,7 @@ def _launch_once(entrants: dict[str, Artifact], setting: Setting, order: random.
             measure_round(entered.values(), setting.shapes, order=order, timings=timings)
     failures |= timings.failures
     if lost := {SOURCE, CONTROL} & set(failures):
-        raise RuntimeError(f"the source model's worker failed while confirming: {failures[lost.pop()].reason}")
+        raise explain_source_failure(failures[lost.pop()], "while the finalists were confirmed")
     launches.failures |= failures
     launches.count += 1
     for name in entered:

@@ -12,7 +12,7 @@ from kedro_hone.core.stats import Faster, share_level
 from kedro_hone.core.types import Artifact
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.race import SOURCE
-from kedro_hone.nodes.setting import Setting
+from kedro_hone.nodes.setting import Setting, explain_source_failure
 from kedro_hone.nodes.validate import answer, score_answers, score_source
 from kedro_hone.recipe import Recipe
 
@@ -103,7 +103,7 @@ def _measure_quality(
         reference = scratch / "source.npz"
         failed = answer(setting.source, name=SOURCE, feeds=Path(split.feeds), output=reference, setting=setting)
         if failed is not None:
-            raise RuntimeError(f"the source model failed on the gate split: {failed.reason}")
+            raise explain_source_failure(failed, "on the gate split")
         if gates.quality is not None:
             qualities[SOURCE] = score_source(reference, split, setting).judge(GATE, gates.drop)
         for name, artifact in artifacts.items():

@@ -59,6 +59,7 @@ def publish(
             evidence=folder,
             tags=make_tags(decision, evidence, version, source),
             alias=recipe.publish.alias,
+            metrics=find_metrics(decision),
         )
     path = workplace.folder / "publication.json"
     temporary = path.with_suffix(".tmp")
@@ -81,3 +82,12 @@ def make_tags(decision: Decision, evidence: Evidence, version: VersionInfo, sour
     if decision.speedup:
         tags["hone.speedup"] = f"{decision.speedup.ratio.estimate:.3f}"
     return tags | {f"hone.data.{row.split}": row.md5 for row in evidence.data}
+
+
+def find_metrics(decision: Decision) -> dict[str, float]:
+    """Return the numbers of the winner that a registry shows beside a model."""
+    metrics = {quality.metric: quality.candidate for name, quality in decision.quality if name == decision.winner}
+    if decision.speedup:
+        ratio = decision.speedup.ratio
+        metrics |= {"speedup": ratio.estimate, "speedup_low": ratio.low, "speedup_high": ratio.high}
+    return metrics

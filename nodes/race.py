@@ -28,7 +28,7 @@ from kedro_hone.core.rounds import Timings, measure_round
 from kedro_hone.core.samples import Samples
 from kedro_hone.core.types import Artifact
 from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.setting import Setting
+from kedro_hone.nodes.setting import Setting, explain_source_failure
 from kedro_hone.recipe import Recipe
 
 logger = logging.getLogger(__name__)
@@ -123,8 +123,6 @@ def _run(state: _Field, stable: Mapping[str, Validation], setting: Setting, ever
     recipe = setting.recipe
     order = random.Random(recipe.seed)  # noqa: S311 - an order of measuring, not a secret
     _launch({SOURCE: setting.source}, state, setting, everything)
-    if SOURCE not in state.running:
-        raise RuntimeError(f"the source model does not start: {state.left[SOURCE][1]}")
     measured = 0.0
     while state.waiting:
         heat = _fill_heat(state, stable, recipe.race.memory_mb)
@@ -148,6 +146,7 @@ def _run_heat(state: _Field, setting: Setting, order: random.Random, *, budget: 
         rounds += recipe.race.block
         setting.workplace.note("rounds", rounds=state.timings.count, running=sorted(state.running))
         _drop(state, setting)
+        logger.info("raced     %d rounds, %d left", state.timings.count, len(state.running) - 1)
         if time.monotonic() - begun >= budget or len(state.running) - 1 <= recipe.confirm.finalists:
             break
     return time.monotonic() - begun
@@ -188,6 +187,8 @@ def _launch(artifacts: Mapping[str, Artifact], state: _Field, setting: Setting, 
     )
     state.stacks |= stacks
     state.running |= entrants
+    if SOURCE in failures:
+        raise explain_source_failure(failures[SOURCE], "when it was launched for the race")
     for name, failed in failures.items():
         state.leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}")
 
@@ -195,7 +196,7 @@ def _launch(artifacts: Mapping[str, Artifact], state: _Field, setting: Setting, 
 def _drop(state: _Field, setting: Setting) -> None:
     for name, failed in list(state.timings.failures.items()):
         if name == SOURCE:
-            raise RuntimeError(f"the source model's worker ended during the race: {failed.reason}")
+            raise explain_source_failure(failed, "in the race")
         if name in state.running:
             state.leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}")
     intervals = {name: _find_objective(state.timings, name, setting.recipe) for name in state.running if name != SOURCE}

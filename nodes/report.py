@@ -8,8 +8,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from kedro_hone.report.markdown import render_markdown
-
 import kedro_hone
 from kedro_hone.core.contract import VersionInfo
 from kedro_hone.core.envs import EnvironmentStore
@@ -23,6 +21,7 @@ from kedro_hone.core.workplace import Workplace
 from kedro_hone.recipe import read_recipe
 from kedro_hone.report import conversion, provenance, records
 from kedro_hone.report.evidence import Evidence, dump_evidence
+from kedro_hone.report.markdown import render_markdown
 from kedro_hone.report.page import render_page
 
 logger = logging.getLogger(__name__)
@@ -141,6 +140,7 @@ def write_reports(evidence: Evidence, folder: Path) -> None:
         "report.html": render_page(evidence),
         "report.md": render_markdown(evidence),
     }
+    folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         temporary = folder / f".{name}"
         temporary.write_text(text, encoding="utf-8")

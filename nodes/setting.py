@@ -6,12 +6,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.launches import Launching
 from kedro_hone.core.samples import Samples
-from kedro_hone.core.types import Artifact
+from kedro_hone.core.types import Artifact, Failed
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.scoring import Metric
 from kedro_hone.recipe import Recipe, read_recipe
+
+
+def explain_source_failure(failed: Failed, when: str) -> HoneError:
+    """Return the error for a source model that fails: without a baseline there is nothing to compare with.
+
+    Args:
+        failed: How its worker ended.
+        when: What it was doing, such as ``in the race``.
+
+    Returns:
+        The error, to be raised.
+    """
+    return HoneError(
+        "source-failed",
+        f"The source model failed {when}.",
+        why=f"{failed.failure}: {failed.reason}",
+        hint=f"Every comparison needs it. Read {failed.log or 'the log of its launch'}, and run again.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

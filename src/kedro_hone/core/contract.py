@@ -289,7 +289,14 @@ class Registry(Protocol):
         ...
 
     def publish(
-        self, artifact: Artifact, *, name: str, evidence: Path, tags: Mapping[str, str], alias: str | None
+        self,
+        artifact: Artifact,
+        *,
+        name: str,
+        evidence: Path,
+        tags: Mapping[str, str],
+        alias: str | None,
+        metrics: Mapping[str, float] | None = None,
     ) -> Publication:
         """Write a new version; the alias is moved last."""
         ...

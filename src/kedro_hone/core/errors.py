@@ -46,6 +46,7 @@ SLUGS: Final = MappingProxyType(
         "registry-unreachable": "The registry does not answer",
         "replay-unknown": "There is no such step to replay",
         "report-missing": "There is no report yet",
+        "source-failed": "The source model failed while it was measured",
         "store-full": "The disk that holds the store is full",
         "store-read-only": "The store cannot be written",
         "toolchain-unbuildable": "The environment of a toolchain cannot be built",

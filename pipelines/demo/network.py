@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 
-class DigitsNet(nn.Module):
+class DigitsNet(nn.Module):  # type: ignore[misc]  # mypy skips torch: reading it takes minutes
     """A small convolutional network for 8 by 8 images of digits, of about 230,000 parameters.
 
     It takes float32 images of the shape (batch, 1, 8, 8), scaled to 0..1, and returns logits of the shape (batch, 10).

@@ -20,7 +20,7 @@ Exit codes: 0 a winner was published or the source stays; 10 FAIL; 11 INCONCLUSI
 
 @explain_failures
 def _run(**options: Any) -> None:
-    kedro_run.callback(**options)
+    kedro_run.callback(**options)  # type: ignore[misc]  # click allows commands without a callback; this one has it
     code = max((hook.exit_code for hook in settings.HOOKS if isinstance(hook, VerdictHooks)), default=ExitCode.SUCCESS)
     sys.exit(code)
 

@@ -17,7 +17,7 @@ from kedro_hone.datasets.pins import Pin, Repository, check_unmodified, find_pin
 HEAD = "HEAD"
 
 
-class DVCDataset(AbstractDataset[None, TrackedFile]):  # type: ignore[misc]  # mypy skips kedro
+class DVCDataset(AbstractDataset[None, TrackedFile]):
     """A file or directory that DVC tracks, as a verified read-only copy that is made once.
 
     ```yaml

@@ -13,7 +13,7 @@ _TEXT = re.compile(
 )
 
 
-class DataError(HoneError, DatasetError):  # type: ignore[misc]  # mypy skips kedro
+class DataError(HoneError, DatasetError):
     """An error about data that the user can put right.
 
     A dataset's ``load`` wraps what is raised in it, unless it is a ``DatasetError`` already. This is one; but the

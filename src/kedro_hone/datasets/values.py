@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from kedro_hone.core.types import Json
 
 
-class ValueDataset(AbstractDataset[Any, Any]):  # type: ignore[misc]  # mypy skips kedro
+class ValueDataset(AbstractDataset[Any, Any]):
     """A pydantic value in a JSON file, checked on the way in and on the way out.
 
     ```yaml

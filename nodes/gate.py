@@ -11,9 +11,9 @@ from kedro_hone.core.samples import GATE, Samples
 from kedro_hone.core.stats import Faster, share_level
 from kedro_hone.core.types import Artifact
 from kedro_hone.core.workplace import Workplace
+from kedro_hone.nodes.answers import answer, score_answers, score_source
 from kedro_hone.nodes.race import SOURCE
 from kedro_hone.nodes.setting import Setting, explain_source_failure
-from kedro_hone.nodes.validate import answer, score_answers, score_source
 from kedro_hone.recipe import Recipe
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,9 @@ def gate(
     limit = setting.recipe.gates.drop
     winner = next((f for f in eligible if f.id in qualities and holds(qualities[f.id], limit)), None)
     verdict = _decide(winner, qualities, confirmation, setting.recipe, reasons)
-    verdict = _check_absolute(verdict, winner, qualities, confirmation, setting.recipe, reasons)
+    verdict = _check_absolute(
+        verdict, winner, qualities, confirmation=confirmation, recipe=setting.recipe, reasons=reasons
+    )
     if result.budget_ended:
         reasons.append("the race's budget was spent: see what was not tried")
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
@@ -178,6 +180,7 @@ def _check_absolute(
     verdict: Verdict,
     winner: Finalist | None,
     qualities: dict[str, Quality],
+    *,
     confirmation: Confirmation,
     recipe: Recipe,
     reasons: list[str],

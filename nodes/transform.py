@@ -183,6 +183,12 @@ def _data_digests(adaptor: Adaptor, samples: Samples) -> dict[str, str]:
     return digests
 
 
+def identify_environment(toolchain: Toolchain) -> str:
+    """Return the key of the environment that a toolchain's workers would run in, or why there is none."""
+    environment = EnvironmentStore().ensure(toolchain)
+    return environment.reason if isinstance(environment, Failed) else environment.key
+
+
 def digest_worker(toolchain: Toolchain) -> str:
     """Return the digest of a toolchain's worker: every python file beside it counts, for it may load them."""
     return digest_json([(path.name, digest_file(path)) for path in sorted(toolchain.folder.glob("*.py"))])

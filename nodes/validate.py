@@ -16,22 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.core.contract import Licence
-from kedro_hone.core.envs import environment_key
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.host import read_host
 from kedro_hone.core.launches import launch
 from kedro_hone.core.measurement import Status, Validation
 from kedro_hone.core.registry import read_catalogue
-from kedro_hone.core.samples import GATE, SEARCH, Reference, Samples, Split
-from kedro_hone.core.stats import needed_rows, provable, share_level, smallest_provable_drop
+from kedro_hone.core.samples import SEARCH, Reference, Samples
 from kedro_hone.core.types import Artifact, Candidate, Failed, FailureClass, Outcome, Refused, digest_json
 from kedro_hone.core.worker_session import Session
 from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.scoring import Score, score
+from kedro_hone.nodes.answers import score_answers
+from kedro_hone.nodes.scoring import Score
 from kedro_hone.nodes.setting import Setting
-from kedro_hone.nodes.transform import digest_worker
-from kedro_hone.programs import digest_worker as digest_programs
-from kedro_hone.programs import find_metric
+from kedro_hone.nodes.transform import digest_worker, identify_environment
 
 logger = logging.getLogger(__name__)
 
@@ -40,160 +36,6 @@ VERSION = 1
 
 ODD_BATCH = 7
 """A size that no recipe names: what was specialized by mistake shows at it."""
-
-
-def refer(*, source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace) -> Reference:
-    """Let the source model answer the search split, and score it: what every candidate is compared with.
-
-    Args:
-        source: The source model.
-        samples: The prepared data.
-        parameters: The recipe.
-        workplace: Where the run works.
-
-    Returns:
-        The reference.
-
-    Raises:
-        HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
-            the gate split is too small for the recipe's limit, before anything is built.
-    """
-    setting = Setting.of(source, samples, parameters, workplace)
-    named = setting.recipe.program.metric
-    metric = find_metric(named, project=Path.cwd()) if named else None
-    toolchain = read_catalogue().find_toolchain(str(source.runtime))
-    key = digest_json(
-        [
-            "reference",
-            VERSION,
-            source.digest,
-            samples.digest,
-            setting.recipe.thread_count,
-            setting.recipe.program.model_dump(mode="json"),
-            metric.digest if metric else None,
-            digest_programs(),
-            digest_worker(toolchain),
-            environment_key(toolchain),
-            read_host().fingerprint,
-        ]
-    )
-    store = workplace.store
-    known = store.read_value(key)
-    if known is not None and Path(known["outputs"]).exists():
-        reference = Reference.model_validate(known)
-    else:
-        reference = _make_reference(key, setting)
-        store.write_value(key, reference.model_dump(mode="json"))
-    check_provable(reference, samples.splits[GATE].n, setting)
-    return reference
-
-
-def _make_reference(key: str, setting: Setting) -> Reference:
-    split = setting.samples.splits[SEARCH]
-    with setting.workplace.store.workspace() as scratch:
-        fault = answer(
-            setting.source, name="source", feeds=Path(split.feeds), output=scratch / "outputs.npz", setting=setting
-        )
-        if fault is not None:
-            raise HoneError(
-                "model-unsupported",
-                "The source model does not run on the search split.",
-                why=fault.reason,
-                hint=f"Read {fault.log or 'the log of the step'}; the inputs must be what the model takes.",
-            )
-        kept = setting.workplace.store.keep_tree(key, scratch) / "outputs.npz"
-    itself = score_source(kept, split, setting)
-    return Reference(
-        outputs=str(kept), digest=digest_json([key]), metric=itself.metric, value=itself.source, kind=itself.kind
-    )
-
-
-def score_source(outputs: Path, split: Split, setting: Setting) -> Score:
-    """Score the source's answers on a split.
-
-    Raises:
-        HoneError: ``program-failed``: the program cannot score them.
-    """
-    itself = score_answers({"source": outputs}, reference=outputs, split=split, setting=setting)["source"]
-    if isinstance(itself, Score):
-        return itself
-    raise HoneError(
-        "program-failed",
-        f"The source model cannot be scored on the {split.name} split.",
-        why=itself,
-        hint="Mend the program or its metric; see docs/how-to/write-a-program.md.",
-    )
-
-
-def check_provable(reference: Reference, rows: int, setting: Setting) -> None:
-    """Refuse to begin when the gate split cannot prove the limit even if nothing is lost.
-
-    Raises:
-        HoneError: ``gate-unprovable``, with the rows that would be needed.
-    """
-    gates = setting.recipe.gates
-    confidence = 1 - share_level(1 - gates.confidence, finalists=setting.recipe.confirm.finalists)
-    if reference.kind != "proportion" or provable(rows, gates.drop, confidence):
-        return
-    needed, possible = needed_rows(gates.drop, confidence), smallest_provable_drop(rows, confidence)
-    raise HoneError(
-        "gate-unprovable",
-        f"{rows} gate rows cannot prove a drop under {gates.drop:g}, even if nothing is lost.",
-        why=f"With so few rows the interval still reaches {possible:.4f} "
-        f"(confidence {gates.confidence:g}, shared by {setting.recipe.confirm.finalists} finalists).",
-        hint=f"Use at least {needed} rows, or set hone.gates.drop above {possible:.4f}.",
-    )
-
-
-def score_answers(
-    outputs: dict[str, Path], *, reference: Path, split: Split, setting: Setting, confidence: float | None = None
-) -> dict[str, Score | str]:
-    """Score answers of candidates against the source's, with the recipe's program and metric.
-
-    Args:
-        outputs: The answers by name.
-        reference: The source's answers.
-        split: The split that was answered.
-        setting: The run.
-        confidence: Of the intervals; the recipe's when not given.
-
-    Returns:
-        A score for each name, or what kept it from being scored.
-    """
-    return score(
-        outputs,
-        reference=reference,
-        split=split,
-        program=setting.samples.program,
-        source=setting.source,
-        metric=setting.metric,
-        confidence=confidence or setting.recipe.gates.confidence,
-        workplace=setting.workplace,
-    )
-
-
-def answer(artifact: Artifact, *, name: str, feeds: Path, output: Path, setting: Setting) -> Failed | None:
-    """Run an artifact once over all rows of a split, in batches of the recipe's largest shape.
-
-    Args:
-        artifact: What to run.
-        name: The candidate's id.
-        feeds: The split's inputs.
-        output: Where the outputs go, as ``.npz``.
-        setting: The run.
-
-    Returns:
-        None, or why it failed.
-    """
-    with launch(
-        artifact, name=name, workplace=setting.workplace, launching=setting.launching, output=output.parent
-    ) as session:
-        if isinstance(session, Failed):
-            return session
-        loaded = session.load()
-        if isinstance(loaded, Failed):
-            return loaded
-        return session.run(feeds, output, batch=max(shape.batch for shape in setting.recipe.all_shapes))
 
 
 def validate(
@@ -257,7 +99,7 @@ def _make_key(artifact: Artifact, reference: Reference, setting: Setting) -> str
             setting.recipe.gates.drop,
             setting.recipe.gates.confidence,
             digest_worker(toolchain),
-            environment_key(toolchain),
+            identify_environment(toolchain),
             read_host().fingerprint,
         ]
     )

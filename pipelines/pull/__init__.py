@@ -5,9 +5,9 @@ from __future__ import annotations
 from kedro.pipeline import Node, Pipeline
 
 from kedro_hone.core.samples import SPLITS
+from kedro_hone.nodes.reference import refer
 from kedro_hone.nodes.samples import prepare
 from kedro_hone.nodes.source import pull
-from kedro_hone.nodes.validate import refer
 
 _COMMON = {"parameters": "params:hone", "workplace": "workplace"}
 

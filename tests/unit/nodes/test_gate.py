@@ -91,7 +91,10 @@ def absolute(verdict, winner, qualities, **gates):
     reasons: list[str] = []
     finalists = [finalist("a", "yes")]
     found = finalists[0] if winner else None
-    return _check_absolute(verdict, found, qualities, confirmation(*finalists), recipe(**gates), reasons), reasons
+    answer = _check_absolute(
+        verdict, found, qualities, confirmation=confirmation(*finalists), recipe=recipe(**gates), reasons=reasons
+    )
+    return answer, reasons
 
 
 def test_an_absolute_latency_is_asked_of_the_winner_or_else_of_the_source():

@@ -1,0 +1,108 @@
+"""The reference: what the source model answers, and how good that is. Everything else is compared with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.host import read_host
+from kedro_hone.core.registry import read_catalogue
+from kedro_hone.core.samples import GATE, SEARCH, Reference, Samples
+from kedro_hone.core.stats import needed_rows, provable, share_level, smallest_provable_drop
+from kedro_hone.core.types import Artifact, digest_json
+from kedro_hone.core.workplace import Workplace
+from kedro_hone.nodes.answers import answer, score_source
+from kedro_hone.nodes.setting import Setting
+from kedro_hone.nodes.transform import digest_worker, identify_environment
+from kedro_hone.programs import digest_worker as digest_programs
+from kedro_hone.programs import find_metric
+
+VERSION = 1
+"""Raised when a reference would come out differently; part of its key in the store."""
+
+
+def refer(*, source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace) -> Reference:
+    """Let the source model answer the search split, and score it: what every candidate is compared with.
+
+    Args:
+        source: The source model.
+        samples: The prepared data.
+        parameters: The recipe.
+        workplace: Where the run works.
+
+    Returns:
+        The reference.
+
+    Raises:
+        HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
+            the gate split is too small for the recipe's limit, before anything is built.
+    """
+    setting = Setting.of(source, samples, parameters, workplace)
+    named = setting.recipe.program.metric
+    metric = find_metric(named, project=Path.cwd()) if named else None
+    toolchain = read_catalogue().find_toolchain(str(source.runtime))
+    key = digest_json(
+        [
+            "reference",
+            VERSION,
+            source.digest,
+            samples.digest,
+            setting.recipe.thread_count,
+            setting.recipe.program.model_dump(mode="json"),
+            metric.digest if metric else None,
+            digest_programs(),
+            digest_worker(toolchain),
+            identify_environment(toolchain),
+            read_host().fingerprint,
+        ]
+    )
+    store = workplace.store
+    known = store.read_value(key)
+    if known is not None and Path(known["outputs"]).exists():
+        reference = Reference.model_validate(known)
+    else:
+        reference = _make_reference(key, setting)
+        store.write_value(key, reference.model_dump(mode="json"))
+    check_provable(reference, samples.splits[GATE].n, setting)
+    return reference
+
+
+def _make_reference(key: str, setting: Setting) -> Reference:
+    split = setting.samples.splits[SEARCH]
+    with setting.workplace.store.workspace() as scratch:
+        fault = answer(
+            setting.source, name="source", feeds=Path(split.feeds), output=scratch / "outputs.npz", setting=setting
+        )
+        if fault is not None:
+            raise HoneError(
+                "model-unsupported",
+                "The source model does not run on the search split.",
+                why=fault.reason,
+                hint=f"Read {fault.log or 'the log of the step'}; the inputs must be what the model takes.",
+            )
+        kept = setting.workplace.store.keep_tree(key, scratch) / "outputs.npz"
+    itself = score_source(kept, split, setting)
+    return Reference(
+        outputs=str(kept), digest=digest_json([key]), metric=itself.metric, value=itself.source, kind=itself.kind
+    )
+
+
+def check_provable(reference: Reference, rows: int, setting: Setting) -> None:
+    """Refuse to begin when the gate split cannot prove the limit even if nothing is lost.
+
+    Raises:
+        HoneError: ``gate-unprovable``, with the rows that would be needed.
+    """
+    gates = setting.recipe.gates
+    confidence = 1 - share_level(1 - gates.confidence, finalists=setting.recipe.confirm.finalists)
+    if reference.kind != "proportion" or provable(rows, gates.drop, confidence):
+        return
+    needed, possible = needed_rows(gates.drop, confidence), smallest_provable_drop(rows, confidence)
+    raise HoneError(
+        "gate-unprovable",
+        f"{rows} gate rows cannot prove a drop under {gates.drop:g}, even if nothing is lost.",
+        why=f"With so few rows the interval still reaches {possible:.4f} "
+        f"(confidence {gates.confidence:g}, shared by {setting.recipe.confirm.finalists} finalists).",
+        hint=f"Use at least {needed} rows, or set hone.gates.drop above {possible:.4f}.",
+    )

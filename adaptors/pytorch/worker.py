@@ -33,13 +33,13 @@ def _use_temporary(job: dict[str, Any]) -> None:
 def transform(job: dict[str, Any]) -> dict[str, Any] | None:
     """Make ``job["output"]`` from ``job["input"]`` as ``job["adaptor"]`` says."""
     _use_temporary(job)
-    return _part("steps").STEPS[job["adaptor"]](job)
+    return {**_part("steps").STEPS, **_part("compilers").STEPS}[job["adaptor"]](job)
 
 
 def describe(job: dict[str, Any]) -> dict[str, Any] | None:
     """Return the specs of a saved model of one of PyTorch's formats."""
     _use_temporary(job)
-    return _part("steps").describe(job)
+    return _part("jobs").describe(job)
 
 
 def load(job: dict[str, Any]) -> Any:

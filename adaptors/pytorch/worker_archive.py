@@ -31,7 +31,8 @@ _FORBIDDEN_TARGETS = frozenset({"torch.ops.aten.from_file"})
 _EXPRESSION_CALLS = frozenset(
     """Symbol Integer Rational Float Add Mul Pow Max Min Mod PythonMod FloorDiv CeilDiv CleanDiv floor ceiling Abs
     Piecewise Eq Ne Lt Le Gt Ge And Or Not TruncToInt TruncToFloat CeilToInt FloorToInt RoundToInt RoundDecimal ToFloat
-    IntTrueDiv FloatTrueDiv PowByNatural FloatPow Where Identity ModularIndexing size stride storage_offset""".split()  # noqa: SIM905 - a list of words
+    IntTrueDiv FloatTrueDiv PowByNatural FloatPow Where Identity ModularIndexing size stride storage_offset
+    max min abs int float round ceil trunc sqrt isnan""".split()  # noqa: SIM905 - a list of words
 )
 _EXPRESSION_NODES = (
     ast.Expression, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.Name, ast.Constant, ast.Subscript,
@@ -137,7 +138,7 @@ def _is_plain_expression(text: str) -> bool:
                 return False
             if name == "Symbol" and isinstance(node.func, ast.Name):
                 symbols.update(map(id, node.args))
-        if isinstance(node, ast.Attribute) and node.attr not in _EXPRESSION_CALLS:
+        if isinstance(node, ast.Attribute) and node.attr not in _EXPRESSION_CALLS | {"inf"}:
             return False
         if isinstance(node, ast.Name) and "__" in node.id:
             return False

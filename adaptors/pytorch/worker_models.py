@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -264,40 +263,3 @@ def find_keywords(module: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
     parameters = list(inspect.signature(module.forward).parameters)
     positional = parameters[: len(names)] == list(names)
     return () if positional or not set(names) <= set(parameters) else tuple(names)
-
-
-# --- examples ---------------------------------------------------------------------------------------------------------
-
-
-def make_examples(specs: Sequence[Spec], sizes: Mapping[str, int], calibration: str | None) -> tuple[torch.Tensor, ...]:
-    """Return one tensor for each input: calibration rows where they fit, else random numbers, or ones for integers.
-
-    Args:
-        specs: The inputs.
-        sizes: A size for each dynamic dimension.
-        calibration: A npz with rows first, or None.
-    """
-    generator = torch.Generator().manual_seed(0)
-    rows = dict(np.load(calibration)) if calibration else {}
-    return tuple(_make_example(spec, sizes, rows.get(spec["name"]), generator) for spec in specs)
-
-
-def _make_example(
-    spec: Spec, sizes: Mapping[str, int], rows: np.ndarray[Any, Any] | None, generator: torch.Generator
-) -> torch.Tensor:
-    shape = resolve_shape(spec, sizes)
-    if rows is not None and shape and len(rows) and rows.shape[1:] == shape[1:]:
-        return torch.from_numpy(np.ascontiguousarray(np.resize(rows[: shape[0]], shape)).astype(spec["dtype"]))
-    dtype: torch.dtype = getattr(torch, spec["dtype"])
-    if not dtype.is_floating_point:
-        return torch.ones(shape, dtype=dtype)
-    return torch.rand(shape, generator=generator).to(dtype)
-
-
-def resolve_shape(spec: Spec, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the concrete shape of a spec.
-
-    Raises:
-        KeyError: A dynamic dimension has no size.
-    """
-    return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"])

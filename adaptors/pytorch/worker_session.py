@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from . import worker_jobs as jobs
 from . import worker_models as models
 
 Array = np.ndarray[Any, Any]
@@ -126,6 +127,6 @@ def _compile(job: dict[str, Any], session: Session, call: Callable[..., Any]) ->
         return session
     session._call = torch.compile(call, mode=options.get("mode", "default"), dynamic=options.get("dynamic"))  # noqa: SLF001
     for shape in job.get("shapes") or ():
-        tensors = models.make_examples(job["input"]["inputs"], shape["sizes"], None)
+        tensors = jobs.make_examples(job["input"]["inputs"], shape["sizes"], None)
         session.run({name: tensor.numpy() for name, tensor in zip(session.inputs, tensors, strict=True)})
     return session

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from kedro_hone.core.contract import Publication
-from kedro_hone.report import view, wording
+from kedro_hone.report import scales, view, wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.plot import draw_chart
 
@@ -77,16 +77,18 @@ def render_page(evidence: Evidence, publication: Publication | None = None) -> s
         headline=wording.say_headline(evidence),
         meaning=view.describe_verdict(evidence.verdict),
         numbers=view.list_key_numbers(evidence),
-        speed=view.scale_speedups(evidence, gate=gate),
+        speed=scales.scale_speedups(evidence, gate=gate),
         gate=gate,
-        qualities=[(record, view.scale_quality(record)) for record in wording.list_winner_quality(evidence)],
+        qualities=[(record, scales.scale_quality(record)) for record in wording.list_winner_quality(evidence)],
         provable=view.say_provable(evidence),
         chart=chart,
         drawings=[Markup(drawing) for drawing in (chart.wide, chart.narrow)] if chart else [],  # noqa: S704 - escaped by Vega
         groups=view.group_candidates(evidence),
-        fastest=view.find_fastest(evidence),
+        fastest=scales.find_fastest(evidence),
         subject=wording.find_subject(evidence),
         usage=view.write_usage(evidence, published=publication.uri if publication else None),
+        format_range=wording.format_range,
+        scales=scales,
         view=view,
         words=wording.STATUS_WORDS,
     )  # fmt: skip

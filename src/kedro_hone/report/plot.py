@@ -156,25 +156,24 @@ def _make_axes(
     return x, y
 
 
+_DIGITS: Final = (
+    (1.0,),
+    (1.0, 3.0),
+    (1.0, 2.0, 5.0),
+    (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0),
+    tuple(tenth / 10 for tenth in range(10, 100)),
+)
+"""Leading digits of the ticks within one decade, sparse to dense."""
+
+
 def choose_ticks(low: float, high: float, *, most: int) -> list[float]:
-    """Return round numbers (1, 2, 5; more where the span is short) between two ends of a logarithmic axis."""
-    spans = (
-        (1.0,),
-        (1.0, 3.0),
-        (1.0, 2.0, 5.0),
-        (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0),
-        tuple(n / 10 for n in range(10, 100)),
-    )
+    """Return round numbers between two ends of a logarithmic axis: as many as fit, or every so many decades."""
     chosen: list[float] = []
-    for digits in spans:
-        ticks = [
-            float(f"{digit}e{power}")
-            for power in range(-6, 10)
-            for digit in digits
-            if low <= float(f"{digit}e{power}") <= high
-        ]
+    for digits in _DIGITS:
+        ticks = [float(f"{digit}e{power}") for power in range(-9, 13) for digit in digits]
+        ticks = [tick for tick in ticks if low <= tick <= high]
         if len(ticks) > most:
-            break
+            return chosen or ticks[:: -(-len(ticks) // most)]
         chosen = ticks
     return chosen
 

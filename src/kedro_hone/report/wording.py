@@ -198,5 +198,5 @@ def _say_quality(record: QualityRecord) -> str:
 
 
 def _round(number: float) -> str:
-    digits = 0 if number >= 100 else 1 if number >= 10 else 2 if number >= 1 else 3
+    digits = 0 if number >= 99.95 else 1 if number >= 9.995 else 2 if number >= 0.9995 else 3
     return f"{number:,.{digits}f}"

@@ -1,0 +1,209 @@
+"""The page in a real browser, on a telephone and a desk, by day and by night.
+
+Needs Debian's Chromium (``apt-get install chromium``; any on the path, or $CHROMIUM) and ``pip install playwright``,
+whose own browsers are not used.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kedro_hone.core.measurement import Verdict
+from kedro_hone.report.page import render_page
+
+pytestmark = pytest.mark.browser
+
+_SPEC = importlib.util.spec_from_file_location("sample", Path(__file__).parents[1] / "unit" / "report" / "sample.py")
+sample = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(sample)
+
+WIDTHS = {390: 844, 1280: 900}
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+FIND_OVERFLOW = """() => {
+  const out = [];
+  const scrolls = (element) => {
+    for (let one = element.parentElement; one; one = one.parentElement) {
+      if (/(auto|scroll|hidden)/.test(getComputedStyle(one).overflowX) && one !== document.body) return true;
+    }
+    return false;
+  };
+  if (document.documentElement.scrollWidth > innerWidth) out.push(`page: ${document.documentElement.scrollWidth}`);
+  for (const element of document.querySelectorAll('body *')) {
+    const box = element.getBoundingClientRect();
+    if (box.width && box.height && (box.right > innerWidth + 0.5 || box.left < -0.5)) {
+      if (!scrolls(element) && !element.classList.contains('skip')) {
+        out.push(`${element.tagName}.${element.getAttribute('class')}: ${box.left}..${box.right}`);
+      }
+    }
+  }
+  return out;
+}"""
+
+FIND_CLIPPED = """() => [...document.querySelectorAll('.table-box, .panel, .numbers > div')]
+  .filter((box) => box.scrollWidth > box.clientWidth + 1)
+  .map((box) => `${box.className}: ${box.scrollWidth} in ${box.clientWidth}`)"""
+
+FIND_FAINT = """() => {
+  const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+  const read = (colour) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+    return [r, g, b, a / 255];
+  };
+  const over = (top, under) => [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3]));
+  const ground = (element) => {
+    const layers = [];
+    for (let one = element; one; one = one.parentElement) layers.push(read(getComputedStyle(one).backgroundColor));
+    return layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255]);
+  };
+  const light = (colour) => {
+    const [r, g, b] = colour.map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const out = new Set();
+  for (const element of document.querySelectorAll('body *')) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!own || !element.getClientRects().length) continue;
+    const style = getComputedStyle(element);
+    if (element instanceof SVGElement && style.stroke !== 'none') continue;  // the rim around a label
+    const ink = read(element instanceof SVGElement ? style.fill : style.color);
+    const back = ground(element);
+    const [a, b] = [light(over(ink, back)), light(back)].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) out.add(`${element.tagName}.${element.getAttribute('class')} ${ratio.toFixed(2)}`);
+  }
+  return [...out];
+}"""
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if not found:
+        pytest.fail("There is no Chromium. Install it with `apt-get install chromium`, or set CHROMIUM to its path.")
+    if importlib.util.find_spec("playwright") is None:
+        pytest.fail("Playwright drives the browser. Install it with `pip install playwright`.")
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # Playwright gives each browser a fresh profile and removes it afterwards.
+        started = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """Open a report at a width and in a theme; afterwards nothing may have been requested or complained about."""
+    contexts, complaints, requests = [], [], []
+
+    def open_it(html, *, width, theme, **settings):
+        file = tmp_path / "report.html"
+        file.write_text(html, encoding="utf-8")
+        context = browser.new_context(
+            viewport={"width": width, "height": WIDTHS.get(width, 900)}, color_scheme=theme, **settings
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(file.as_uri())
+        return page
+
+    yield open_it
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert [url for url in requests if not url.startswith("data:") and not url.endswith("/report.html")] == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_page_fits_and_can_be_read(open_page, tmp_path, width, theme):
+    html = render_page(sample.make_evidence(), sample.make_publication())
+    page = open_page(html, width=width, theme=theme)
+    picture = tmp_path / f"report-{width}-{theme}.png"
+    page.screenshot(path=picture, full_page=True)
+    assert picture.stat().st_size > 100_000
+    assert page.evaluate(FIND_OVERFLOW) == []
+    assert page.evaluate(FIND_CLIPPED) == []
+    assert page.evaluate(FIND_FAINT) == []
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_verdict_fits_and_can_be_read(open_page, verdict, theme):
+    page = open_page(render_page(sample.make_evidence(verdict)), width=390, theme=theme)
+    assert page.evaluate(FIND_OVERFLOW) == []
+    assert page.evaluate(FIND_FAINT) == []
+
+
+@pytest.mark.parametrize("width", [320, 600, 768, 961, 1024])
+def test_widths_between_fit_too(open_page, width):
+    page = open_page(render_page(sample.make_evidence()), width=width, theme="light")
+    assert page.evaluate(FIND_OVERFLOW) == []
+
+
+def test_themes_differ(open_page):
+    html = render_page(sample.make_evidence())
+    grounds = {
+        theme: open_page(html, width=1280, theme=theme).evaluate("getComputedStyle(document.body).backgroundColor")
+        for theme in ("light", "dark")
+    }
+    assert grounds["light"] != grounds["dark"]
+
+
+def test_verdict_is_seen_without_scrolling(open_page):
+    for width, height in WIDTHS.items():
+        page = open_page(render_page(sample.make_evidence()), width=width, theme="light")
+        box = page.locator("h1").bounding_box()
+        assert box["y"] + box["height"] < height
+
+
+@pytest.mark.parametrize(("width", "shown"), [(390, "narrow"), (1280, "wide")])
+def test_one_chart_is_shown_and_every_mark_has_a_tooltip(open_page, width, shown):
+    page = open_page(render_page(sample.make_evidence()), width=width, theme="light")
+    visible = [chart for chart in page.locator("svg.chart").all() if chart.is_visible()]
+    assert len(visible) == 1
+    assert shown in visible[0].get_attribute("class")
+    marks = visible[0].locator('[aria-roledescription="point"]')
+    titles = [title.text_content() for title in marks.locator("title").all()]
+    assert len(titles) == marks.count() == 16
+    assert all(re.search(r"\d (ms|µs)", title) for title in titles)
+
+
+def test_page_works_without_scripts(open_page):
+    page = open_page(render_page(sample.make_evidence()), width=1280, theme="light", java_script_enabled=False)
+    assert page.locator("h1").is_visible()
+    assert page.locator("#measured tbody tr").count() == 11
+
+
+def test_long_names_and_reasons_do_not_overflow(open_page):
+    long = "x" * 400
+    evidence = sample.make_evidence()
+    crowd = tuple(
+        candidate.model_copy(update={"id": long, "route": (long, f"{long}.{long}"), "reason": long, "note": long})
+        for candidate in evidence.candidates
+        if candidate.route
+    )
+    source = evidence.source.model_copy(update={"uri": f"models:/{long}/3"})
+    evidence = evidence.model_copy(update={"candidates": crowd, "reasons": (long,), "source": source})
+    for width in WIDTHS:
+        page = open_page(render_page(evidence), width=width, theme="light")
+        assert page.evaluate(FIND_OVERFLOW) == []

@@ -1,0 +1,49 @@
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from sample import make_evidence
+
+from kedro_hone.core.measurement import Verdict
+from kedro_hone.report.console import print_verdict
+
+
+def capture(evidence, *, width=100, **arguments):
+    stream = io.StringIO()
+    print_verdict(evidence, Console(file=stream, width=width), **arguments)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+@pytest.mark.parametrize("width", [60, 100, 160])
+def test_the_verdict_is_printed_at_any_width(verdict, width):
+    text = capture(make_evidence(verdict), width=width)
+    assert verdict.value in text.splitlines()[0]
+    assert "\x1b" not in text
+
+
+def test_it_says_where_the_report_is_and_how_to_call_the_winner():
+    folder = Path("data/hone/runs") / ("a-long-name" * 10)
+    text = capture(make_evidence(), folder=folder, published="models:/digits@honed")
+    assert f"{folder}/report.html" in text
+    assert "Published: models:/digits@honed" in text
+    code = text.split("\n\n")[-1].strip().splitlines()
+    assert code[1] == 'model = kedro_hone.load("models:/digits@honed")'
+    assert len(code) == 3
+
+
+def test_every_finalist_is_in_the_table():
+    text = capture(make_evidence(), width=160)
+    assert "winner" in text
+    assert "onnxruntime.int8-static-per-channel" in text
+    assert "not looked at" in text
+
+
+def test_what_looks_like_rich_markup_is_printed_as_it_is():
+    text = capture(make_evidence().model_copy(update={"reasons": ("tensor[bold red]x[/] and [link=http://x]y",)}))
+    assert "tensor[bold red]x[/] and [link=http://x]y" in text
+
+
+def test_without_a_winner_there_is_nothing_to_load():
+    assert "kedro_hone.load" not in capture(make_evidence(Verdict.KEEP))

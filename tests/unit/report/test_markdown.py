@@ -1,0 +1,106 @@
+import pytest
+from markdown_it import MarkdownIt
+from sample import make_evidence, make_publication
+
+from kedro_hone.core.measurement import Status, Verdict
+from kedro_hone.report.markdown import escape_markdown, render_markdown
+from kedro_hone.report.records import CandidateRecord
+
+
+def make_crowd(count):
+    evidence = make_evidence()
+    crowd = tuple(
+        CandidateRecord(
+            id=f"onnx.crowd_{number}", route=("pytorch.onnx-export", f"crowd.member-{number}"),
+            status=Status.REFUSED, reason="It cannot take this model, for a reason of ordinary length: ✗.",
+        )
+        for number in range(count)
+    )  # fmt: skip
+    return evidence.model_copy(update={"candidates": (*evidence.candidates, *crowd)})
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_the_verdict_comes_first(verdict):
+    text = render_markdown(make_evidence(verdict))
+    assert verdict.value in text.splitlines()[0]
+    assert len(text.encode()) < 60_000
+
+
+def test_every_candidate_is_there():
+    text = render_markdown(make_evidence(), make_publication())
+    for candidate in make_evidence().candidates:
+        assert (" → ".join(candidate.route) or "source model") in text
+    assert 'kedro_hone.load("models:/digits@honed")' in text
+
+
+def test_details_are_closed_and_tables_are_tables():
+    text = render_markdown(make_evidence())
+    assert text.count("<details>") == text.count("</details>") > 4
+    html = MarkdownIt("gfm-like", {"linkify": False}).render(text)
+    assert html.count("<table>") == 6
+    assert "|---|" not in html
+
+
+@pytest.mark.parametrize("limit", [2000, 2500, 5000, 20_000, 60_000])
+def test_a_long_report_is_cut_cleanly(limit):
+    text = render_markdown(make_crowd(2000), limit=limit)
+    assert len(text.encode()) <= limit
+    assert text.count("<details>") == text.count("</details>")
+    assert text.count("```") % 2 == 0
+    assert "report.html" in text.splitlines()[-1]
+    assert "PASS" in text.splitlines()[0]
+
+
+def test_what_was_left_out_is_counted():
+    text = render_markdown(make_crowd(2000))
+    shown = text.count("crowd.member-")
+    assert f"… and {2000 + 5 - shown - 5:,} more in `report.html`." in text
+
+
+def test_reasons_of_any_length_do_not_break_it():
+    evidence = make_evidence().model_copy(update={"reasons": ("x" * 100_000,)})
+    text = render_markdown(evidence)
+    assert len(text.encode()) <= 60_000
+    assert "PASS" in text
+
+
+def test_too_small_a_limit_is_refused():
+    with pytest.raises(ValueError, match="2,000"):
+        render_markdown(make_evidence(), limit=100)
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [
+        "<script>alert(1)</script>",
+        "![x](http://tracker.example/pixel.png)",
+        "[click](http://evil.example)",
+        "</details>",
+        "a | b | c",
+        "**bold** `code` ~~gone~~",
+        "first\n\n## second",
+    ],
+)
+def test_foreign_text_is_shown_as_it_is(evil):
+    evidence = make_evidence().model_copy(update={"reasons": (evil,)})
+    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(render_markdown(evidence))
+    for tag in ("<script", "<img", "<a ", "<strong>bold", "<del>", "<s>"):
+        assert tag not in html
+    assert html.count("</details>") == html.count("<details>")
+    assert html.count("<h2>") == 1
+
+
+def test_nobody_is_mentioned_and_nothing_is_referred_to():
+    assert "@user" not in escape_markdown("hello @user")
+    assert "#12" not in escape_markdown("see #12")
+    assert "https://" not in escape_markdown("https://tracker.example")
+
+
+@pytest.mark.parametrize("evil", ["`|`@user` <img src=x>", "a|b"])
+def test_foreign_names_cannot_leave_their_back_ticks(evil):
+    evidence = make_evidence()
+    candidate = evidence.candidates[-1].model_copy(update={"route": (evil,)})
+    evidence = evidence.model_copy(update={"candidates": (candidate,)})
+    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(render_markdown(evidence))
+    assert "<img" not in html
+    assert html.count("<td>") % 2 == 0

@@ -1,0 +1,169 @@
+import itertools
+import re
+from html.parser import HTMLParser
+
+import pytest
+from sample import WINNER, make_evidence, make_publication
+
+from kedro_hone.core.measurement import Status, Verdict
+from kedro_hone.report.page import render_page
+from kedro_hone.report.plot import choose_ticks, draw_chart
+
+VOID = {"meta", "link", "br", "wbr"}
+
+
+class Outline(HTMLParser):
+    """Collects what a test asks about, and fails on tags that are not closed in order."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.headings, self.texts, self.attributes = [], [], [], []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag in {"h1", "h2", "h3"}:
+            self.headings.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"style", "title"} & set(self.open):
+            self.texts.append(data)
+
+    @property
+    def text(self):
+        return " ".join("".join(self.texts).split())
+
+
+@pytest.fixture(scope="module")
+def page():
+    return render_page(make_evidence(), make_publication())
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_verdict_stands_first_in_words(verdict):
+    outline = Outline(render_page(make_evidence(verdict)))
+    assert outline.headings[0] == "h1"
+    assert outline.headings.count("h1") == 1
+    assert outline.text.index(verdict.value) < outline.text.index("Every candidate")
+
+
+def test_every_candidate_is_there_with_its_reason(page):
+    text = Outline(page).text
+    for candidate in make_evidence().candidates:
+        assert candidate.id in text
+        assert " ".join(candidate.reason.split()) in text
+        assert candidate.note in text
+
+
+def test_headings_skip_no_level(page):
+    levels = [int(heading[1]) for heading in Outline(page).headings]
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_every_table_has_a_caption(page):
+    assert page.count("<table") == page.count("<caption") > 5
+
+
+def test_the_page_asks_for_nothing_from_outside(page):
+    names = {"src", "href", "xlink:href", "action", "data", "poster", "srcset"}
+    targets = [value for _, name, value in Outline(page).attributes if name in names]
+    assert targets
+    assert all(target.startswith(("#", "data:")) for target in targets)
+    assert "<script" not in page
+    assert "@import" not in page
+    assert "url(" not in page
+    assert "default-src 'none'" in page
+
+
+def test_ids_are_unique(page):
+    ids = [value for _, name, value in Outline(page).attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+
+
+def test_what_comes_from_a_model_cannot_become_markup():
+    evil = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'"
+    evidence = make_evidence()
+    candidate = evidence.candidates[1].model_copy(
+        update={"reason": evil, "note": evil, "id": evil, "route": (evil, evil), "status": Status.DROPPED}
+    )
+    source = evidence.source.model_copy(update={"uri": evil})
+    evidence = evidence.model_copy(update={"candidates": (candidate, *evidence.candidates), "source": source})
+    page = render_page(evidence.model_copy(update={"reasons": (evil,)}))
+    assert "<script" not in page
+    assert "<img" not in page
+    assert evil in Outline(page).text
+
+
+def test_the_usage_has_three_lines_and_the_published_uri(page):
+    code = re.search(r"<pre[^>]*><code>(.*?)</code></pre>", page, re.DOTALL)
+    assert code is not None
+    assert code[1].count("\n") == 2
+    assert "models:/digits@honed" in code[1]
+
+
+def test_an_unpublished_winner_is_loaded_by_its_path():
+    evidence = make_evidence()
+    assert f"kedro_hone.load(&#34;{evidence.winner.path}&#34;)" in render_page(evidence)
+
+
+def test_without_a_winner_nothing_is_offered_to_load():
+    assert "kedro_hone.load" not in render_page(make_evidence(Verdict.KEEP))
+
+
+def test_steps_can_be_replayed(page):
+    assert "kedro hone replay 01-pytorch.onnx-export" in Outline(page).text
+
+
+def test_a_run_that_measured_nothing_has_a_page_too():
+    bare = make_evidence(Verdict.KEEP).model_copy(
+        update={
+            "speedup": None, "speedups": (), "latency": None, "quality": (), "finalists": (), "race": None,
+            "confirmation": None, "environments": (), "data": (), "steps": (), "timings": {}, "candidates": (),
+            "break_even_calls": None, "optimization_seconds": 0.0,
+        }
+    )  # fmt: skip
+    assert "The original stays" in Outline(render_page(bare)).text
+
+
+def test_both_drawings_take_their_colours_from_the_page_and_name_every_mark():
+    chart = draw_chart(make_evidence())
+    assert chart is not None
+    for drawing in (chart.wide, chart.narrow):
+        assert re.findall(r"#[0-9a-fA-F]{3,8}\b", drawing) == []
+        assert "var(--winner)" in drawing
+        marks = drawing.count('aria-roledescription="point"') + drawing.count('aria-roledescription="rule mark"')
+        assert drawing.count("<title>") == marks == 3 * 16
+
+
+def test_the_source_is_on_the_chart_even_where_no_candidate_is_the_source():
+    evidence = make_evidence()
+    routed = tuple(candidate for candidate in evidence.candidates if candidate.route)
+    chart = draw_chart(evidence.model_copy(update={"candidates": routed}))
+    assert chart is not None
+    assert "source" in chart.roles
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "most"), [(0.1, 0.7, 9), (1.1, 1.5, 9), (0.1, 400, 5), (2.0, 2.1, 5), (1, 1e6, 5)]
+)
+def test_ticks_lie_inside_and_are_few(low, high, most):
+    ticks = choose_ticks(low, high, most=most)
+    assert len(ticks) <= most
+    assert all(low <= tick <= high for tick in ticks)
+    assert len(ticks) >= 2 or high / low < 1.2
+
+
+def test_the_winner_is_marked_in_its_row(page):
+    row = re.search(r'<tr class="is-winner">(.*?)</tr>', page, re.DOTALL)
+    assert row is not None
+    assert WINNER in re.sub("<[^>]*>", "", row[1])
+    assert ">winner<" in row[1]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 
 from kedro_hone.core.contract import Adaptor
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.types import BACKENDS, Format, Stage
 
 SOURCE = "source"
@@ -63,12 +65,16 @@ def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[st
 
     Args:
         adaptors: The adaptors that take part.
-        chains: Routes with more than one compressor, as adaptor names from a backend on; each is followed by
-            every conversion and compiler that fits.
+        chains: Routes with more than one compressor, as adaptor names; each is followed by every conversion and
+            compiler that fits. Conversions to a backend at its beginning may be named or left out.
 
     Returns:
         The routes.
+
+    Raises:
+        HoneError: ``recipe-invalid``: a chain is no route over these adaptors.
     """
+    starts = {tuple(chain): _find_start(chain, adaptors) for chain in chains}
     converters = {
         backend: tuple(a for a in adaptors if a.stage is Stage.CONVERT and a.produces == backend)
         for backend in BACKENDS
@@ -78,9 +84,12 @@ def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[st
     for start in (SOURCE, *BACKENDS):
         formats = _source_formats(adaptors) if start == SOURCE else {start}
         for fmt in sorted(formats & sources | ({start} if start in BACKENDS else set())):
-            steps += _grow(_Path(start, fmt, (), frozenset({fmt})), adaptors, tuple(map(tuple, chains)))
+            steps += _grow(_Path(start, fmt, (), frozenset({fmt})), adaptors, tuple(starts.values()))
     unique = {step.namespace: step for step in steps}
     kept = _prune(tuple(unique.values()))
+    for chain, start in starts.items():
+        if not any(step.route[: len(start)] == start for step in kept):
+            raise _explain_unfit(chain, adaptors)
     used = {step.namespace.split(".")[0] for step in kept}
     backends = tuple(
         b for b in BACKENDS if b in used or any(b in a.accepts for c in used & set(BACKENDS) for a in converters[c])
@@ -98,6 +107,27 @@ class _Path:
     @property
     def compressors(self) -> int:
         return sum(a.stage is Stage.COMPRESS for a in self.route)
+
+
+def _find_start(chain: Sequence[str], adaptors: Sequence[Adaptor]) -> tuple[str, ...]:
+    """Return a chain from its backend on: how the source model gets there is the backend's own affair."""
+    to_backend = {a.name for a in adaptors if a.stage is Stage.CONVERT and a.produces in BACKENDS}
+    return tuple(dropwhile(to_backend.__contains__, chain))
+
+
+def _explain_unfit(chain: tuple[str, ...], adaptors: Sequence[Adaptor]) -> HoneError:
+    absent = [name for name in chain if name not in {a.name for a in adaptors}]
+    why = (
+        f"{', '.join(absent)} takes no part: it is switched off, or its toolchain is not selected."
+        if absent
+        else "Somewhere in it an adaptor does not take the format that the one before leaves, or nothing runs its end."
+    )
+    return HoneError(
+        "recipe-invalid",
+        f"hone.routes: {' ▸ '.join(chain)} is no route.",
+        why=why,
+        hint="`kedro hone routes` lists the routes that there are; a chain goes on from one of them.",
+    )
 
 
 def _source_formats(adaptors: Sequence[Adaptor]) -> set[Format]:

@@ -87,8 +87,8 @@ def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[st
             steps += _grow(_Path(start, fmt, (), frozenset({fmt})), adaptors, tuple(starts.values()))
     unique = {step.namespace: step for step in steps}
     kept = _prune(tuple(unique.values()))
-    for chain, start in starts.items():
-        if not any(step.route[: len(start)] == start for step in kept):
+    for chain, rest in starts.items():
+        if not any(step.route[: len(rest)] == rest for step in kept):
             raise _explain_unfit(chain, adaptors)
     used = {step.namespace.split(".")[0] for step in kept}
     backends = tuple(

@@ -18,6 +18,7 @@ DEV_READY := $(VENV)/.ready-to-work
 export DO_NOT_TRACK := 1
 export DVC_NO_ANALYTICS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
+export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: help run test lint docs bench lock clean
 

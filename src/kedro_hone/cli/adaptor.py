@@ -23,4 +23,4 @@ def test(path: str) -> None:
         import pytest  # noqa: PLC0415 - only those who write adaptors have it
     except ImportError as error:
         raise click.ClickException("the suite runs under pytest: pip install pytest") from error
-    sys.exit(pytest.main([path, "-p", "kedro_hone.testing.plugin"]))
+    sys.exit(pytest.main(["--import-mode=prepend", path]))  # what lies beside the tests can be imported by them

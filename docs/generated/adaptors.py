@@ -1,0 +1,152 @@
+"""A page for each adaptor, from its value; and the list of toolchains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from generated.models import describe_default, describe_value, make_table, read_attributes
+from kedro_hone.core.contract import Adaptor, Licence, Support, Toolchain
+from kedro_hone.core.registry import Catalogue, read_catalogue
+
+STATES = {
+    Support.FULL: "yes",
+    Support.VERSIONED: "depends on its version",
+    Support.NOT_IMPLEMENTED: "not yet: the toolchain can, the adaptor does not",
+    Support.UNSUPPORTED: "no: the toolchain cannot",
+    Support.UNKNOWN: "not tried",
+}
+TITLES = {
+    "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
+    "pytorch": "PyTorch",
+    "iree": "IREE",
+    "deepsparse": "DeepSparse",
+}
+
+
+def make_pages() -> dict[str, str]:
+    """Return every page of ``docs/adaptors`` by its file's name."""
+    catalogue = read_catalogue()
+    pages = {f"{name}.md": make_page(adaptor) for name, adaptor in catalogue.adaptors.items()}
+    return {**pages, "index.md": make_index(catalogue)}
+
+
+def make_index(catalogue: Catalogue) -> str:
+    """Return the list of all adaptors."""
+    parts = [
+        "# Adaptors",
+        (
+            "One adaptor is one transformation. These are built in; [yours](../write-an-adaptor.md) can join them. "
+            "These pages are made from the adaptors' own descriptions."
+        ),
+    ]
+    for toolchain in catalogue.toolchains.values():
+        rows = [
+            (f"[`{adaptor.name}`]({adaptor.name}.md)", adaptor.stage.value, adaptor.summary)
+            for adaptor in catalogue.adaptors.values()
+            if adaptor.toolchain == toolchain
+        ]
+        parts += [
+            f"## {TITLES.get(toolchain.name, toolchain.name)}",
+            make_table(rows, "adaptor", "stage", "what it does"),
+        ]
+        if toolchain.note:
+            parts.append(toolchain.note)
+    return "\n\n".join(parts) + "\n"
+
+
+def list_toolchains(folder: str) -> str:
+    """Return the toolchains as a table.
+
+    Args:
+        folder: Where the adaptors' pages lie, seen from the page that the table goes to.
+    """
+    catalogue = read_catalogue()
+    rows = []
+    for toolchain in catalogue.toolchains.values():
+        names = [a for a in catalogue.adaptors.values() if a.toolchain == toolchain]
+        links = ", ".join(f"[{a.name.partition('.')[2]}]({folder}/{a.name}.md)" for a in names)
+        rows.append((TITLES.get(toolchain.name, toolchain.name), links, describe_use(toolchain)))
+    return make_table(rows, "toolchain", "adaptors", "")
+
+
+def describe_use(toolchain: Toolchain) -> str:
+    """Return how a recipe comes to use a toolchain."""
+    if toolchain.licence is Licence.EVALUATION:
+        return "evaluation licence: off by default, raced only if asked, never published"
+    if not toolchain.default:
+        return "in an environment of its own, if asked"
+    return "on by default"
+
+
+def make_page(adaptor: Adaptor) -> str:
+    """Return the page of one adaptor."""
+    toolchain = adaptor.toolchain
+    facts = [
+        ("stage", adaptor.stage.value),
+        ("takes", ", ".join(f"`{form}`" for form in sorted(adaptor.accepts))),
+        ("leaves", f"`{adaptor.produces}`"),
+        ("precision", ", ".join(sorted(adaptor.precisions))),
+        ("needs", ", ".join(sorted(adaptor.needs)).replace("-", " ") or "nothing else"),
+        ("the result depends on the machine", "yes" if adaptor.machine_specific else "no"),
+        ("in a recipe", describe_use(toolchain) if adaptor.default else "only where it is named"),
+        ("version", str(adaptor.version)),
+    ]
+    parts = [f"# {adaptor.name}", adaptor.summary, make_table(facts, "", "")]
+    parts += ["## Options", describe_options(adaptor)]
+    if adaptor.supports:
+        rows = [(capability.replace("-", " "), STATES[state]) for capability, state in adaptor.supports.items()]
+        parts += ["## Capabilities", make_table(rows, "", "")]
+    known = read_capabilities(adaptor)
+    if known:
+        parts += ["## What was tried", f"```yaml\n{known}```"]
+    parts += ["## Environment", describe_environment(toolchain)]
+    return "\n\n".join(parts) + "\n"
+
+
+def describe_options(adaptor: Adaptor) -> str:
+    """Return the options as a table, and how they are written."""
+    schema: dict[str, dict[str, Any]] = adaptor.options.model_json_schema().get("properties", {})
+    if not schema:
+        return "It has none."
+    meanings = read_attributes(adaptor.options)
+    rows = [
+        (f"`{name}`", describe_value(field), describe_default(field), meanings[name]) for name, field in schema.items()
+    ]
+    name, field = next(((name, field) for name, field in schema.items() if field.get("default") is not None))
+    value = yaml.safe_dump(field.get("default"), default_flow_style=True).splitlines()[0]
+    example = f"hone:\n  adaptors:\n    {adaptor.name}:\n      options: {{{name}: {value}}}"
+    return f"{make_table(rows, 'option', 'takes', 'default', 'meaning')}\n\n```yaml\n{example}\n```"
+
+
+def read_capabilities(adaptor: Adaptor) -> str:
+    """Return what ``capabilities.yml`` says of an adaptor, or nothing."""
+    path = adaptor.toolchain.folder / "capabilities.yml"
+    if not path.is_file():
+        return ""
+    versions = yaml.safe_load(path.read_text())["versions"]
+    rows = [
+        {"version": row["version"], **row["adaptors"][adaptor.name]}
+        for row in versions
+        if adaptor.name in row["adaptors"]
+    ]
+    return yaml.safe_dump_all(rows, sort_keys=False, default_flow_style=None, width=110) if rows else ""
+
+
+def describe_environment(toolchain: Toolchain) -> str:
+    """Return what the toolchain's environment holds and how long its workers may take."""
+    wanted = toolchain.requirements.read_text().strip()
+    limits = toolchain.limits
+    lines = [
+        f"Its worker needs, in an [environment](../concepts/environments.md) that agrees:\n\n```text\n{wanted}\n```"
+    ]
+    lines.append(f"A step may take {limits.seconds:g} seconds and {limits.memory_mb} MiB of memory.")
+    if toolchain.environment:
+        lines.append(
+            "Variables: " + ", ".join(f"`{name}={value}`" for name, value in toolchain.environment.items()) + "."
+        )
+    if toolchain.note:
+        lines.append(toolchain.note)
+    return "\n\n".join(lines)

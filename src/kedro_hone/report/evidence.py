@@ -58,7 +58,7 @@ class Evidence(Record):
         schema_id: The id of this schema; ``schema`` in JSON.
         run_id: The run's id, which is also its folder's name.
         created: When the verdict was made.
-        producer: The version of kedro-hone that made it.
+        producer: The program that made it, with its version.
         recipe: The resolved settings with their ``digest``.
         verdict: The answer.
         reasons: One sentence each, the deciding one first.

@@ -122,7 +122,7 @@ def _describe_run() -> dict[str, Any]:
     return {
         "run_id": "20261121T091204-5f3a",
         "created": datetime(2026, 11, 21, 9, 18, 41, tzinfo=UTC),
-        "producer": "0.1.0",
+        "producer": "kedro-hone 0.1.0",
         "recipe": recipe | {"digest": digest_json(recipe)},
         "source": SourceRecord(
             uri="models:/digits/3", version="3", format="pytorch", digest=digest_json("digits version 3")

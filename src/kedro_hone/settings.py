@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kedro_hone.hooks import RecipeHooks
+from kedro_hone.progress import ProgressHooks
 from kedro_hone.verdicts import VerdictHooks
 
-HOOKS = (RecipeHooks(), VerdictHooks())
+HOOKS = (RecipeHooks(), ProgressHooks(), VerdictHooks())
 CONFIG_LOADER_ARGS = {"base_env": "base", "default_run_env": "local", "merge_strategy": {"parameters": "soft"}}
 # kedro-mlflow 2.0.3 breaks every run with mlflow >= 3.17 when it is merely installed; the underscore is needed.
 DISABLE_HOOKS_FOR_PLUGINS = ("kedro_mlflow",)

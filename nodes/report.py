@@ -18,6 +18,7 @@ from kedro_hone.core.samples import Reference, Samples
 from kedro_hone.core.stats import smallest_provable_drop
 from kedro_hone.core.types import Artifact, Failed
 from kedro_hone.core.workplace import Workplace
+from kedro_hone.nodes.costs import sum_costs
 from kedro_hone.recipe import read_recipe
 from kedro_hone.report import conversion, provenance, records
 from kedro_hone.report.evidence import Evidence, dump_evidence
@@ -62,6 +63,8 @@ def report(
     deciding = decision.speedup or (best.deciding if best else None)
     standings = {standing.id: standing for standing in result.standings}
     timings = _read_timings(workplace, result, confirmation)
+    artifacts = [v.candidate.outcome for v in validations.values() if isinstance(v.candidate.outcome, Artifact)]
+    spent = sum_costs(workplace.store, artifacts) + timings["validate"] + timings["race"] + timings["confirm"]
     evidence = Evidence(
         run_id=workplace.run_id,
         created=dt.datetime.now(dt.UTC),
@@ -109,9 +112,9 @@ def report(
         ),
         steps=_record_steps(workplace),
         timings=timings,
-        optimization_seconds=sum(timings.values()),
+        optimization_seconds=spent,
         break_even_calls=_find_break_even(
-            confirmation, best if decision.winner else None, deciding.shape if deciding else "", sum(timings.values())
+            confirmation, best if decision.winner else None, deciding.shape if deciding else "", spent
         ),
         counts=_count(workplace),
     )
@@ -128,17 +131,18 @@ def find_best(confirmation: Confirmation, decision: Decision) -> Finalist | None
     return next(iter(named or confirmed), None)
 
 
-def write_reports(evidence: Evidence, folder: Path) -> None:
+def write_reports(evidence: Evidence, folder: Path, publication: records.Publication | None = None) -> None:
     """Write the three files, each of them whole or not at all.
 
     Args:
         evidence: What is written.
         folder: The run's folder.
+        publication: Where the winner went, once it was published.
     """
     texts = {
         "evidence.json": dump_evidence(evidence),
-        "report.html": render_page(evidence),
-        "report.md": render_markdown(evidence),
+        "report.html": render_page(evidence, publication),
+        "report.md": render_markdown(evidence, publication),
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():

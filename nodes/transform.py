@@ -18,6 +18,7 @@ from kedro_hone.core.store import Store
 from kedro_hone.core.types import Artifact, Failed, Json, Outcome, Refused, Stage, digest_file, digest_json
 from kedro_hone.core.verification import read_promise, verify_output
 from kedro_hone.core.workplace import Workplace
+from kedro_hone.nodes.costs import note_cost
 from kedro_hone.nodes.setting import Setting
 from kedro_hone.plan import make_plan
 
@@ -144,6 +145,8 @@ def transform(adaptor: Adaptor, options: Options, parent: Artifact, setting: Set
         "build", adaptor=adaptor.name, folder=f"steps/{folder.name}", seconds=seconds, kind=outcome.kind, key=key
     )
     logger.info("%-9s %s in %.1f s", {"artifact": "built"}.get(outcome.kind, outcome.kind), adaptor.name, seconds)
+    if isinstance(outcome, Artifact):
+        note_cost(store, outcome, parent=parent, seconds=seconds)
     created = started.isoformat()
     store.record(
         key,

@@ -25,6 +25,7 @@ from kedro_hone.core.types import Artifact, Candidate, Failed, FailureClass, Out
 from kedro_hone.core.worker_session import Session
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.answers import score_answers
+from kedro_hone.nodes.costs import sum_costs
 from kedro_hone.nodes.scoring import Score
 from kedro_hone.nodes.setting import Setting
 from kedro_hone.nodes.transform import digest_worker, identify_environment
@@ -73,8 +74,10 @@ def validate(
     setting = Setting.of(source, samples, parameters, workplace)
     key = _make_key(outcome, reference, setting)
     known = workplace.store.read_value(key)
+    built = sum_costs(workplace.store, [outcome])
     if known is not None:
-        return Validation.model_validate(known).model_copy(update={"candidate": named, "cached": True})
+        changes = {"candidate": named, "cached": True, "build_seconds": built}
+        return Validation.model_validate(known).model_copy(update=changes)
     started = time.monotonic()
     validation = _check(named, outcome, reference, setting)
     seconds = time.monotonic() - started
@@ -84,7 +87,7 @@ def validate(
     logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
         workplace.store.write_value(key, validation.model_dump(mode="json"))
-    return validation
+    return validation.model_copy(update={"build_seconds": built})
 
 
 def _make_key(artifact: Artifact, reference: Reference, setting: Setting) -> str:

@@ -14,7 +14,6 @@ from kedro_hone.core.types import Artifact
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.report import write_reports
 from kedro_hone.recipe import read_recipe
-from kedro_hone.report import records
 from kedro_hone.report.evidence import Evidence
 
 logger = logging.getLogger(__name__)
@@ -68,8 +67,7 @@ def publish(
     temporary.write_text(json.dumps(publication.model_dump(mode="json"), indent=2) + "\n")
     temporary.replace(path)
     workplace.note("publication", uri=publication.uri)
-    told = records.Publication(uri=publication.uri, version=publication.version, alias=publication.alias or "")
-    write_reports(evidence, workplace.folder, told)
+    write_reports(evidence, workplace.folder, publication)
     logger.info("published %s", publication.uri)
     return (publication,)
 

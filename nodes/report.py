@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import kedro_hone
-from kedro_hone.core.contract import VersionInfo
+from kedro_hone.core.contract import Publication, VersionInfo
 from kedro_hone.core.envs import EnvironmentStore
 from kedro_hone.core.host import describe_hardware
 from kedro_hone.core.measurement import Confirmation, Decision, Finalist, RaceResult, Validation
@@ -131,7 +131,7 @@ def find_best(confirmation: Confirmation, decision: Decision) -> Finalist | None
     return next(iter(named or confirmed), None)
 
 
-def write_reports(evidence: Evidence, folder: Path, publication: records.Publication | None = None) -> None:
+def write_reports(evidence: Evidence, folder: Path, publication: Publication | None = None) -> None:
     """Write the three files, each of them whole or not at all.
 
     Args:

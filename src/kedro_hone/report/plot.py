@@ -6,6 +6,7 @@ page's CSS variables afterwards, so that one drawing serves the light and the da
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -150,10 +151,20 @@ def _make_axes(
         axis=alt.Axis(
             title=f"{name_metric(metric)}, search split" + (" · higher is better" if wide else ""),
             titleAngle=0, titleAlign="left", titleX=-46, titleY=-14, titleBaseline="bottom",
-            format=".1%" if share else "~g", tickCount=6, domain=False, ticks=False,
+            format=".1%" if share else "~g",
+            values=choose_steps(span[0], max(point.quality_high for point in points)), domain=False, ticks=False,
         ),
     )  # fmt: skip
     return x, y
+
+
+def choose_steps(low: float, high: float, *, about: int = 6) -> list[float]:
+    """Return round numbers between two ends of a linear axis, about so many."""
+    wanted = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(wanted))
+    step = next(power * digit for digit in (1, 2, 5, 10) if power * digit >= wanted * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(number * step, 12) for number in range(first, last + 1)]
 
 
 _DIGITS: Final = (

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from kedro_hone.core.measurement import Latency, Status
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord, QualityRecord
-from kedro_hone.report.wording import SOURCE_ID, STATUS_WORDS, format_metric, format_ms, name_metric, name_route
+from kedro_hone.report.wording import (
+    SOURCE_ID,
+    STATUS_WORDS,
+    format_metric,
+    format_ms,
+    is_fraction,
+    name_metric,
+    name_route,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +75,7 @@ def _choose_role(candidate: CandidateRecord, winner: str | None, finalists: set[
 def _place(candidate: CandidateRecord, latency: Latency, role: str, *, reference: QualityRecord) -> Point:
     ratio, quality = candidate.speedup, candidate.quality
     value = quality.winner if quality else reference.source
+    floor, ceiling = (0.0, 1.0) if is_fraction(reference.metric) else (-math.inf, math.inf)
     name, metric = name_route(candidate.route), reference.metric
     return Point(
         role=role,
@@ -75,7 +85,7 @@ def _place(candidate: CandidateRecord, latency: Latency, role: str, *, reference
         latency_low=latency.p50_ms * (ratio.estimate / ratio.high if ratio and candidate.route else 1),
         latency_high=latency.p50_ms * (ratio.estimate / ratio.low if ratio and candidate.route else 1),
         quality=value,
-        quality_low=quality.source - quality.high if quality else value,
-        quality_high=quality.source - quality.low if quality else value,
+        quality_low=max(floor, quality.source - quality.high) if quality else value,
+        quality_high=min(ceiling, quality.source - quality.low) if quality else value,
         text=f"{name} ({role}): {format_ms(latency.p50_ms)}, {name_metric(metric)} {format_metric(metric, value)}",
     )

@@ -7,7 +7,8 @@ from sample import WINNER, make_evidence, make_publication
 
 from kedro_hone.core.measurement import Status, Verdict
 from kedro_hone.report.page import render_page
-from kedro_hone.report.plot import choose_ticks, draw_chart
+from kedro_hone.report.plot import choose_steps, choose_ticks, draw_chart
+from kedro_hone.report.points import list_points
 
 VOID = {"meta", "link", "br", "wbr"}
 
@@ -167,3 +168,25 @@ def test_the_winner_is_marked_in_its_row(page):
     assert row is not None
     assert WINNER in re.sub("<[^>]*>", "", row[1])
     assert ">winner<" in row[1]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.9617, 0.982), (0.9, 1.0), (-3.0, 12.5), (1000.0, 1001.0), (0.0, 1e-6)])
+def test_steps_lie_inside_and_are_round(low, high):
+    steps = choose_steps(low, high)
+    assert 3 <= len(steps) <= 8
+    assert low - 1e-9 <= steps[0] < steps[-1] <= high + 1e-9
+
+
+def test_no_share_is_drawn_above_one():
+    evidence = make_evidence()
+    sure = [
+        candidate.model_copy(
+            update={"quality": candidate.quality.model_copy(update={"source": 1.0, "winner": 1.0, "low": -0.05})}
+        )
+        for candidate in evidence.candidates
+        if candidate.quality
+    ]
+    evidence = evidence.model_copy(update={"candidates": tuple(sure)})
+    points = list_points(evidence, shape="batch1", reference=sure[0].quality)
+    assert max(point.quality_high for point in points) == 1.0
+    assert not re.search(r">1\d[1-9]\.\d%<", draw_chart(evidence).wide)

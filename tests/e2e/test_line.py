@@ -1,0 +1,141 @@
+"""The whole line by the real command line: from a model in its registry to every verdict there is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import jsonschema
+import numpy as np
+from small_project import FAST, ROWS
+
+from kedro_hone.report.schema import SCHEMA_FILE
+
+LOAD = """
+import json, sys
+import numpy as np
+import shop.settings  # the runtime is the project's own
+import kedro_hone
+model = kedro_hone.load(sys.argv[1])
+x = np.load(sys.argv[2])["x"]
+print(json.dumps(np.asarray(model(x)).tolist()))
+"""
+
+
+def check_evidence(project):
+    """Assert that the evidence keeps its schema and that the reports are there; return the evidence."""
+    latest = project.work / "latest"
+    assert latest.resolve() == project.runs[-1].resolve()
+    evidence = project.evidence
+    jsonschema.validate(evidence, json.loads(SCHEMA_FILE.read_text()))
+    assert evidence["run_id"] == project.runs[-1].name
+    assert "<html" in (latest / "report.html").read_text()
+    assert evidence["verdict"] in (latest / "report.md").read_text()
+    with np.load(latest / "samples.npz") as samples:
+        assert "race/source/eight" in samples.files
+    return evidence
+
+
+def list_published(project):
+    return sorted(path.parent for path in project.root.rglob("*-hone/*/hone.json"))
+
+
+def test_a_faster_candidate_passes_and_is_published(finished):
+    assert "PASS" in finished.first.output
+    evidence = check_evidence(finished)
+    assert (evidence["verdict"], evidence["winner"]["candidate"]) == ("PASS", FAST)
+    assert evidence["speedup"]["low"] > 1.05
+    assert evidence["confirmation"]["launches"] == 4
+    assert evidence["counts"] == {"builds": 6, "validations": 5, "launches": evidence["counts"]["launches"]}
+    assert {row["split"]: row["n"] for row in evidence["data"]} == ROWS
+    assert finished.candidate("source.shop_closed")["reason"] == "shop.closed: it is closed on Mondays"
+    assert "the same artifact as source.shop_fast" in finished.candidate("tensorflow.shop_fast")["reason"]
+
+
+def test_what_was_published_loads_and_answers_as_the_source_did(finished):
+    publication = json.loads((finished.work / "latest" / "publication.json").read_text())
+    (place,) = list_published(finished)
+    assert publication == {"uri": str(place), "version": "1", "alias": "honed"}
+    assert (place.parent / "honed").resolve() == place
+    gate = finished.splits / "gate.npz"
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, str(place.parent / "honed"), str(gate)],
+        cwd=finished.root,
+        env=finished.variables | {"PYTHONPATH": f"{finished.variables['PYTHONPATH']}:{finished.root / 'src'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    with np.load(gate) as split:
+        np.testing.assert_allclose(json.loads(done.stdout), split["target"], rtol=1e-5)
+
+
+def test_the_proof_is_published_with_the_winner(finished):
+    (place,) = list_published(finished)
+    tags = json.loads((place / "hone.json").read_text())
+    assert tags["hone.verdict"] == "PASS"
+    assert tags["hone.source_digest"] == finished.evidence["source"]["digest"]
+    assert tags["hone.run"] == finished.evidence["run_id"]
+    assert json.loads((place / "evidence" / "evidence.json").read_text()) == finished.evidence
+
+
+def test_when_nothing_is_faster_the_source_stays_and_that_is_a_success(project):
+    project.set(adaptors={f"shop.{name}": {"options": {"slow": 5.0}} for name in ("fast", "half", "slow")})
+    done = project.run(code=0)
+    assert "KEEP" in done.output
+    assert "the source model stays" in done.output
+    evidence = check_evidence(project)
+    assert (evidence["verdict"], evidence["winner"]) == ("KEEP", None)
+    assert list_published(project) == []
+    assert not (project.work / "latest" / "publication.json").exists()
+
+
+def test_a_wrong_candidate_is_dropped_however_fast_it_is(project):
+    project.set(adaptors={"shop.fast": {"options": {"wrong": True}}, "shop.half": {"options": {"wrong": True}}})
+    project.set(gates={"require_improvement": True})
+    done = project.run(code=10)
+    assert "the recipe requires an improvement" in done.output
+    assert check_evidence(project)["verdict"] == "FAIL"
+    wrong = project.candidate(FAST)
+    assert wrong["status"] == "dropped"
+    assert "agreement on the search split fell from 1.0000 to 0.0000" in wrong["reason"]
+    assert list_published(project) == []
+
+
+def test_a_winner_that_misses_an_absolute_gate_fails(project):
+    project.set(gates={"latency_ms": {"eight": 0.001}})
+    done = project.run(code=10)
+    assert "where 0.001 ms is allowed" in done.output
+    assert check_evidence(project)["verdict"] == "FAIL"
+    assert list_published(project) == []
+
+
+def test_too_few_rows_to_tell_is_inconclusive(project):
+    project.write_splits(gate=15)
+    project.track()
+    project.set(program={"name": "tabular-regression"})
+    done = project.run(code=11)
+    assert "the gate split has too few rows to tell" in done.output
+    assert check_evidence(project)["verdict"] == "INCONCLUSIVE"
+    assert list_published(project) == []
+
+
+def test_a_candidate_twice_as_slow_is_dropped_early_and_the_report_says_when(finished):
+    slow = finished.candidate("source.shop_slow")
+    assert slow["status"] == "dropped"
+    assert slow["rounds"] in {3, 6}
+    assert slow["reason"].startswith(f"dropped after {slow['rounds']} rounds: 0.")
+    assert f"after {slow['rounds']} rounds" in (finished.work / "latest" / "report.html").read_text()
+    assert slow["id"] not in {finalist["id"] for finalist in finished.evidence["finalists"]}
+
+
+def test_assess_follows_the_command_line_and_publishes_nothing(project):
+    (project.root / "conf" / "strict").mkdir()
+    (project.root / "conf" / "strict" / "parameters.yml").write_text("hone: {gates: {drop: 0.2}}")
+    done = project.run("--pipelines", "assess", "--env", "strict", "--params", "hone.gates.speedup=1.5")
+    assert "PASS" in done.output
+    gates = check_evidence(project)["recipe"]["gates"]
+    assert (gates["drop"], gates["speedup"]) == (0.2, 1.5)
+    assert list_published(project) == []

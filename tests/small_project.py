@@ -1,0 +1,332 @@
+"""Small Kedro projects in a temporary folder: real git, DVC, registry and command line, and a toolchain of numpy only.
+
+The project is a user's own: its package registers its toolchain in ``settings.py`` and takes the hooks, the pipelines
+and the commands from kedro-hone. Its model sleeps for a while and multiplies by a matrix, so that how much faster a
+candidate is, and how wrong, is an option of its adaptor.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kedro_hone.core.store import Store
+from kedro_hone.learner.manifest import write_manifest
+from kedro_hone.testing.toy.model import make_model
+
+SOURCE = Path(__file__).parents[1] / "src"
+ROWS = {"calibration": 40, "search": 60, "gate": 120}
+FAST = "source.shop_fast"
+
+PYPROJECT = """
+[tool.kedro]
+package_name = "shop"
+project_name = "shop"
+kedro_init_version = "1.7.0"
+source_dir = "src"
+"""
+
+SETTINGS = '''
+"""Kedro's settings: those of kedro-hone, and a toolchain of our own."""
+
+from kedro_hone.core.registry import register
+from kedro_hone.settings import CONFIG_LOADER_ARGS, DISABLE_HOOKS_FOR_PLUGINS, HOOKS
+from shop import adaptors
+
+register(*adaptors.ADAPTORS)
+'''
+
+ADAPTORS = '''
+"""A toolchain of one matrix, whose adaptors are good, slow, wrong or refuse."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import Field
+
+from kedro_hone.core.contract import Licence, Limits
+from kedro_hone.core.types import Refused, Stage
+from kedro_hone.testing.toy import adaptor as toy
+
+FILES = toy.TOOLCHAIN.formats["toy"]
+TOOLCHAIN = replace(toy.TOOLCHAIN, name="shop", formats={**toy.TOOLCHAIN.formats, "tensorflow": FILES}, default=True)
+
+
+def make(what, base=toy.COMPILE, **changes):
+    return replace(base, name=f"shop.{what}", toolchain=TOOLCHAIN, default=True, **changes)
+
+
+class Fast(toy.CompileOptions):
+    slow: float = Field(default=0.02, ge=0)
+
+
+class Slow(toy.CompileOptions):
+    slow: float = Field(default=2.0, ge=0)
+
+
+def refuse(artifact, options, host):
+    return Refused(by="shop", reason="it is closed on Mondays")
+
+
+BOTH = frozenset({"toy-source", "tensorflow"})
+ADAPTORS = [
+    # Any backend will do; nothing else in this project knows this one.
+    make("convert", stage=Stage.CONVERT, produces="tensorflow", options=toy.ToyOptions),
+    make("round", toy.COMPRESS, accepts=frozenset({"tensorflow"}), produces="tensorflow"),
+    make("fast", options=Fast),
+    make("slow", options=Slow),
+    make("half", accepts=frozenset({"tensorflow"})),
+    make("closed", can_take=refuse),
+]
+'''
+
+PIPELINE_REGISTRY = '''
+"""The pipelines of kedro-hone."""
+
+from kedro_hone.pipeline_registry import register_pipelines
+
+__all__ = ["register_pipelines"]
+'''
+
+CLI = '''
+"""The commands of kedro-hone, whose ``run`` exits with the verdict."""
+
+from kedro_hone.cli import cli
+
+__all__ = ["cli"]
+'''
+
+PARAMETERS: dict[str, Any] = {
+    "model": {"uri": "models/matrix"},
+    "program": {"name": "fidelity"},
+    "shapes": {"eight": {"batch": 8}},
+    "threads": 1,
+    "toolchains": ["shop"],
+    "gates": {"drop": 0.1},
+    "race": {"rounds": 12, "block": 3, "burst_ms": 2.0, "seconds": 30.0},
+    # One finalist, fifty times as fast as the source: so few launches decide it also on a busy machine.
+    "confirm": {"looks": [4], "rounds": 3, "burst_ms": 2.0, "finalists": 1},
+}
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that ended."""
+
+    code: int
+    output: str
+
+
+@dataclass
+class Project:
+    """One project.
+
+    Attributes:
+        root: Its folder.
+        parameters: What stands under ``hone``; written before each command.
+        environment: More variables of its commands.
+    """
+
+    root: Path
+    parameters: dict[str, Any] = field(default_factory=lambda: copy.deepcopy(PARAMETERS))
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def work(self) -> Path:
+        return self.root / "data" / "hone"
+
+    @property
+    def splits(self) -> Path:
+        return self.root / "data" / "digits" / "splits"
+
+    @property
+    def store(self) -> Store:
+        return Store(self.work / "store")
+
+    @property
+    def runs(self) -> list[Path]:
+        return sorted((self.work / "runs").glob("*"))
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """The evidence of the last run that made a verdict."""
+        return json.loads((self.work / "latest" / "evidence.json").read_text())
+
+    @property
+    def variables(self) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("KEDRO_", "MLFLOW_"))}
+        return {
+            **inherited,
+            "PYTHONPATH": str(SOURCE),
+            "HONE_HOME": str(self.root.parent / "home"),
+            "DVC_SITE_CACHE_DIR": str(self.root.parent / "dvc-site"),
+            "DVC_NO_ANALYTICS": "1",
+            "DO_NOT_TRACK": "1",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "KEDRO_LOGGING_CONFIG": str(Path(__file__).parents[1] / "conf" / "logging.yml"),
+            "COLUMNS": "200",
+            **self.environment,
+        }
+
+    def set(self, **sections: Any) -> None:
+        """Change the recipe; sections are merged, all else is replaced."""
+        for name, value in sections.items():
+            known = self.parameters.get(name)
+            both = isinstance(known, dict) and isinstance(value, dict) and name != "shapes"
+            self.parameters[name] = {**known, **value} if both else value
+
+    def write(self) -> None:
+        """Write the recipe."""
+        # JSON is YAML.
+        (self.root / "conf" / "base" / "parameters.yml").write_text(json.dumps({"hone": self.parameters}, indent=1))
+
+    def start(self, *arguments: str, prefix: tuple[str, ...] = (), module: str = "kedro") -> subprocess.Popen[str]:
+        """Start a command of Kedro's; its output goes to a pipe."""
+        self.write()
+        return subprocess.Popen(
+            [*prefix, sys.executable, "-m", module, *arguments],
+            cwd=self.root,
+            env=self.variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def call(self, *arguments: str, prefix: tuple[str, ...] = (), module: str = "kedro") -> Done:
+        """Run a command of Kedro's to its end."""
+        with self.start(*arguments, prefix=prefix, module=module) as process:
+            try:
+                output, _ = process.communicate(timeout=180)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                raise
+        return Done(process.returncode, output)
+
+    def run(self, *arguments: str, code: int = 0) -> Done:
+        """Run ``kedro run`` and expect an exit code."""
+        done = self.call("run", *arguments)
+        assert done.code == code, done.output
+        return done
+
+    def write_splits(self, **rows: int) -> None:
+        """Write the three splits: rows of four numbers, no two of them equal, with the source's answers as labels."""
+        self.splits.mkdir(parents=True, exist_ok=True)
+        draw = np.random.default_rng(1)
+        with np.load(self.root / "models" / "matrix" / "weights.npz") as weights:
+            w, b = weights["w"], weights["b"]
+        for name, count in (ROWS | rows).items():
+            x = draw.normal(size=(count, 4)).astype(np.float32)
+            target = x @ w + b
+            np.savez(self.splits / f"{name}.npz", x=x, labels=target.argmax(axis=1), target=target)
+
+    def track(self, *, tag: str = "v1") -> None:
+        """Put the splits under DVC in a git repository of their own, commit them and tag the commit."""
+        folder = self.splits.parent
+
+        def call(*command: str) -> None:
+            done = subprocess.run(command, cwd=folder, env=self.variables, check=False, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+        if not (folder / ".git").exists():
+            call("git", "init", "--quiet", "--initial-branch=main")
+            call(sys.executable, "-m", "dvc", "init", "--quiet")
+        call(sys.executable, "-m", "dvc", "add", "--quiet", *(f"splits/{name}.npz" for name in ROWS))
+        call("git", "add", "--all")
+        author = ("-c", "user.name=a person", "-c", "user.email=person@example.org")
+        call("git", *author, "commit", "--quiet", "--message", "Track the splits")
+        call("git", "tag", "--force", tag)
+
+    def candidate(self, identifier: str) -> dict[str, Any]:
+        """One candidate of the last evidence."""
+        return next(one for one in self.evidence["candidates"] if one["id"] == identifier)
+
+    def read_outcomes(self) -> dict[str, dict[str, Any]]:
+        """What every step of the last runs handed on, by its namespace."""
+        files = sorted((self.work / "work").glob("*.outcome.json"))
+        return {file.name.removesuffix(".outcome.json"): json.loads(file.read_text()) for file in files}
+
+    def check_store(self) -> int:
+        """Assert that everything in the store is whole and nothing is left over; return how many artifacts it has."""
+        store = self.store
+        assert list((store.root / "tmp").iterdir()) == []
+        objects = sorted((store.root / "objects").iterdir())
+        for place in objects:
+            assert store.verify(f"sha256:{place.name}"), place
+        for path in (store.root / "steps").iterdir():
+            assert store.find(path.stem) is not None, path
+        for path in (store.root / "values").iterdir():
+            assert store.read_value(path.stem) is not None, path
+        for place in (store.root / "trees").iterdir():
+            assert store.find_tree(place.name) is not None, place
+        return len(objects)
+
+    def list_processes(self) -> dict[int, str]:
+        """Every process that has the project's folder in its command, its variables or as its current folder."""
+        mark = os.fsencode(self.root.parent) + b"/"
+        found: dict[int, str] = {}
+        for place in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (place / "cmdline").read_bytes()
+                texts = (command, (place / "environ").read_bytes(), os.fsencode(os.readlink(place / "cwd")) + b"/")
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue
+            if any(mark in text for text in texts) and int(place.name) != os.getpid():
+                found[int(place.name)] = command.replace(b"\0", b" ").decode(errors="replace")
+        return found
+
+    def wait_for_silence(self, seconds: float = 15.0) -> None:
+        """Return when no process of the project lives; guards need a moment to see that their host is gone."""
+        deadline = time.monotonic() + seconds
+        while left := self.list_processes():
+            assert time.monotonic() < deadline, left
+            time.sleep(0.05)
+
+
+def make_template(folder: Path) -> Path:
+    """Make a project with its data under git and DVC, and return its root; copies of it are projects of their own."""
+    root = folder / "shop"
+    package = root / "src" / "shop"
+    package.mkdir(parents=True)
+    (root / "conf" / "local").mkdir(parents=True)
+    shutil.copytree(SOURCE.parent / "conf" / "base", root / "conf" / "base")
+    (root / "pyproject.toml").write_text(PYPROJECT)
+    texts = {
+        "__init__": "",
+        "settings": SETTINGS,
+        "adaptors": ADAPTORS,
+        "pipeline_registry": PIPELINE_REGISTRY,
+        "cli": CLI,
+    }
+    for name, text in texts.items():
+        (package / f"{name}.py").write_text(text.lstrip())
+    write_source(root / "models" / "matrix")
+    project = Project(root)
+    project.write_splits()
+    project.track()
+    return root
+
+
+def write_source(folder: Path, **options: Any) -> None:
+    """Write the source model; a manifest says what it is, as beside a published one."""
+    options = {"slow": 10.0} | options
+    artifact = make_model(folder, **options)
+    write_manifest(folder, artifact.model_copy(update={"runtime": "shop"}))
+
+
+def copy_project(template: Path, folder: Path) -> Project:
+    """Copy a template's project below a folder."""
+    root = folder / template.name
+    shutil.copytree(template, root, symlinks=True)
+    return Project(root)

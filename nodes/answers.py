@@ -7,12 +7,24 @@ from pathlib import Path
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.launches import launch
 from kedro_hone.core.samples import Split
-from kedro_hone.core.types import Artifact, Failed
+from kedro_hone.core.types import Artifact, Failed, Value
 from kedro_hone.nodes.scoring import Score, score
 from kedro_hone.nodes.setting import Setting
 
 
-def answer(artifact: Artifact, *, name: str, feeds: Path, output: Path, setting: Setting) -> Failed | None:
+class Answered(Value):
+    """A model that answered a split.
+
+    Attributes:
+        cold_start_ms: From the start of loading to the first answer, without the interpreter's start.
+        peak_memory_bytes: Resident memory of its worker after the last answer.
+    """
+
+    cold_start_ms: float
+    peak_memory_bytes: int
+
+
+def answer(artifact: Artifact, *, name: str, feeds: Path, output: Path, setting: Setting) -> Answered | Failed:
     """Run an artifact once over all rows of a split, in batches of the recipe's largest shape.
 
     Args:
@@ -23,17 +35,18 @@ def answer(artifact: Artifact, *, name: str, feeds: Path, output: Path, setting:
         setting: The run.
 
     Returns:
-        None, or why it failed.
+        What it took, or why it failed.
     """
     with launch(
         artifact, name=name, workplace=setting.workplace, launching=setting.launching, output=output.parent
     ) as session:
         if isinstance(session, Failed):
             return session
-        loaded = session.load()
+        loaded = session.load(feeds=Path(setting.samples.shapes[setting.shapes[0]]))
         if isinstance(loaded, Failed):
             return loaded
-        return session.run(feeds, output, batch=max(shape.batch for shape in setting.recipe.all_shapes))
+        failed = session.run(feeds, output, batch=max(shape.batch for shape in setting.recipe.all_shapes))
+        return failed or Answered(cold_start_ms=loaded.cold_start_ms, peak_memory_bytes=session.memory_bytes())
 
 
 def score_answers(

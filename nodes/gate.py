@@ -9,7 +9,7 @@ from typing import Any
 from kedro_hone.core.measurement import Confirmation, Decision, Finalist, Quality, RaceResult, Validation, Verdict
 from kedro_hone.core.samples import GATE, Samples
 from kedro_hone.core.stats import Faster, share_level
-from kedro_hone.core.types import Artifact
+from kedro_hone.core.types import Artifact, Failed
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.answers import answer, score_answers, score_source
 from kedro_hone.nodes.race import SOURCE
@@ -103,16 +103,16 @@ def _measure_quality(
     confidence = 1 - share_level(1 - gates.confidence, finalists=setting.recipe.confirm.finalists)
     with setting.workplace.store.workspace() as scratch:
         reference = scratch / "source.npz"
-        failed = answer(setting.source, name=SOURCE, feeds=Path(split.feeds), output=reference, setting=setting)
-        if failed is not None:
-            raise explain_source_failure(failed, "on the gate split")
+        answered = answer(setting.source, name=SOURCE, feeds=Path(split.feeds), output=reference, setting=setting)
+        if isinstance(answered, Failed):
+            raise explain_source_failure(answered, "on the gate split")
         if gates.quality is not None:
             qualities[SOURCE] = score_source(reference, split, setting).judge(GATE, gates.drop)
         for name, artifact in artifacts.items():
             outputs = scratch / "candidate.npz"
-            fault = answer(artifact, name=name, feeds=Path(split.feeds), output=outputs, setting=setting)
-            if fault is not None:
-                reasons.append(f"{name} failed on the gate split: {fault.reason}")
+            answered = answer(artifact, name=name, feeds=Path(split.feeds), output=outputs, setting=setting)
+            if isinstance(answered, Failed):
+                reasons.append(f"{name} failed on the gate split: {answered.reason}")
                 continue
             found_score = score_answers(
                 {name: outputs}, reference=reference, split=split, setting=setting, confidence=confidence

@@ -10,7 +10,7 @@ from kedro_hone.core.host import read_host
 from kedro_hone.core.registry import read_catalogue
 from kedro_hone.core.samples import GATE, SEARCH, Reference, Samples
 from kedro_hone.core.stats import needed_rows, provable, share_level, smallest_provable_drop
-from kedro_hone.core.types import Artifact, digest_json
+from kedro_hone.core.types import Artifact, Failed, digest_json
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.answers import answer, score_source
 from kedro_hone.nodes.setting import Setting
@@ -18,7 +18,7 @@ from kedro_hone.nodes.transform import digest_worker, identify_environment
 from kedro_hone.programs import digest_worker as digest_programs
 from kedro_hone.programs import find_metric
 
-VERSION = 1
+VERSION = 2
 """Raised when a reference would come out differently; part of its key in the store."""
 
 
@@ -71,20 +71,27 @@ def refer(*, source: Artifact, samples: Samples, parameters: dict[str, Any], wor
 def _make_reference(key: str, setting: Setting) -> Reference:
     split = setting.samples.splits[SEARCH]
     with setting.workplace.store.workspace() as scratch:
-        fault = answer(
+        answered = answer(
             setting.source, name="source", feeds=Path(split.feeds), output=scratch / "outputs.npz", setting=setting
         )
-        if fault is not None:
+        if isinstance(answered, Failed):
             raise HoneError(
                 "model-unsupported",
                 "The source model does not run on the search split.",
-                why=fault.reason,
-                hint=f"Read {fault.log or 'the log of the step'}; the inputs must be what the model takes.",
+                why=answered.reason,
+                hint=f"Read {answered.log or 'the log of the step'}; the inputs must be what the model takes.",
             )
         kept = setting.workplace.store.keep_tree(key, scratch) / "outputs.npz"
     itself = score_source(kept, split, setting)
     return Reference(
-        outputs=str(kept), digest=digest_json([key]), metric=itself.metric, value=itself.source, kind=itself.kind
+        outputs=str(kept),
+        digest=digest_json([key]),
+        metric=itself.metric,
+        value=itself.source,
+        kind=itself.kind,
+        n=itself.n,
+        cold_start_ms=answered.cold_start_ms,
+        peak_memory_bytes=answered.peak_memory_bytes,
     )
 
 

@@ -148,12 +148,17 @@ def _check(named: Candidate, artifact: Artifact, reference: Reference, setting: 
         reason=_explain_loss(worst, where, limit) if lost else "",
         quality=worst.judge(SEARCH, limit),
         agreement=agreement,
-        size_bytes=sum(path.stat().st_size for path in artifact.folder.rglob("*") if path.is_file()),
+        size_bytes=measure_size(artifact),
         cold_start_ms=loaded.cold_start_ms,
         peak_memory_bytes=memory,
         publishable=toolchain.licence is not Licence.EVALUATION,
         note=toolchain.note,
     )
+
+
+def measure_size(artifact: Artifact) -> int:
+    """Return the size of an artifact's files, in bytes."""
+    return sum(path.stat().st_size for path in artifact.folder.rglob("*") if path.is_file())
 
 
 def _explain_loss(worst: Score, where: str, limit: float) -> str:

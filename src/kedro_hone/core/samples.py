@@ -62,6 +62,9 @@ class Reference(Value):
         metric: The metric's name.
         value: The source's value of it.
         kind: How the metric is compared: ``proportion``, ``mean`` or ``bootstrap``.
+        n: Rows.
+        cold_start_ms: From the start of loading to the first answer, without the interpreter's start.
+        peak_memory_bytes: Resident memory of its worker after the last answer.
     """
 
     outputs: str
@@ -69,3 +72,6 @@ class Reference(Value):
     metric: str
     value: float
     kind: str
+    n: int
+    cold_start_ms: float
+    peak_memory_bytes: int

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from kedro.framework import project
 from kedro.io import AbstractVersionedDataset, DatasetError, Version
 
 from kedro_hone.core.workplace import Workplace
@@ -25,6 +27,20 @@ class WorkplaceDataset(AbstractVersionedDataset[None, Workplace]):
     def __init__(self, *, filepath: str, version: Version | None = None, metadata: dict[str, Any] | None = None) -> None:
         super().__init__(filepath=PurePosixPath(filepath), version=version)
         self.metadata = metadata
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "package": project.PACKAGE_NAME}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrive in another process, and tell Kedro there which settings are the project's.
+
+        ParallelRunner means to do so, but a process that it spawns looks for the package's name in itself, where nobody
+        has put it (Kedro 1.7): the adaptors that the project's settings register, and its hooks, would be missing.
+        """
+        package = state.pop("package")
+        self.__dict__.update(state)
+        if package is not None and f"{package}.settings" not in sys.modules:
+            project.settings.configure(f"{package}.settings")
 
     def load(self) -> Workplace:
         """Return the folders of this run."""

@@ -24,7 +24,9 @@ class WorkplaceDataset(AbstractVersionedDataset[None, Workplace]):
         ```
     """
 
-    def __init__(self, *, filepath: str, version: Version | None = None, metadata: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, *, filepath: str, version: Version | None = None, metadata: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(filepath=PurePosixPath(filepath), version=version)
         self.metadata = metadata
 
@@ -46,10 +48,12 @@ class WorkplaceDataset(AbstractVersionedDataset[None, Workplace]):
         """Return the folders of this run."""
         version: Version | None = self._version
         if version is None or version.save is None:
-            raise DatasetError("the workplace needs `versioned: true`: the run's id is the version that Kedro saves under")
+            raise DatasetError(
+                "the workplace needs `versioned: true`: the run's id is the version that Kedro saves under"
+            )
         return Workplace(root=str(Path(str(self._filepath)).absolute()), run_id=str(version.save))
 
-    def save(self, data: None) -> None:
+    def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
         """Refuse: the folders are made by those who write into them."""
         raise DatasetError("the workplace is not saved")
 

@@ -26,6 +26,7 @@ from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.testing.toy.model import make_model
 
 SOURCE = Path(__file__).parents[1] / "src"
+TOY = SOURCE / "kedro_hone" / "testing" / "toy"
 ROWS = {"calibration": 40, "search": 60, "gate": 120}
 FAST = "source.shop_fast"
 
@@ -38,12 +39,26 @@ source_dir = "src"
 """
 
 SETTINGS = '''
-"""Kedro's settings: those of kedro-hone, and a toolchain of our own."""
+"""Kedro's settings: those of kedro-hone, a hook and a toolchain of our own."""
+
+from pathlib import Path
+
+from kedro.framework.hooks import hook_impl
 
 from kedro_hone.core.registry import register
-from kedro_hone.settings import CONFIG_LOADER_ARGS, DISABLE_HOOKS_FOR_PLUGINS, HOOKS
+from kedro_hone.settings import CONFIG_LOADER_ARGS, DISABLE_HOOKS_FOR_PLUGINS
+from kedro_hone.settings import HOOKS as HONE_HOOKS
 from shop import adaptors
 
+
+class Diary:
+    @hook_impl
+    def after_node_run(self, node):
+        with Path("data/diary.txt").open("a") as stream:
+            stream.write(node.name + "\\n")
+
+
+HOOKS = (*HONE_HOOKS, Diary())
 register(*adaptors.ADAPTORS)
 '''
 
@@ -55,16 +70,17 @@ from pathlib import Path
 
 from pydantic import Field
 
-from kedro_hone.core.contract import Licence, Limits
 from kedro_hone.core.types import Refused, Stage
 from kedro_hone.testing.toy import adaptor as toy
 
 FILES = toy.TOOLCHAIN.formats["toy"]
-TOOLCHAIN = replace(toy.TOOLCHAIN, name="shop", formats={**toy.TOOLCHAIN.formats, "tensorflow": FILES}, default=True)
-
-
-def make(what, base=toy.COMPILE, **changes):
-    return replace(base, name=f"shop.{what}", toolchain=TOOLCHAIN, default=True, **changes)
+TOOLCHAIN = replace(
+    toy.TOOLCHAIN,
+    name="shop",
+    folder=Path(__file__).parent / "toolchain",
+    formats={**toy.TOOLCHAIN.formats, "tensorflow": FILES},  # a backend that nothing else in this project knows
+    default=True,
+)
 
 
 class Fast(toy.CompileOptions):
@@ -79,14 +95,17 @@ def refuse(artifact, options, host):
     return Refused(by="shop", reason="it is closed on Mondays")
 
 
-BOTH = frozenset({"toy-source", "tensorflow"})
+def make(what, base=toy.COMPILE, **changes):
+    return replace(base, name=f"shop.{what}", toolchain=TOOLCHAIN, default=True, **changes)
+
+
+BACKEND = frozenset({"tensorflow"})
 ADAPTORS = [
-    # Any backend will do; nothing else in this project knows this one.
     make("convert", stage=Stage.CONVERT, produces="tensorflow", options=toy.ToyOptions),
-    make("round", toy.COMPRESS, accepts=frozenset({"tensorflow"}), produces="tensorflow"),
-    make("fast", options=Fast),
+    make("round", toy.COMPRESS, accepts=BACKEND, produces="tensorflow"),
+    make("fast", accepts=BACKEND | {"toy-source"}, options=Fast),
+    make("half", accepts=BACKEND),
     make("slow", options=Slow),
-    make("half", accepts=frozenset({"tensorflow"})),
     make("closed", can_take=refuse),
 ]
 '''
@@ -252,6 +271,11 @@ class Project:
         """One candidate of the last evidence."""
         return next(one for one in self.evidence["candidates"] if one["id"] == identifier)
 
+    def read_diary(self) -> list[str]:
+        """The nodes that ran, in the order in which they ended."""
+        path = self.root / "data" / "diary.txt"
+        return path.read_text().splitlines() if path.exists() else []
+
     def read_outcomes(self) -> dict[str, dict[str, Any]]:
         """What every step of the last runs handed on, by its namespace."""
         files = sorted((self.work / "work").glob("*.outcome.json"))
@@ -279,7 +303,7 @@ class Project:
         for place in Path("/proc").glob("[0-9]*"):
             try:
                 command = (place / "cmdline").read_bytes()
-                texts = (command, (place / "environ").read_bytes(), os.fsencode(os.readlink(place / "cwd")) + b"/")
+                texts = (command, (place / "environ").read_bytes(), os.fsencode((place / "cwd").readlink()) + b"/")
             except (FileNotFoundError, ProcessLookupError, PermissionError):
                 continue
             if any(mark in text for text in texts) and int(place.name) != os.getpid():
@@ -311,11 +335,27 @@ def make_template(folder: Path) -> Path:
     }
     for name, text in texts.items():
         (package / f"{name}.py").write_text(text.lstrip())
+    write_toolchain(package / "toolchain")
     write_source(root / "models" / "matrix")
     project = Project(root)
     project.write_splits()
     project.track()
     return root
+
+
+def write_toolchain(folder: Path) -> None:
+    """Write the toolchain's folder: the toy's, under our names."""
+    folder.mkdir()
+    for file in (TOY / "requirements.in", TOY / "requirements.lock"):
+        shutil.copy(file, folder)
+    text = (TOY / "worker.py").read_text()
+    for old, new in (
+        ('"toy.compress"', '"shop.round"'),
+        ('{"toy", "toy-source"}', '{"toy", "toy-source", "tensorflow"}'),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "worker.py").write_text(text)
 
 
 def write_source(folder: Path, **options: Any) -> None:

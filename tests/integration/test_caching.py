@@ -1,0 +1,75 @@
+"""What is known is not done again; what was changed is, and nothing else. Measuring is never taken from the store."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from small_project import copy_project
+
+
+@pytest.fixture(scope="module")
+def project(template, tmp_path_factory):
+    """One project for all tests of this module, which build on each other."""
+    project = copy_project(template, tmp_path_factory.mktemp("caching"))
+    project.run("--pipelines", "assess")
+    return project
+
+
+def read_counts(project):
+    return tuple(project.evidence["counts"][name] for name in ("builds", "validations"))
+
+
+def test_a_first_run_does_everything(project):
+    assert read_counts(project) == (8, 5)
+
+
+def test_a_second_run_builds_and_validates_nothing_but_measures_again(project):
+    first = project.evidence
+    project.run("--pipelines", "assess")
+    second = project.evidence
+    assert read_counts(project) == (0, 0)
+    assert second["run_id"] != first["run_id"]
+    assert second["counts"]["launches"] > 0
+    assert second["confirmation"]["launches"] > 0
+    assert second["race"]["seconds"] != first["race"]["seconds"]
+    assert second["winner"]["digest"] == first["winner"]["digest"]
+    assert all(one["cached"] for one in second["candidates"] if one["status"] == "measured")
+
+
+def test_an_option_of_one_adaptor_builds_only_the_routes_through_it(project):
+    before = project.read_outcomes()
+    project.set(adaptors={"shop.round": {"options": {"slow": 1.1}}})
+    project.run("--pipelines", "assess")
+    after = project.read_outcomes()
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {"tensorflow.shop_round", "tensorflow.shop_round.shop_fast", "tensorflow.shop_round.shop_half"}
+    assert read_counts(project) == (3, 2)
+
+
+def test_back_to_the_option_before_nothing_is_built(project):
+    project.set(adaptors={})
+    project.run("--pipelines", "pull,build")
+    events = [
+        json.loads(line) for path in project.runs[-1].glob("events.jsonl") for line in path.read_text().splitlines()
+    ]
+    assert [event for event in events if event["event"] == "build"] == []
+
+
+def test_another_worker_file_builds_everything_again(project):
+    worker = project.root / "src" / "shop" / "toolchain" / "worker.py"
+    worker.write_text(worker.read_text() + "\n# another version\n")
+    project.run("--pipelines", "pull,build")
+    text = (project.runs[-1] / "events.jsonl").read_text()
+    assert text.count('"event": "build"') == 8
+
+
+def test_a_damaged_artifact_is_made_again(project):
+    outcome = project.read_outcomes()["source.shop_fast"]
+    place = project.store.root / "objects" / outcome["digest"].removeprefix("sha256:") / "files"
+    place.chmod(0o755)
+    (place / "weights.npz").chmod(0o644)
+    (place / "weights.npz").write_bytes(b"cut short")
+    project.run("--pipelines", "pull,build")
+    assert project.read_outcomes()["source.shop_fast"]["digest"] == outcome["digest"]
+    assert project.store.verify(outcome["digest"])

@@ -75,7 +75,8 @@ def transform(job: Job) -> Notes:
     if failure:
         return {"failed": {"class": "convert", "reason": f"iree-import-onnx: {failure}"}}
     module = output / "model.vmfb"
-    failure = call_tool("scripts.iree_compile", [str(imported), "-o", str(module), *list_flags(job["options"])], module)
+    arguments = [imported.name, "-o", str(module), *list_flags(job["options"])]
+    failure = call_tool("scripts.iree_compile", arguments, module, folder=temporary)
     if failure:
         return {"failed": {"class": "compile", "reason": f"iree-compile: {failure}"}}
     constants = {tensor.name for tensor in model.graph.initializer}
@@ -95,6 +96,7 @@ def list_flags(options: dict[str, Any]) -> list[str]:
         "--iree-llvmcpu-target-cpu=host",
         f"--iree-opt-level=O{options['level']}",
         f"--iree-llvmcpu-stack-allocation-limit={options['stack_bytes']}",
+        "--iree-llvmcpu-debug-symbols=false",  # they hold the paths of this machine
     ]
     flags += ["--iree-opt-data-tiling"] if options["data_tiling"] else []
     flags += ["--iree-global-opt-use-im2col-for-convs"] if options["im2col"] else []
@@ -130,13 +132,14 @@ def is_quantized(operator: str) -> bool:
     return "QuantizeLinear" in operator or operator.startswith("QLinear") or operator.endswith("Integer")
 
 
-def call_tool(name: str, arguments: Sequence[str], result: Path) -> str | None:
+def call_tool(name: str, arguments: Sequence[str], result: Path, *, folder: Path | None = None) -> str | None:
     """Run one of IREE's tools; return its first error, or None when it wrote the result.
 
     Its exit code is not enough: iree-compile has ended with success and an empty file.
     """
     command = [sys.executable, "-I", "-m", f"iree.compiler.tools.{name}", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # From a folder of its own, since the compiler writes the name of its input into what it makes.
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     sys.stderr.write(done.stderr[-20_000:])
     if done.returncode == 0 and result.is_file() and result.stat().st_size:
         return None

@@ -30,7 +30,11 @@ _SUPPORTS = {
     Capability.CONTROL_FLOW: Support.NOT_IMPLEMENTED,
     Capability.DETERMINISTIC: Support.FULL,
 }
-_STATIC = {**_SUPPORTS, Capability.DYNAMIC_BATCH: Support.UNSUPPORTED}
+_AHEAD = {
+    **_SUPPORTS,
+    Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,
+    Capability.DETERMINISTIC: Support.NOT_IMPLEMENTED,  # a package holds the paths where it was compiled
+}
 
 
 class OnnxOptions(Options):
@@ -176,7 +180,7 @@ AOTI = Adaptor(
     produces="aot-inductor",
     summary="Compiles ahead of time with AOTInductor and folded constants, one package for each shape.",
     needs=frozenset({Need.CXX_COMPILER}),
-    supports=_STATIC,
+    supports=_AHEAD,
     machine_specific=True,
 )
 
@@ -190,7 +194,7 @@ AOTI_BF16 = Adaptor(
     summary="As pytorch.aoti, computing in bfloat16 between inputs and outputs of the model's own types.",
     precisions=frozenset({Precision.BF16}),
     needs=frozenset({Need.CXX_COMPILER, Need.AVX512_BF16}),
-    supports=_STATIC,
+    supports=_AHEAD,
     machine_specific=True,
     can_take=_refuse_quantized,
 )

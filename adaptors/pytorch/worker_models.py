@@ -118,7 +118,8 @@ def save_program(program: torch.export.ExportedProgram, folder: Path, inputs: li
     """Write ``model.pt2`` with the tensors' names, and without example rows and the paths of the author's machine."""
     program.example_inputs = None
     for node in program.graph.nodes:
-        node.meta.pop("stack_trace", None)
+        for name in ("stack_trace", "from_node"):  # the latter holds addresses in memory, other ones in each process
+            node.meta.pop(name, None)
     names = json.dumps({"inputs": inputs, "outputs": outputs})
     torch.export.save(program, folder / "model.pt2", extra_files={archive.NAMES_FILE: names})
 

@@ -1,0 +1,126 @@
+"""Every built-in adaptor passes the public conformance suite, in its real environment, on a small real model."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kedro_hone.core.contract import Adaptor, Need, Toolchain
+from kedro_hone.core.envs import EnvironmentStore
+from kedro_hone.core.host import read_host
+from kedro_hone.core.job import Job, JobInput, StepResult
+from kedro_hone.core.registry import BUILTIN_TOOLCHAINS, read_catalogue
+from kedro_hone.core.run import call_worker
+from kedro_hone.core.types import Artifact, Failed, Shape, digest_tree
+from kedro_hone.programs import find_program
+from kedro_hone.testing import AdaptorSuite
+
+pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
+
+MODELS = Path(__file__).parents[1] / "integration" / "adaptors" / "digits_models.py"
+COMPILED_AHEAD = frozenset({"pytorch.aoti", "pytorch.aoti-bf16"})
+"""These take long for each shape; with one it is seen as well that they keep the contract."""
+
+ADAPTORS = tuple(a.name for a in read_catalogue().adaptors.values() if a.toolchain.name in BUILTIN_TOOLCHAINS)
+
+
+@pytest.fixture(scope="session")
+def environments(tmp_path_factory) -> EnvironmentStore:
+    """Where environments are built: in ``HONE_HOME`` where it is set, so that they are there the next time."""
+    home = os.environ.get("HONE_HOME")
+    return EnvironmentStore(Path(home) if home else tmp_path_factory.mktemp("environments"))
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory) -> Path:
+    """A digits net, trained for a few seconds, in several formats, with its data."""
+    folder = tmp_path_factory.mktemp("digits")
+    subprocess.run([sys.executable, "-W", "ignore", str(MODELS), str(folder)], check=True, stdout=subprocess.DEVNULL)
+    with np.load(folder / "search.npz") as rows:
+        np.savez(folder / "feeds.npz", image=rows["x"])
+        np.savez(folder / "targets.npz", target=rows["y"])
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sources(folder) -> dict[str, Artifact]:
+    """The net as an artifact of every format that some adaptor starts from, as its toolchain describes it."""
+    ir = read_catalogue().find_adaptor("openvino.ir")
+    onnx = describe("onnxruntime", "onnx", folder / "onnx")
+    call(ir.toolchain, "transform", onnx, output=str(folder / "ir"), adaptor=ir.name, produces=ir.produces)
+    others = {
+        "pytorch": ("pytorch", "exported"),
+        "pytorch-module": ("pytorch", "module"),
+        "openvino-ir": ("openvino", "ir"),
+    }
+    found = {form: describe(toolchain, form, folder / name) for form, (toolchain, name) in others.items()}
+    return {"onnx": onnx, **found}
+
+
+def describe(toolchain: str, form: str, folder: Path) -> Artifact:
+    """Return a folder as an artifact, with the tensors that a toolchain finds in it."""
+    unread = Artifact(path=str(folder), format=form, digest=digest_tree(folder), inputs=(), outputs=())
+    notes = call(read_catalogue().find_toolchain(toolchain), "describe", unread).notes
+    return Artifact.model_validate(
+        unread.model_dump() | {"inputs": notes["inputs"], "outputs": notes["outputs"], "runtime": toolchain}
+    )
+
+
+def call(toolchain: Toolchain, function: str, model: Artifact, **job: str) -> StepResult:
+    """Call a function of a toolchain's worker outside of any trial, in the interpreter of the tests."""
+    asked = Job(
+        **{"function": function, "worker": str(toolchain.worker), "adaptor": function, "trust": ("module",), **job},
+        input=JobInput.of(model),
+    )
+    step = model.folder.with_name(f"step-{function}-{model.format}")
+    result = call_worker(asked, python=Path(sys.executable), toolchain=toolchain, folder=step, limits=toolchain.limits)
+    assert isinstance(result, StepResult), result
+    return result
+
+
+class TestAdaptor(AdaptorSuite):
+    @pytest.fixture(params=ADAPTORS)
+    def adaptor(self, request) -> Adaptor:
+        adaptor = read_catalogue().find_adaptor(request.param)
+        flags = {need.value for need in adaptor.needs & {Need.AVX512_VNNI, Need.AVX512_BF16}}
+        if not flags <= read_host().flags:
+            pytest.skip(f"{adaptor.name} needs a CPU with {', '.join(flags)}")
+        return adaptor
+
+    @pytest.fixture
+    def artifact(self, adaptor, sources) -> Artifact:
+        return next(artifact for form, artifact in sources.items() if form in adaptor.accepts)
+
+    @pytest.fixture
+    def python(self, adaptor, environments) -> Path:
+        environment = environments.ensure(adaptor.toolchain)
+        assert not isinstance(environment, Failed), environment.reason
+        return Path(environment.python)
+
+    @pytest.fixture
+    def shapes(self, adaptor) -> tuple[Shape, ...]:
+        sizes = (5,) if adaptor.name in COMPILED_AHEAD else (1, 2, 5)
+        return tuple(Shape(name=f"batch{size}", sizes={"batch": size}) for size in sizes)
+
+    @pytest.fixture
+    def calibration(self, folder) -> Path:
+        return folder / "calibration.npz"
+
+    @pytest.fixture
+    def program(self, artifact, folder) -> dict[str, object]:
+        return {
+            "path": str(find_program("image-classification", project=Path.cwd()).path),
+            "options": {},
+            "feeds": str(folder / "feeds.npz"),
+            "targets": str(folder / "targets.npz"),
+            "outputs": [spec.name for spec in artifact.outputs],
+        }
+
+    @pytest.fixture
+    def trust(self) -> tuple[str, ...]:
+        return ("module",)

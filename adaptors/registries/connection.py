@@ -25,6 +25,8 @@ _BOUNDS: Final = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": 1,
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": 1,
 }
+_PROGRESS: Final = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
+"""MLflow draws a bar for every download, even of a few files into a log; the run has a display of its own."""
 EMBEDDED: Final = "data/mlflow.db"
 ARTIFACTS: Final = "mlartifacts"
 """Where the artifacts of a SQLite store lie, beside its file."""
@@ -169,8 +171,9 @@ def find_sqlite_file(tracking_uri: str) -> Path | None:
 
 @contextmanager
 def bound_requests() -> Iterator[None]:
-    """Keep every HTTP request of MLflow's client short; a smaller value in the environment stands."""
-    before = {name: os.environ.get(name) for name in _BOUNDS}
+    """Keep every HTTP request of MLflow's client short, and its downloads quiet; what the user set stands."""
+    before = {name: os.environ.get(name) for name in (*_BOUNDS, _PROGRESS)}
+    os.environ.setdefault(_PROGRESS, "false")
     for name, bound in _BOUNDS.items():
         value = before[name]
         os.environ[name] = str(min(int(value), bound)) if value and value.isdigit() else str(bound)

@@ -1,0 +1,62 @@
+"""What is declared, what is pinned and what the toolchains ask for agree."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from kedro_hone.core.registry import read_catalogue
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+RUN = [*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"], *EXTRAS["pipeline"]]
+TOGETHER = [toolchain for toolchain in read_catalogue().toolchains.values() if toolchain.default]
+
+
+def read_pins(path: Path) -> dict[str, str]:
+    lines = [line for line in path.read_text().splitlines() if "==" in line]
+    return {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
+
+
+@pytest.mark.parametrize("wanted", [*RUN, *EXTRAS["toolchains"]])
+def test_the_lock_satisfies_what_running_asks_for(wanted):
+    requirement = Requirement(wanted)
+
+    assert requirement.specifier.contains(read_pins(ROOT / "requirements.lock")[canonicalize_name(requirement.name)])
+
+
+@pytest.mark.parametrize("wanted", PROJECT["dependency-groups"]["dev"])
+def test_the_lock_satisfies_what_working_on_it_asks_for(wanted):
+    requirement = Requirement(wanted)
+    pins = read_pins(ROOT / "requirements.lock") | read_pins(ROOT / "requirements-dev.lock")
+
+    assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
+
+
+def test_no_package_is_pinned_twice():
+    assert set(read_pins(ROOT / "requirements.lock")) & set(read_pins(ROOT / "requirements-dev.lock")) == set()
+
+
+@pytest.mark.parametrize("toolchain", TOGETHER, ids=lambda toolchain: toolchain.name)
+def test_the_toolchains_extra_asks_for_what_a_toolchain_asks_for(toolchain):
+    declared = {*EXTRAS["toolchains"], *PROJECT["project"]["dependencies"]}
+
+    assert {line for line in toolchain.requirements.read_text().split("\n") if line} <= declared
+
+
+@pytest.mark.parametrize("toolchain", TOGETHER, ids=lambda toolchain: toolchain.name)
+def test_a_toolchain_of_its_own_environment_has_the_same_versions(toolchain):
+    ours, pins = read_pins(ROOT / "requirements.lock"), read_pins(toolchain.lock)
+
+    assert {name: pin for name, pin in pins.items() if name in ours and ours[name] != pin} == {}
+
+
+def test_a_winner_asks_for_the_extra_that_the_project_has():
+    for toolchain in TOGETHER:
+        assert toolchain.extra in EXTRAS
+        assert set(EXTRAS[toolchain.extra]) == set(toolchain.runtime_requirements)

@@ -6,37 +6,25 @@ They were met with today's versions and can come back with any. A fourth, neural
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 import onnx
 import pytest
+from digits_bench import ROWS, Bench, make_bench, read_splits, write_models
 from onnx import TensorProto, helper, numpy_helper
 from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
 
 from kedro_hone.core.contract import Adaptor, Limits, Need, Toolchain
-from kedro_hone.core.data import TrackedFile
 from kedro_hone.core.measurement import Status, Validation
 from kedro_hone.core.registry import forget_registrations, register
-from kedro_hone.core.samples import Reference
-from kedro_hone.core.types import Artifact, Candidate, FailureClass, Stage, TensorSpec, digest_file
-from kedro_hone.core.workplace import Workplace
+from kedro_hone.core.types import Artifact, Candidate, FailureClass, Stage
 from kedro_hone.nodes.race import race
-from kedro_hone.nodes.samples import prepare
-from kedro_hone.nodes.setting import Setting
 from kedro_hone.nodes.transform import transform
-from kedro_hone.nodes.reference import refer
-from kedro_hone.nodes.validate import validate
 
 pytestmark = pytest.mark.toolchain
-
-MODELS = Path(__file__).with_name("adaptors") / "digits_models.py"
-ROWS = {"calibration": 256, "search": 200, "gate": 312}
 
 TOOLCHAIN = Toolchain(
     name="silent",
@@ -65,40 +53,18 @@ STATIC = make("static", "pytorch", "silent-package")
 INT4 = make("int4", "onnx", "silent-ir")
 
 
-@dataclass(frozen=True)
-class Bench:
-    """One source model with its samples and reference, as the nodes before ``validate`` leave them."""
+def build(adaptor: Adaptor, bench: Bench) -> Artifact:
+    outcome = transform(adaptor, adaptor.options(), bench.setting.source, bench.setting)
+    assert isinstance(outcome, Artifact), outcome
+    return outcome
 
-    setting: Setting
-    reference: Reference
-    parameters: dict[str, object]
 
-    def build(self, adaptor: Adaptor) -> Artifact:
-        outcome = transform(adaptor, adaptor.options(), self.setting.source, self.setting)
-        assert isinstance(outcome, Artifact), outcome
-        return outcome
-
-    def race_unvalidated(self, artifact: Artifact) -> Status:
-        """Race an artifact as if ``validate`` were switched off: everything is believed."""
-        believed = Validation(
-            candidate=Candidate(id="wrong", route=("silent",), outcome=artifact), status=Status.MEASURED
-        )
-        result = race(**self.common, wrong=believed)
-        assert [standing.id for standing in result.standings] == ["wrong"]
-        return result.standings[0].status
-
-    def validate(self, artifact: Artifact) -> Validation:
-        return validate(outcome=artifact, reference=self.reference, candidate="wrong", route=("silent",), **self.common)
-
-    @property
-    def common(self) -> dict[str, object]:
-        setting = self.setting
-        return {
-            "source": setting.source,
-            "samples": setting.samples,
-            "parameters": self.parameters,
-            "workplace": setting.workplace,
-        }
+def race_unvalidated(artifact: Artifact, bench: Bench) -> Status:
+    """Race an artifact as if ``validate`` were switched off: everything is believed."""
+    believed = Validation(candidate=Candidate(id="wrong", route=("silent",), outcome=artifact), status=Status.MEASURED)
+    result = race(**bench.common, wrong=believed)
+    assert [standing.id for standing in result.standings] == ["wrong"]
+    return result.standings[0].status
 
 
 @pytest.fixture(autouse=True)
@@ -112,72 +78,25 @@ def silent(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory) -> Path:
-    """A small convolutional net, trained for some seconds, and the rows that it was not trained on."""
-    folder = tmp_path_factory.mktemp("digits")
-    subprocess.run([sys.executable, "-W", "ignore", str(MODELS), str(folder)], check=True, stdout=subprocess.DEVNULL)
-    return folder
+    return write_models(tmp_path_factory.mktemp("digits"))
 
 
-def read_digits(digits: Path) -> dict[str, dict[str, np.ndarray]]:
-    with np.load(digits / "search.npz") as rows:
-        cut = ROWS["search"]
-        search, gate = ({"image": rows["x"][part], "label": rows["y"][part]} for part in (slice(cut), slice(cut, None)))
-    with np.load(digits / "calibration.npz") as rows:
-        return {"calibration": {"image": rows["image"]}, "search": search, "gate": gate}
+def make_conv_bench(digits: Path, folder: Path, **shapes: int) -> Bench:
+    """The small convolutional net as an exported program."""
+    program = digits / "exported" / "model.pt2"
+    return make_bench(folder, program, read_splits(digits), form="pytorch", runtime="pytorch", **race_over(**shapes))
 
 
-def make_bench(source: Artifact, splits: dict[str, dict[str, np.ndarray]], folder: Path, **shapes: int) -> Bench:
-    """Prepare real samples for a source, and let it answer them."""
-    parameters = {
-        "model": {"uri": "models:/digits/1"},
-        "program": {"name": "image-classification"},
-        "shapes": {name: {"batch": size} for name, size in shapes.items()},
-        "threads": 1,
-        "gates": {"drop": 0.02},
-        "race": {"rounds": 5, "block": 5, "burst_ms": 2.0},
-    }
-    workplace = Workplace(root=str(folder / "hone"), run_id="run")
-    files = {name: track(folder / f"{name}.npz", arrays) for name, arrays in splits.items()}
-    samples = prepare(source=source, parameters=parameters, workplace=workplace, **files)
-    assert {name: split.n for name, split in samples.splits.items()} == ROWS
-    reference = refer(source=source, samples=samples, parameters=parameters, workplace=workplace)
-    assert reference.value > 0.9
-    return Bench(Setting.of(source, samples, parameters, workplace), reference, parameters)
+def race_over(**shapes: int) -> dict[str, object]:
+    sizes = {name: {"batch": size} for name, size in shapes.items()}
+    return {"shapes": sizes, "race": {"rounds": 5, "block": 5, "burst_ms": 2.0}}
 
 
-def track(path: Path, arrays: dict[str, np.ndarray]) -> TrackedFile:
-    np.savez(path, **arrays)
-    return TrackedFile(
-        path=str(path),
-        source=path.name,
-        repo=".",
-        rev="main",
-        resolved_rev="0" * 40,
-        md5=digest_file(path),
-        size=path.stat().st_size,
-    )
-
-
-def seal(folder: Path, workplace_root: Path, form: str, runtime: str, **specs: TensorSpec) -> Artifact:
-    store = Workplace(root=str(workplace_root / "hone"), run_id="run").store
-    return store.seal(folder, format=form, inputs=(specs["image"],), outputs=(specs["logits"],), runtime=runtime)
-
-
-@pytest.fixture
-def conv_net(digits, tmp_path) -> Artifact:
-    """The net as an exported program."""
-    (tmp_path / "program").mkdir()
-    (tmp_path / "program" / "model.pt2").write_bytes((digits / "exported" / "model.pt2").read_bytes())
-    image = TensorSpec(name="image", dtype="float32", shape=("batch", 1, 8, 8))
-    logits = TensorSpec(name="logits", dtype="float32", shape=("batch", 10))
-    return seal(tmp_path / "program", tmp_path, "pytorch", "pytorch", image=image, logits=logits)
-
-
-def test_a_quantized_conv_net_that_was_frozen_with_a_dynamic_batch(conv_net, digits, tmp_path):
+def test_a_quantized_conv_net_that_was_frozen_with_a_dynamic_batch(digits, tmp_path):
     """PT2E and AOTInductor with freezing (torch 2.13): correct without freezing, or with a static batch."""
-    bench = make_bench(conv_net, read_digits(digits), tmp_path, batch1=1, batch64=64)
-    artifact = bench.build(FROZEN_DYNAMIC)
-    assert bench.race_unvalidated(artifact) is Status.MEASURED
+    bench = make_conv_bench(digits, tmp_path, batch1=1, batch64=64)
+    artifact = build(FROZEN_DYNAMIC, bench)
+    assert race_unvalidated(artifact, bench) is Status.MEASURED
 
     validation = bench.validate(artifact)
 
@@ -187,11 +106,11 @@ def test_a_quantized_conv_net_that_was_frozen_with_a_dynamic_batch(conv_net, dig
     assert validation.quality.candidate < 0.3
 
 
-def test_a_static_package_that_is_fed_another_number_of_rows(conv_net, digits, tmp_path):
+def test_a_static_package_that_is_fed_another_number_of_rows(digits, tmp_path):
     """AOTInductor's packages check nothing unless AOTI_RUNTIME_CHECK_INPUTS is set, which our own adaptor does."""
-    bench = make_bench(conv_net, read_digits(digits), tmp_path, batch8=8, batch64=64)
-    artifact = bench.build(STATIC)
-    assert bench.race_unvalidated(artifact) is Status.MEASURED
+    bench = make_conv_bench(digits, tmp_path, batch8=8, batch64=64)
+    artifact = build(STATIC, bench)
+    assert race_unvalidated(artifact, bench) is Status.MEASURED
 
     validation = bench.validate(artifact)
 
@@ -214,15 +133,12 @@ def test_four_bits_for_weights_of_very_different_sizes(tmp_path):
     net = MLPClassifier((256, 256), max_iter=30, tol=0.0, n_iter_no_change=30, random_state=0)
     with pytest.warns(Warning, match="iterations"):
         net.fit(images[order[ends[-1] :]], labels[order[ends[-1] :]])
-    (tmp_path / "net").mkdir()
-    write_unequal(net, tmp_path / "net" / "model.onnx")
-    image = TensorSpec(name="image", dtype="float32", shape=("batch", 64))
-    logits = TensorSpec(name="logits", dtype="float32", shape=("batch", 10))
-    source = seal(tmp_path / "net", tmp_path, "onnx", "onnxruntime", image=image, logits=logits)
+    write_unequal(net, tmp_path / "model.onnx")
     splits = {name: {"image": images[rows], "label": labels[rows]} for name, rows in parts.items()}
-    bench = make_bench(source, splits, tmp_path, batch1=1, batch64=64)
-    artifact = bench.build(INT4)
-    assert bench.race_unvalidated(artifact) is Status.MEASURED
+    recipe = race_over(batch1=1, batch64=64)
+    bench = make_bench(tmp_path, tmp_path / "model.onnx", splits, form="onnx", runtime="onnxruntime", **recipe)
+    artifact = build(INT4, bench)
+    assert race_unvalidated(artifact, bench) is Status.MEASURED
 
     validation = bench.validate(artifact)
 

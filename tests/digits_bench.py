@@ -1,0 +1,119 @@
+"""A real source model with real samples, as the nodes before ``validate`` leave them: scikit-learn's digits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kedro_hone.core.data import TrackedFile
+from kedro_hone.core.measurement import Validation
+from kedro_hone.core.samples import Reference
+from kedro_hone.core.types import Artifact, TensorSpec, digest_file
+from kedro_hone.core.workplace import Workplace
+from kedro_hone.nodes.reference import refer
+from kedro_hone.nodes.samples import prepare
+from kedro_hone.nodes.setting import Setting
+from kedro_hone.nodes.validate import validate
+
+MODELS = Path(__file__).parent / "integration" / "adaptors" / "digits_models.py"
+ROWS = {"calibration": 256, "search": 200, "gate": 312}
+
+Splits = dict[str, dict[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One source model, ready for candidates."""
+
+    setting: Setting
+    reference: Reference
+    parameters: dict[str, Any]
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """What every measuring node is given."""
+        setting = self.setting
+        return {
+            "source": setting.source,
+            "samples": setting.samples,
+            "parameters": self.parameters,
+            "workplace": setting.workplace,
+        }
+
+    def validate(self, artifact: Artifact, *route: str) -> Validation:
+        """Check what a route produced."""
+        return validate(outcome=artifact, reference=self.reference, candidate="candidate", route=route, **self.common)
+
+
+def write_models(folder: Path) -> Path:
+    """Train a small convolutional net for some seconds; see ``digits_models.py`` for what it writes."""
+    subprocess.run([sys.executable, "-W", "ignore", str(MODELS), str(folder)], check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def read_splits(folder: Path) -> Splits:
+    """Return the rows that the net was not trained on."""
+    with np.load(folder / "search.npz") as rows:
+        cut = ROWS["search"]
+        search, gate = ({"image": rows["x"][part], "label": rows["y"][part]} for part in (slice(cut), slice(cut, None)))
+    with np.load(folder / "calibration.npz") as rows:
+        return {"calibration": {"image": rows["image"]}, "search": search, "gate": gate}
+
+
+def make_bench(folder: Path, model: Path, splits: Splits, *, form: str, runtime: str, **recipe: Any) -> Bench:
+    """Seal a model file as the source, prepare real samples for it, and let it answer them.
+
+    Args:
+        folder: An empty directory.
+        model: The model's file.
+        splits: The rows.
+        form: Its format.
+        runtime: The toolchain that runs it.
+        **recipe: Keys of the recipe beside those that are the same for all.
+    """
+    parameters = {
+        "model": {"uri": "models:/digits/1"},
+        "program": {"name": "image-classification"},
+        "threads": 1,
+        "gates": {"drop": 0.02},
+        **recipe,
+    }
+    workplace = Workplace(root=str(folder / "hone"), run_id="run")
+    source = _seal(folder / "source", model, workplace, form=form, runtime=runtime, image=splits["gate"]["image"])
+    files = {name: track(folder / f"{name}.npz", arrays) for name, arrays in splits.items()}
+    samples = prepare(source=source, parameters=parameters, workplace=workplace, **files)
+    assert {name: split.n for name, split in samples.splits.items()} == ROWS
+    reference = refer(source=source, samples=samples, parameters=parameters, workplace=workplace)
+    assert reference.value > 0.9
+    return Bench(Setting.of(source, samples, parameters, workplace), reference, parameters)
+
+
+def _seal(folder: Path, model: Path, workplace: Workplace, *, form: str, runtime: str, image: np.ndarray) -> Artifact:
+    folder.mkdir()
+    (folder / model.name).write_bytes(model.read_bytes())
+    return workplace.store.seal(
+        folder,
+        format=form,
+        inputs=(TensorSpec(name="image", dtype="float32", shape=("batch", *image.shape[1:])),),
+        outputs=(TensorSpec(name="logits", dtype="float32", shape=("batch", 10)),),
+        runtime=runtime,
+    )
+
+
+def track(path: Path, arrays: dict[str, np.ndarray]) -> TrackedFile:
+    """Write arrays as if DVC had brought them."""
+    np.savez(path, **arrays)
+    return TrackedFile(
+        path=str(path),
+        source=path.name,
+        repo=".",
+        rev="main",
+        resolved_rev="0" * 40,
+        md5=digest_file(path),
+        size=path.stat().st_size,
+    )

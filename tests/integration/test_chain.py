@@ -1,0 +1,81 @@
+"""Chains of two compressors, named in the recipe: both really run, and both are found in what comes out."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections import Counter
+from pathlib import Path
+
+import onnx
+import pytest
+from digits_bench import Bench, make_bench, read_splits, write_models
+
+from kedro_hone.core.measurement import Status
+from kedro_hone.core.types import Artifact
+from kedro_hone.nodes.transform import apply_adaptor
+from kedro_hone.plan import make_plan
+
+pytestmark = pytest.mark.toolchain
+
+WEIGHTS_THEN_CONVS = ("onnxruntime.int4-weights", "openvino.ir", "openvino.int8-ptq")
+"""Four bits for the weights of the linear layers, then eight for the convolutions, in another toolchain."""
+
+CONVS_THEN_WEIGHTS = ("onnxruntime.int8-static", "onnxruntime.int4-weights")
+"""Eight bits for the convolutions alone, then four for the weights of the linear layers."""
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory) -> Path:
+    return write_models(tmp_path_factory.mktemp("digits"))
+
+
+def run_chain(
+    digits: Path, folder: Path, chain: tuple[str, ...], compiler: str, **adaptors: object
+) -> tuple[Bench, list[Artifact]]:
+    """Run every step of the one route that the recipe's chain and a compiler make; return what each step left."""
+    recipe = {"routes": [chain], "shapes": {"batch1": {"batch": 1}, "batch64": {"batch": 64}}, "adaptors": adaptors}
+    model = digits / "onnx" / "model.onnx"
+    bench = make_bench(folder, model, read_splits(digits), form="onnx", runtime="onnxruntime", **recipe)
+    outcomes = {"onnx": bench.setting.source}
+    route = (*chain, compiler)
+    for step in make_plan(bench.setting.recipe).routes.steps:
+        if step.namespace.startswith("onnx.") and step.route == route[: len(step.route)]:
+            outcome = apply_adaptor(
+                parent=outcomes[step.parent], reference=bench.reference, adaptor=step.adaptor.name, **bench.common
+            )
+            assert isinstance(outcome, Artifact), outcome
+            outcomes[step.namespace] = outcome
+    assert len(outcomes) == 1 + len(route)
+    return bench, list(outcomes.values())
+
+
+def count_operators(artifact: Artifact) -> Counter[str]:
+    return Counter(node.op_type for node in onnx.load(artifact.folder / "model.onnx").graph.node)
+
+
+def test_four_bit_weights_of_one_toolchain_and_eight_bits_of_another(digits, tmp_path):
+    bench, artifacts = run_chain(digits, tmp_path, WEIGHTS_THEN_CONVS, "openvino.f32")
+
+    layers = list(ET.parse(artifacts[-1].folder / "model.xml").getroot().iter("layer"))
+    kinds = Counter(layer.get("type") for layer in layers)
+    weights = [layer.find("data") for layer in layers if layer.get("type") == "Const"]
+    four_bit = [data.get("shape") for data in weights if data.get("element_type") == "u4" and data.get("shape") != "1"]
+    eight_bit = [data.get("shape") for data in weights if data.get("element_type") == "i8"]
+    assert four_bit == ["64, 16, 32", "10, 2, 32"]  # both linear layers, in blocks of 32
+    assert eight_bit == ["16, 1, 3, 3", "32, 16, 3, 3"]  # both convolutions
+    assert kinds["FakeQuantize"] >= kinds["Convolution"] == 2  # and their activations
+    validation = bench.validate(artifacts[-1], *WEIGHTS_THEN_CONVS, "openvino.f32")
+    assert validation.status is Status.MEASURED, validation.reason
+    assert artifacts[-1].runtime == "openvino"
+
+
+def test_two_compressors_of_one_toolchain(digits, tmp_path):
+    only = {"onnxruntime.int8-static": {"options": {"operators": ["Conv"]}}}
+    bench, artifacts = run_chain(digits, tmp_path, CONVS_THEN_WEIGHTS, "onnxruntime.session", **only)
+
+    eight_bit, both = count_operators(artifacts[1]), count_operators(artifacts[2])
+    assert (eight_bit["QuantizeLinear"], eight_bit["MatMulNBits"]) == (4, 0)
+    assert (both["QuantizeLinear"], both["MatMulNBits"]) == (4, 2)
+    assert {"QLinearConv", "MatMulNBits"} <= count_operators(artifacts[3]).keys()  # as ONNX Runtime runs it
+    validation = bench.validate(artifacts[-1], *CONVS_THEN_WEIGHTS, "onnxruntime.session")
+    assert validation.status is Status.MEASURED, validation.reason

@@ -35,7 +35,9 @@ class VerdictHooks:
         self.exit_code = ExitCode.SUCCESS
 
     @hook_impl
-    def after_pipeline_run(self, run_params: dict[str, Any], pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
+    def after_pipeline_run(
+        self, run_params: dict[str, Any], pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]
+    ) -> None:
         """Print the verdict, where the report is, and how to call the winner.
 
         Args:

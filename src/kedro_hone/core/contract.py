@@ -155,12 +155,12 @@ class Toolchain:
         return self.folder / "requirements.in"
 
 
-def take_any(artifact: Artifact, options: Options, host: Host) -> Refused | None:
+def take_any(artifact: Artifact, options: Options, host: Host) -> Refused | None:  # noqa: ARG001 - the contract's names
     """Refuse nothing: the default of ``Adaptor.can_take``."""
     return None
 
 
-def no_run_options(options: Options) -> dict[str, Json]:
+def no_run_options(options: Options) -> dict[str, Json]:  # noqa: ARG001 - the contract's name
     """Seal no run options: the default of ``Adaptor.run_options``."""
     return {}
 

@@ -91,6 +91,10 @@ class Slow(toy.CompileOptions):
     slow: float = Field(default=2.0, ge=0)
 
 
+class Round(toy.ToyOptions):
+    slow: float = Field(default=5.0, ge=0)  # so that nobody beats the fast one by chance
+
+
 def refuse(artifact, options, host):
     return Refused(by="shop", reason="it is closed on Mondays")
 
@@ -102,7 +106,7 @@ def make(what, base=toy.COMPILE, **changes):
 BACKEND = frozenset({"tensorflow"})
 ADAPTORS = [
     make("convert", stage=Stage.CONVERT, produces="tensorflow", options=toy.ToyOptions),
-    make("round", toy.COMPRESS, accepts=BACKEND, produces="tensorflow"),
+    make("round", toy.COMPRESS, accepts=BACKEND, produces="tensorflow", options=Round),
     make("fast", accepts=BACKEND | {"toy-source"}, options=Fast),
     make("half", accepts=BACKEND),
     make("slow", options=Slow),

@@ -39,7 +39,7 @@ def test_a_second_run_builds_and_validates_nothing_but_measures_again(project):
 
 def test_an_option_of_one_adaptor_builds_only_the_routes_through_it(project):
     before = project.read_outcomes()
-    project.set(adaptors={"shop.round": {"options": {"slow": 1.1}}})
+    project.set(adaptors={"shop.round": {"options": {"slow": 6.0}}})
     project.run("--pipelines", "assess")
     after = project.read_outcomes()
     changed = {name for name in after if after[name] != before[name]}

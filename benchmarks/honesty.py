@@ -1,0 +1,343 @@
+"""Is the reported speed-up what a user sees? Measures source and winner again, with none of kedro-hone's own code.
+
+Each is loaded as its users load it: the source by MLflow, or as its author's class with MLflow's state; the winner by
+``kedro_hone.load``. Each launch is a fresh process in which one of the two is called in a plain loop at every shape;
+launches of the two alternate. The ratio of their median calls is compared with the one in ``evidence.json``, shape by
+shape; the exit code is 1 when they differ by more than ten per cent anywhere.
+
+Run it in the project's folder after a run that has published a winner::
+
+    python benchmarks/honesty.py --repeat 5     # on a quiet machine
+    python benchmarks/honesty.py --load         # both under one busy core, with one thread
+
+``--load`` is ``--busy --rerun --threads 1``: a process that never rests is pinned to the last core, `kedro run --params
+hone.threads=1` is run beside it, and then this is measured beside it too. ``docs/how-to/benchmark.md`` says more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import importlib.util
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+TOLERANCE = 0.10
+LEAST_LAUNCHES = 7
+WARM_UP_SECONDS, LEAST_CALLS = 0.5, 30
+MODELS = ("source", "winner")
+
+BUSY = """
+import os, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+while os.getppid() == int(sys.argv[2]):
+    for _ in range(1_000_000):
+        pass
+"""
+"""A process that never rests, as long as the one that started it lives."""
+
+Call = Callable[[], object]
+Times = dict[str, float]
+
+
+# --- one launch, in a process of its own ----------------------------------------------------------------------------
+
+
+def launch(order: dict[str, Any]) -> Times:
+    """Load one model and time it at every shape.
+
+    Args:
+        order: What ``main`` asks of its child; see ``measure``.
+
+    Returns:
+        The median call at each shape, in nanoseconds.
+    """
+    connect(order["tracking_uri"])
+    arrays = {name: make_arrays(order["inputs"], sizes) for name, sizes in order["shapes"].items()}
+    prepare = load_source(order) if order["model"] == "source" else load_winner(order)
+    calls = {name: prepare(feeds) for name, feeds in arrays.items()}
+    names = list(calls)
+    random.Random(order["seed"]).shuffle(names)  # noqa: S311 - an order of measuring
+    return {name: time_calls(calls[name], seconds=order["seconds"]) for name in names}
+
+
+def load_source(order: dict[str, Any]) -> Callable[[dict[str, Any]], Call]:
+    """Load the source as its author would, and return what makes a call of it from arrays."""
+    if order["flavor"] == "onnx":
+        return load_onnx_source(order)
+    import mlflow.pytorch  # noqa: PLC0415 - each launch imports what its model needs, and nothing else
+    import torch  # noqa: PLC0415
+
+    torch.set_num_threads(order["threads"])
+    model = mlflow.pytorch.load_model(order["source"])
+    if order["author"]:
+        author = import_author(order["author"])(**order["kwargs"])
+        author.load_state_dict(model.state_dict())
+        model = author.eval()
+    strangers = sorted(name for name in sys.modules if name.partition(".")[0] == "kedro_hone")
+    if strangers:
+        raise RuntimeError(f"the source must run without kedro-hone, and {strangers[0]} is imported")
+
+    def prepare(arrays: dict[str, Any]) -> Call:
+        tensors = [torch.from_numpy(array) for array in arrays.values()]
+
+        def call() -> object:
+            with torch.inference_mode():
+                return model(*tensors)
+
+        return call
+
+    return prepare
+
+
+def load_onnx_source(order: dict[str, Any]) -> Callable[[dict[str, Any]], Call]:
+    """Open an ONNX model in ONNX Runtime."""
+    import mlflow.onnx  # noqa: PLC0415
+    import onnxruntime  # noqa: PLC0415
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = order["threads"]
+    model = mlflow.onnx.load_model(order["source"]).SerializeToString()
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return lambda arrays: lambda: session.run(None, arrays)
+
+
+def load_winner(order: dict[str, Any]) -> Callable[[dict[str, Any]], Call]:
+    """Load the winner as its users do, and return what makes a call of it from arrays."""
+    import kedro_hone  # noqa: PLC0415
+
+    winner = kedro_hone.load(order["winner"], threads=order["threads"])
+    if order["call"] == "arrays":
+        return lambda arrays: lambda: winner.run(arrays)
+    if order["flavor"] == "onnx":
+        return lambda arrays: lambda: winner(arrays)
+    import torch  # noqa: PLC0415
+
+    def prepare(arrays: dict[str, Any]) -> Call:
+        tensors = [torch.from_numpy(array) for array in arrays.values()]
+        return lambda: winner(*tensors)
+
+    return prepare
+
+
+def import_author(place: str) -> Any:
+    """Return the author's class; the demo's is a file of this repository, read without the package around it."""
+    module, _, name = place.rpartition(":")
+    if module.startswith("kedro_hone."):
+        parts = module.split(".")[1:]
+        module = str(Path(__file__).parents[1].joinpath(*parts).with_suffix(".py"))
+    if not module.endswith(".py"):
+        return getattr(importlib.import_module(module), name)
+    spec = importlib.util.spec_from_file_location("author", module)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{module} is no python file")
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return getattr(loaded, name)
+
+
+def make_arrays(inputs: list[dict[str, Any]], sizes: dict[str, int]) -> dict[str, Any]:
+    """Return one array for each input: numbers between 0 and 1; the free dimensions get the sizes in their order."""
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for spec in inputs:
+        free = iter([sizes["batch"], *(size for name, size in sizes.items() if name != "batch")])
+        shape = [next(free) if size == -1 else size for size in spec["shape"]]
+        arrays[spec["name"]] = (rng.random(shape) * (1 if spec["dtype"].startswith("f") else 2)).astype(spec["dtype"])
+    return arrays
+
+
+def time_calls(call: Call, *, seconds: float) -> float:
+    """Return the median call, in nanoseconds, of a plain loop that lasts some seconds."""
+    end = time.perf_counter() + WARM_UP_SECONDS
+    while time.perf_counter() < end:
+        call()
+    clock, times = time.perf_counter_ns, []
+    end = time.perf_counter() + seconds
+    while len(times) < LEAST_CALLS or time.perf_counter() < end:
+        start = clock()
+        call()
+        times.append(clock() - start)
+    return float(np.median(times))
+
+
+# --- all launches ---------------------------------------------------------------------------------------------------
+
+
+def measure(order: dict[str, Any], *, launches: int, seed: int) -> dict[str, dict[str, list[float]]]:
+    """Launch source and winner in turn, in random order within each pair.
+
+    Args:
+        order: What both launches share.
+        launches: Of each.
+        seed: Of the order.
+
+    Returns:
+        For each model and shape one time for each launch, in nanoseconds.
+    """
+    draw = random.Random(seed)  # noqa: S311 - an order of measuring
+    times: dict[str, dict[str, list[float]]] = {model: {name: [] for name in order["shapes"]} for model in MODELS}
+    for number in range(launches):
+        for model in draw.sample(MODELS, k=2):
+            found = start({**order, "model": model, "seed": seed * 1000 + number})
+            for name, time_ns in found.items():
+                times[model][name].append(time_ns)
+            print(".", end="", flush=True)
+    print()
+    return times
+
+
+def start(order: dict[str, Any]) -> Times:
+    """Run one launch in a fresh process."""
+    command = [sys.executable, "-W", "ignore", __file__, "--child", json.dumps(order)]
+    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def read_order(run: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
+    """Read what a run reported.
+
+    Returns:
+        What the launches are asked, and the reported speed-ups by shape.
+    """
+    evidence = json.loads((run / "evidence.json").read_text())
+    published = run / "publication.json"
+    if evidence["winner"] is None or not published.exists():
+        raise SystemExit(f"{run} has published no winner (its verdict is {evidence['verdict']}): nothing to compare")
+    from mlflow.models import get_model_info  # noqa: PLC0415 - the launches must not pay for it
+
+    connect(arguments.tracking_uri)
+    recipe, uri = evidence["recipe"], evidence["source"]["uri"]
+    info = get_model_info(uri)
+    if info.signature is None:
+        raise SystemExit(f"{uri} has no signature: what it takes is not known")
+    inputs = [{"name": s["name"], **s["tensor-spec"]} for s in info.signature.inputs.to_dict()]
+    order = {
+        "source": uri,
+        "winner": json.loads(published.read_text())["uri"],
+        "author": recipe["model"]["module"],
+        "kwargs": recipe["model"]["kwargs"],
+        "flavor": "pytorch" if "pytorch" in info.flavors else "onnx",
+        "inputs": inputs,
+        "shapes": recipe["shapes"],
+        "threads": arguments.threads or evidence["hardware"]["threads"],
+        "seconds": arguments.seconds,
+        "call": arguments.call,
+        "tracking_uri": arguments.tracking_uri,
+    }
+    return order, {speedup["shape"]: speedup for speedup in evidence["speedups"]}
+
+
+def connect(tracking_uri: str) -> None:
+    """Tell MLflow where the registry is."""
+    import mlflow  # noqa: PLC0415
+
+    mlflow.set_tracking_uri(tracking_uri)
+
+
+def compare(times: dict[str, dict[str, list[float]]], reported: dict[str, dict[str, float]]) -> float:
+    """Print both ratios at every shape.
+
+    Returns:
+        The largest difference: the larger ratio over the smaller one, less one.
+    """
+    print(
+        f"{'shape':12}{'source':>12}{'winner':>12}{'here':>9}  {'(launches)':15}{'reported':>9}  {'(interval)':14}differ"
+    )
+    worst = 0.0
+    for name, speedup in reported.items():
+        source, winner = (np.array(times[model][name]) for model in MODELS)
+        ratio = float(np.exp(np.log(source / winner).mean()))
+        differ = max(ratio, speedup["estimate"]) / min(ratio, speedup["estimate"]) - 1
+        worst = max(worst, differ)
+        middle = [f"{np.median(values) / 1e6:.4f} ms" for values in (source, winner)]
+        spread = f"({(source / winner).min():.2f}-{(source / winner).max():.2f})"
+        interval = f"({speedup['low']:.2f}-{speedup['high']:.2f})"
+        mark = "" if differ <= TOLERANCE else "  TOO MUCH"
+        print(
+            f"{name:12}{middle[0]:>12}{middle[1]:>12}{ratio:9.3f}  {spread:15}{speedup['estimate']:9.3f}  {interval:14}"
+            f"{differ:6.1%}{mark}"
+        )
+    return worst
+
+
+@contextlib.contextmanager
+def keep_busy(*, wanted: bool) -> Iterator[None]:
+    """Keep the last core busy meanwhile."""
+    if not wanted:
+        yield
+        return
+    core = max(os.sched_getaffinity(0))
+    busy = subprocess.Popen([sys.executable, "-c", BUSY, str(core), str(os.getpid())])
+    try:
+        print(f"core {core} is kept busy")
+        yield
+    finally:
+        busy.kill()
+        busy.wait()
+
+
+def rerun(threads: int | None) -> None:
+    """Run the optimization again, in this folder."""
+    command = [str(Path(sys.executable).with_name("kedro")), "run"]
+    command += ["--params", f"hone.threads={threads}"] if threads else []
+    print(" ".join(["$ kedro", *command[1:]]), flush=True)
+    subprocess.run(command, check=True)
+
+
+def read_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    default = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path('data/mlflow.db').absolute()}"
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", type=Path, default=Path("data/hone/latest"), help="the run's folder")
+    parser.add_argument("--repeat", type=int, default=1, help="how often it is measured and compared")
+    parser.add_argument("--launches", type=int, default=LEAST_LAUNCHES, help="of each model, seven at least")
+    parser.add_argument("--seconds", type=float, default=1.0, help="how long each shape is measured in a launch")
+    parser.add_argument("--threads", type=int, help="as the run used when not given")
+    parser.add_argument("--call", choices=("public", "arrays"), default="public", help="arrays: without its interface")
+    parser.add_argument("--busy", action="store_true", help="keep one core busy meanwhile")
+    parser.add_argument("--rerun", choices=("once", "each"), help="`kedro run` before the first or before each repeat")
+    parser.add_argument("--load", action="store_true", help="--busy --rerun once --threads 1")
+    parser.add_argument("--tracking-uri", default=default, help="the registry; MLFLOW_TRACKING_URI or data/mlflow.db")
+    parser.add_argument("--child", type=json.loads, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.load:
+        arguments.busy, arguments.rerun, arguments.threads = True, arguments.rerun or "once", arguments.threads or 1
+    if arguments.launches < LEAST_LAUNCHES:
+        parser.error(f"--launches: {LEAST_LAUNCHES} at least")
+    return arguments
+
+
+def main() -> None:
+    """Measure and compare as often as asked."""
+    arguments = read_arguments()
+    if arguments.child is not None:
+        print(json.dumps(launch(arguments.child)))
+        return
+    found = []
+    with keep_busy(wanted=arguments.busy):
+        for number in range(arguments.repeat):
+            if arguments.rerun == "each" or (arguments.rerun == "once" and number == 0):
+                rerun(arguments.threads)
+            order, reported = read_order(arguments.run, arguments)
+            run, threads = arguments.run.resolve().name, order["threads"]
+            print(f"{number + 1}: {order['source']} and {order['winner']} of the run {run}, {threads} thread(s)")
+            times = measure(order, launches=arguments.launches, seed=number)
+            found.append(compare(times, reported))
+    print(f"largest difference in {len(found)} repeats: {max(found):.1%}, where {TOLERANCE:.0%} is allowed")
+    sys.exit(1 if max(found) > TOLERANCE else 0)
+
+
+if __name__ == "__main__":
+    main()

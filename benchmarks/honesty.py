@@ -253,7 +253,7 @@ def compare(times: dict[str, dict[str, list[float]]], reported: dict[str, dict[s
         The largest difference: the larger ratio over the smaller one, less one.
     """
     print(
-        f"{'shape':12}{'source':>12}{'winner':>12}{'here':>9}  {'(launches)':15}{'reported':>9}  {'(interval)':14}differ"
+        f"{'shape':12}{'source':>12}{'winner':>12}{'here':>9}{'  (launches)':17}{'reported':>9}  (interval)    differ"
     )
     worst = 0.0
     for name, speedup in reported.items():

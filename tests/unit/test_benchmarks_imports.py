@@ -16,24 +16,21 @@ ALLOWED = frozenset({*sys.stdlib_module_names, "numpy", "mlflow", "torch", "onnx
 
 def find_faults(code: str) -> list[str]:
     """Return every import that is not allowed, and every use of kedro_hone but ``kedro_hone.load``."""
+    nodes = list(ast.walk(ast.parse(code)))
+    owners = {id(node.value): node.attr for node in nodes if isinstance(node, ast.Attribute)}
     faults = []
-    for node in ast.walk(ast.parse(code)):
+    for node in nodes:
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-            faults += [name for name in names if name.partition(".")[0] not in ALLOWED]
-            faults += [name for name in names if name.startswith("kedro_hone.")]
-            faults += [f"as {a.asname}" for a in node.names if a.name.startswith("kedro_hone") and a.asname]
+            faults += [alias.name for alias in node.names if alias.name.partition(".")[0] not in ALLOWED]
+            faults += [a.name for a in node.names if a.name.startswith("kedro_hone") and (a.asname or "." in a.name)]
         elif isinstance(node, ast.ImportFrom):
             if node.level or str(node.module).partition(".")[0] not in ALLOWED - {"kedro_hone"}:
                 faults.append(f"from {node.module}")
-        elif isinstance(node, ast.Name) and node.id == "kedro_hone":
-            faults.append("kedro_hone by itself")
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "kedro_hone":
-            faults.append(f"kedro_hone.{node.attr}")
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "__import__":
+        elif isinstance(node, ast.Name) and node.id == "kedro_hone" and owners.get(id(node)) != "load":
+            faults.append(f"kedro_hone.{owners.get(id(node), '')}")
+        elif isinstance(node, ast.Name) and node.id == "__import__":
             faults.append("__import__")
-    uses = faults.count("kedro_hone.load")  # each is seen twice: as an attribute, and as the name before it
-    return [fault for fault in faults if fault != "kedro_hone.load" and not (fault == "kedro_hone by itself" and uses)]
+    return faults
 
 
 def test_honesty_uses_only_public_loaders():

@@ -1,0 +1,152 @@
+"""What kedro-hone itself costs: seconds for each candidate, and the memory of the process that runs the pipelines.
+
+For each candidate the two nodes that belong to it, ``transform`` and ``validate``, are run as Kedro runs them, with the
+toy toolchain, whose work is next to nothing. What its worker file took (numpy's import, and the work) is subtracted;
+what is left is ours: guards and interpreters that start, jobs, verification, sealing, the program's worker, the store.
+
+Then a whole run is watched: the most memory that its process had, and whether a toolchain was ever loaded into it::
+
+    python benchmarks/overhead.py                # in the project's folder; a minute, and the time of `kedro run`
+    python benchmarks/overhead.py --times 20 --no-run
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kedro_hone.core.data import TrackedFile
+from kedro_hone.core.measurement import Status
+from kedro_hone.core.registry import register
+from kedro_hone.core.types import Artifact, digest_file
+from kedro_hone.core.workplace import Workplace
+from kedro_hone.nodes.reference import refer
+from kedro_hone.nodes.samples import prepare
+from kedro_hone.nodes.transform import apply_adaptor
+from kedro_hone.nodes.validate import validate
+from kedro_hone.testing.toy.adaptor import ADAPTORS, TOOLCHAIN
+from kedro_hone.testing.toy.model import make_model
+
+MOST_SECONDS, MOST_MEGABYTES = 0.5, 500
+ROWS = {"calibration": 64, "search": 256, "gate": 512}
+TOOLCHAINS = ("libtorch", "onnxruntime", "libopenvino", "onnx_cpp2py", "nncf")
+"""What the name of a mapped file would hold if a toolchain had been imported."""
+
+
+def make_parameters(number: int) -> dict[str, Any]:
+    """Return a recipe in which the adaptor's options, and so its result, are others for each candidate."""
+    return {
+        "model": {"uri": "models:/toy/1"},
+        "shapes": {"batch64": {"batch": 64}},
+        "toolchains": ["toy"],
+        "adaptors": {"toy.compile": {"enabled": True, "options": {"slow": 1.0 + number}}},
+        "gates": {"drop": 0.5},
+    }
+
+
+def track(path: Path, rows: int, rng: np.random.Generator) -> TrackedFile:
+    """Write random rows as if DVC had brought them."""
+    np.savez(path, x=rng.random((rows, 4), dtype=np.float32))
+    return TrackedFile(
+        path=str(path), source=path.name, repo="", rev="", resolved_rev="", md5=digest_file(path), size=0
+    )
+
+
+def measure_candidates(times: int, folder: Path) -> list[dict[str, float]]:
+    """Build and validate candidates that were never seen before.
+
+    Args:
+        times: How many, after one that is not counted.
+        folder: An empty directory.
+
+    Returns:
+        For each candidate the seconds of its nodes, and those of the toolchain in them.
+    """
+    register(TOOLCHAIN, *ADAPTORS)
+    workplace = Workplace(root=str(folder / "hone"), run_id="overhead")
+    source, rng, parameters = make_model(folder / "source", slow=1e-9), np.random.default_rng(0), make_parameters(0)
+    files = {name: track(folder / f"{name}.npz", rows, rng) for name, rows in ROWS.items()}
+    common: dict[str, Any] = {"source": source, "workplace": workplace}
+    common["samples"] = prepare(parameters=parameters, **common, **files)
+    common["reference"] = refer(parameters=parameters, **common)
+    return [measure_candidate(number, common) for number in range(times + 1)][1:]
+
+
+def measure_candidate(number: int, common: dict[str, Any]) -> dict[str, float]:
+    """Run the nodes of one candidate; the source naps for some picoseconds, so that its calls take next to nothing."""
+    parameters = make_parameters(number)
+    began = time.perf_counter()
+    outcome = apply_adaptor(parent=common["source"], adaptor="toy.compile", parameters=parameters, **common)
+    built = time.perf_counter()
+    route = ("toy.compile",)
+    validation = validate(outcome=outcome, candidate="toy", route=route, parameters=parameters, **common)
+    ended = time.perf_counter()
+    if not isinstance(outcome, Artifact) or validation.status is not Status.MEASURED or validation.cached:
+        raise RuntimeError(f"the toy did not run: {outcome} {validation.reason}")
+    step = max(common["workplace"].folder.glob("steps/*-toy.compile"))
+    worker = json.loads((step / "result.json").read_text())["seconds"]
+    return {
+        "transform": built - began - worker,
+        "validate": ended - built - (validation.cold_start_ms or 0.0) / 1000,
+        "toolchain": worker + (validation.cold_start_ms or 0.0) / 1000,
+    }
+
+
+def watch_run(command: list[str]) -> tuple[float, list[str], int]:
+    """Run a command and watch its own process, not its children.
+
+    Returns:
+        Its peak resident memory in megabytes, the toolchains that were mapped into it, and its exit code.
+    """
+    process = subprocess.Popen(command, stdout=sys.stderr)
+    peak, loaded = 0, set[str]()
+    folder = Path("/proc") / str(process.pid)
+    while process.poll() is None:
+        try:
+            status, maps = (folder / "status").read_text(), (folder / "maps").read_text()
+        except OSError:  # it ends just now
+            break
+        lines = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+        peak = max(peak, int(lines.get("VmHWM", "0 kB").split()[0]))
+        loaded |= {name for name in TOOLCHAINS if name in maps}
+        time.sleep(0.2)
+    return peak / 1000, sorted(loaded), process.wait()
+
+
+def main() -> None:
+    """Measure both and say whether they hold."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=20, help="how many candidates")
+    parser.add_argument("--no-run", action="store_true", help="leave the whole run out")
+    parser.add_argument("--command", default="run --pipelines assess", help="what kedro is told, for the whole run")
+    arguments = parser.parse_args()
+    logging.getLogger("kedro_hone").setLevel(logging.WARNING)
+    with tempfile.TemporaryDirectory(prefix="hone-overhead-") as folder:
+        rows = measure_candidates(arguments.times, Path(folder))
+    parts = {name: statistics.median(row[name] for row in rows) for name in rows[0]}
+    own = statistics.median(row["transform"] + row["validate"] for row in rows)
+    nodes = ", ".join(f"{name} {parts[name]:.3f}" for name in ("transform", "validate"))
+    print(f"each candidate: {own:.3f} s of our own ({nodes}), median of {len(rows)}; {MOST_SECONDS} is allowed")
+    print(f"beside them {parts['toolchain']:.3f} s in the worker file")
+    fine = own <= MOST_SECONDS
+    if not arguments.no_run:
+        kedro = str(Path(sys.executable).with_name("kedro"))
+        peak, loaded, code = watch_run([kedro, *arguments.command.split()])
+        print(f"kedro {arguments.command}: at most {peak:.0f} MB, where {MOST_MEGABYTES} is allowed; exit code {code}")
+        print(f"toolchains in its process: {', '.join(loaded) or 'none'}")
+        fine = fine and peak < MOST_MEGABYTES and not loaded
+    sys.exit(0 if fine else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -251,8 +251,8 @@ class Project:
             w, b = weights["w"], weights["b"]
         for name, count in (ROWS | rows).items():
             x = draw.normal(size=(count, 4)).astype(np.float32)
-            target = x @ w + b
-            np.savez(self.splits / f"{name}.npz", x=x, labels=target.argmax(axis=1), target=target)
+            answers = x @ w + b
+            np.savez(self.splits / f"{name}.npz", x=x, labels=answers.argmax(axis=1), answers=answers)
 
     def track(self, *, tag: str = "v1") -> None:
         """Put the splits under DVC in a git repository of their own, commit them and tag the commit."""

@@ -72,7 +72,7 @@ def test_what_was_published_loads_and_answers_as_the_source_did(finished):
     )
     assert done.returncode == 0, done.stderr
     with np.load(gate) as split:
-        np.testing.assert_allclose(json.loads(done.stdout), split["target"], rtol=1e-5)
+        np.testing.assert_allclose(json.loads(done.stdout), split["answers"], rtol=1e-5)
 
 
 def test_the_proof_is_published_with_the_winner(finished):
@@ -118,7 +118,7 @@ def test_a_winner_that_misses_an_absolute_gate_fails(project):
 def test_too_few_rows_to_tell_is_inconclusive(project):
     project.write_splits(gate=15)
     project.track()
-    project.set(adaptors=SHORT, program={"name": "tabular-regression"})
+    project.set(adaptors=SHORT, program={"name": "tabular-regression", "options": {"arrays": {"target": "answers"}}})
     done = project.run(code=11)
     assert "the gate split has too few rows to tell" in done.output
     assert check_evidence(project)["verdict"] == "INCONCLUSIVE"

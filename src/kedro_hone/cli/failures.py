@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import os
+import re
+import shutil
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +16,15 @@ from typing import Any
 
 import click
 
-from kedro_hone.core.errors import ExitCode
+from kedro_hone.core.disk import explain_disk_errors
+from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.datasets.errors import find_error
+
+WORK = Path("data/hone")
+SCARCE_BYTES = 1 << 20
+"""With less space than this, a worker's log may be missing."""
+_NUMBER = re.compile(r"\[Errno (\d+)\]")
+_DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
 def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,11 +50,11 @@ def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
             click.secho("Interrupted; what was built is kept.", fg="yellow", err=True)
             sys.exit(ExitCode.INTERRUPTED)
         except Exception as error:  # noqa: BLE001 - the outermost frame: nothing is swallowed, all of it is reported
-            known = find_error(error)
+            known = find_disk_error(error) or find_error(error)
             if known is not None:
                 click.secho(f"\n{known}", fg="red", err=True)
                 sys.exit(ExitCode.INPUT)
-            log = write_log(error, Path("data/hone"))
+            log = write_log(error, WORK)
             click.secho(f"\nThis is a bug in kedro-hone: {type(error).__name__}: {error}", fg="red", err=True)
             click.echo(f"Please report it with the file {log}.", err=True)
             sys.exit(ExitCode.BUG)
@@ -50,9 +62,52 @@ def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
+def find_disk_error(error: BaseException) -> HoneError | None:
+    """Return the error for people where a disk was full or read-only, whoever noticed it first.
+
+    Args:
+        error: What a run raised; from another process it is text.
+
+    Returns:
+        ``store-full`` or ``store-read-only``; None when it was something else.
+    """
+    number = _find_number(error)
+    if number is None and _may_lack_space(error):
+        number = errno.ENOSPC
+    if number is None:
+        return None
+    try:
+        with explain_disk_errors(WORK.absolute()):
+            raise OSError(number, os.strerror(number))
+    except HoneError as known:
+        return known
+
+
+def _find_number(error: BaseException) -> int | None:
+    cause: BaseException | None = error
+    while cause is not None:
+        found = _NUMBER.search(str(cause))
+        if found and int(found[1]) in _DISK_ERRORS:
+            return int(found[1])
+        cause = cause.__cause__
+    return None
+
+
+def _may_lack_space(error: BaseException) -> bool:
+    """Return whether a worker ended without a word on a disk with no room for its words."""
+    known = find_error(error)
+    unclear = known is None or known.slug in {"program-failed", "source-failed"}
+    return unclear and WORK.exists() and shutil.disk_usage(WORK).free < SCARCE_BYTES
+
+
 def write_log(error: BaseException, folder: Path) -> Path:
-    """Write a traceback to ``bug.log`` and return the file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "bug.log"
-    path.write_text("".join(traceback.format_exception(error)))
+    """Write a traceback to ``bug.log`` in a folder, or a temporary one if that cannot be written; return the file."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "bug.log"
+        path.write_text(text)
+    except OSError:
+        path = Path(tempfile.mkdtemp(prefix="kedro-hone-")) / "bug.log"
+        path.write_text(text)
     return path

@@ -43,9 +43,11 @@ docs: $(DEV_READY) ## build the documentation into site/
 	$(BIN)/python docs/generate.py
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: $(DEV_READY) ## measure the measuring, on a quiet machine (never in CI)
-	$(BIN)/python benchmarks/aa.py
+bench: $(DEV_READY) ## measure the measuring after `make run`, on a quiet machine (never in CI)
+	$(BIN)/python benchmarks/error_rates.py
 	$(BIN)/python benchmarks/honesty.py
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/aa.py
 
 lock: $(DEV_READY) ## pin the newest versions within the ranges of pyproject.toml
 	$(BIN)/python tools/lock.py

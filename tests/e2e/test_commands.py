@@ -1,0 +1,137 @@
+"""What stands beside ``kedro run``: routes, toolchains, reports and replays, in a user's own project."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from small_project import FAST, Project, copy_project
+
+OWN_TEST = """
+import pytest
+from kedro_hone.testing import AdaptorSuite
+from kedro_hone.testing.toy.model import make_model
+from shop.adaptors import ADAPTORS
+
+class TestFast(AdaptorSuite):
+    @pytest.fixture
+    def adaptor(self):
+        return next(adaptor for adaptor in ADAPTORS if adaptor.name == "shop.fast")
+
+    @pytest.fixture
+    def artifact(self, tmp_path):
+        return make_model(tmp_path / "model")
+"""
+
+
+def ask(project: Project, *arguments: str, code: int = 0) -> str:
+    done = project.call("hone", *arguments)
+    assert done.code == code, done.output
+    return done.output
+
+
+def test_routes_are_listed_with_what_became_of_them(finished):
+    rows = json.loads(ask(finished, "routes", "--json"))
+    assert {row["id"]: row["outcome"] for row in rows} == {
+        "source.shop_fast": "built",
+        "source.shop_slow": "built",
+        "source.shop_closed": "refused: shop.closed: it is closed on Mondays",
+        "tensorflow.shop_fast": "built",
+        "tensorflow.shop_half": "built",
+        "tensorflow.shop_round.shop_fast": "built",
+        "tensorflow.shop_round.shop_half": "built",
+    }
+    assert next(row["route"] for row in rows if row["id"].endswith("round.shop_half")) == [
+        "tensorflow",
+        "shop.round",
+        "shop.half",
+    ]
+    table = ask(finished, "routes")
+    assert "7 routes" in table
+    assert "source ▸ shop.fast" in table
+
+
+def test_routes_of_a_project_that_never_ran(project):
+    rows = json.loads(ask(project, "routes", "--json"))
+    assert {row["outcome"] for row in rows} == {"not run yet"}
+
+
+def test_toolchains_are_listed_with_the_projects_own(finished):
+    table = ask(finished, "toolchains")
+    assert "shop" in table
+    assert "convert, round, fast, half, slow, closed" in table
+    assert all(name in table for name in ("onnxruntime", "openvino", "pytorch"))
+    assert "this interpreter" in ask(finished, "toolchains", "test", "shop")
+    assert "this interpreter" in ask(finished, "toolchains", "build", "shop")
+    assert ask(finished, "toolchains", "gc") == ""
+
+
+def test_capabilities_are_printed_beside_the_machine(finished):
+    assert ask(finished, "toolchains", "--capabilities", "onnxruntime").startswith("# this machine: ")
+    assert "nothing is written down" in ask(finished, "toolchains", "--capabilities", "shop")
+    assert "Did you mean 'onnxruntime'?" in ask(finished, "toolchains", "--capabilities", "onxruntime", code=3)
+
+
+def test_the_last_report_is_printed(finished):
+    text = ask(finished, "report")
+    assert "PASS" in text
+    assert "shop.fast" in text
+    named = ask(finished, "report", str(finished.work / "runs" / finished.evidence["run_id"]))
+    assert named.splitlines()[:5] == text.splitlines()[:5]
+
+
+def test_without_a_run_there_is_no_report(project):
+    assert "[report-missing]" in ask(project, "report", code=3)
+
+
+def test_a_step_is_run_again_by_hand(finished, tmp_path):
+    (step,) = (path for path in finished.runs[-1].glob("steps/*-shop.round"))
+    text = ask(finished, "replay", step.name, "--output", str(tmp_path / "kept"))
+    assert "shop.round: done in" in text
+    with_number = ask(finished, "replay", step.name.partition("-")[0])
+    assert "files ['model.json', 'weights.npz']" in with_number
+    digest = finished.read_outcomes()["tensorflow.shop_round"]["digest"].removeprefix("sha256:")
+    sealed = finished.store.root / "objects" / digest / "files"
+    assert (tmp_path / "kept" / "weights.npz").read_bytes() == (sealed / "weights.npz").read_bytes()
+    finished.check_store()
+
+
+def test_a_step_that_is_not_there(finished):
+    text = ask(finished, "replay", "999", code=3)
+    assert "[replay-unknown]" in text
+    assert "-shop.round" in text
+
+
+def test_the_public_suite_tests_the_projects_own_adaptor(project):
+    (project.root / "test_fast.py").write_text(OWN_TEST)
+    text = ask(project, "adaptor", "test", "test_fast.py")
+    assert "18 passed" in text or "17 passed, 1 skipped" in text
+    worker = project.root / "src" / "shop" / "toolchain" / "worker.py"
+    worker.write_text(worker.read_text().replace('return {"y": feeds', 'return {"y": -1 / 0 * feeds'))
+    assert "failed" in ask(project, "adaptor", "test", "test_fast.py", code=1)
+
+
+@pytest.fixture
+def folder(template, tmp_path) -> Project:
+    """A folder with a recipe, a catalog and data, and no project around."""
+    project = copy_project(template, tmp_path)
+    shutil.rmtree(project.root / "src")
+    (project.root / "pyproject.toml").unlink()
+    project.set(toolchains=["onnxruntime"], model={"uri": "models/matrix"})
+    return project
+
+
+def test_a_folder_that_holds_only_a_recipe_is_enough(folder):
+    done = folder.call("hone", "routes", "--json", module="kedro_hone")
+    assert done.code == 0, done.output
+    routes = {tuple(row["route"]) for row in json.loads(done.output)}
+    assert ("onnx", "onnxruntime.session") in routes
+    assert not any("shop" in name for route in routes for name in route)
+    assert FAST not in done.output
+
+
+def test_what_no_toolchain_of_the_folder_runs_is_explained(folder):
+    done = folder.call("run", module="kedro_hone")
+    assert done.code == 3, done.output
+    assert "[model-unsupported]" in done.output

@@ -46,12 +46,12 @@ class _Field:
     waiting: list[str]
     running: dict[str, Entrant] = field(default_factory=dict)
     stacks: dict[str, ExitStack] = field(default_factory=dict)
-    left: dict[str, tuple[Status, str]] = field(default_factory=dict)
+    left: dict[str, tuple[Status, str, str]] = field(default_factory=dict)
     timings: Timings = field(default_factory=Timings)
 
-    def leave(self, name: str, status: Status, reason: str) -> None:
+    def leave(self, name: str, status: Status, reason: str, *, slug: str = "") -> None:
         """Take a candidate out of the race and end its worker."""
-        self.left[name] = (status, reason)
+        self.left[name] = (status, reason, slug)
         self.running.pop(name, None)
         stack = self.stacks.pop(name, None)
         if stack is not None:
@@ -78,9 +78,9 @@ def race(
     order = [v.candidate.id for v in racers]
     state = _Field(waiting=order[: setting.recipe.race.candidates])
     for twin, original in twins.items():
-        state.left[twin] = (Status.REFUSED, f"nothing-to-do: the same artifact as {original}")
+        state.leave(twin, Status.REFUSED, f"nothing-to-do: the same artifact as {original}")
     for late in order[len(state.waiting) :]:
-        state.left[late] = (Status.NOT_TRIED, "the recipe's race.candidates was reached")
+        state.leave(late, Status.NOT_TRIED, "the recipe's race.candidates was reached")
     stable = {v.candidate.id: v for v in racers}
     started = time.monotonic()
     with hold_device(find_home() / "locks", "cpu"), ExitStack() as everything:
@@ -130,7 +130,7 @@ def _run(state: _Field, stable: Mapping[str, Validation], setting: Setting, ever
         measured += _run_heat(state, setting, order, budget=recipe.race.seconds - measured)
         if measured >= recipe.race.seconds:
             for name in state.waiting:
-                state.left[name] = (Status.NOT_TRIED, f"the budget of {recipe.race.seconds:g} s was spent")
+                state.leave(name, Status.NOT_TRIED, f"the budget of {recipe.race.seconds:g} s was spent")
             return True
         if state.waiting:
             _keep_best(state, setting)
@@ -190,7 +190,7 @@ def _launch(artifacts: Mapping[str, Artifact], state: _Field, setting: Setting, 
     if SOURCE in failures:
         raise explain_source_failure(failures[SOURCE], "when it was launched for the race")
     for name, failed in failures.items():
-        state.leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}")
+        state.leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}", slug=failed.failure)
 
 
 def _drop(state: _Field, setting: Setting) -> None:
@@ -198,7 +198,7 @@ def _drop(state: _Field, setting: Setting) -> None:
         if name == SOURCE:
             raise explain_source_failure(failed, "in the race")
         if name in state.running:
-            state.leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}")
+            state.leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}", slug=failed.failure)
     intervals = {name: _find_objective(state.timings, name, setting.recipe) for name in state.running if name != SOURCE}
     best = max((interval.estimate for interval in intervals.values()), default=1.0)
     for name in sorted(stats.find_dropped(intervals, keep=setting.recipe.confirm.finalists)):
@@ -238,7 +238,7 @@ def _find_ratios(timings: Timings, name: str, shape: str) -> NDArray[np.float64]
 def _rank(state: _Field, names: Sequence[str], setting: Setting) -> tuple[Standing, ...]:
     standings = []
     for name in names:
-        status, reason = state.left.get(name, (Status.MEASURED, ""))
+        status, reason, slug = state.left.get(name, (Status.MEASURED, "", ""))
         measured = bool(state.timings.rounds.get(name))
         ratios = {shape: _find_ratios(state.timings, name, shape) for shape in setting.shapes} if measured else {}
         standings.append(
@@ -246,6 +246,7 @@ def _rank(state: _Field, names: Sequence[str], setting: Setting) -> tuple[Standi
                 id=name,
                 status=status,
                 reason=reason,
+                slug=slug,
                 rounds=len(state.timings.medians(name, setting.shapes[0])),
                 ratios={shape: float(np.exp(np.log(values).mean())) for shape, values in ratios.items()},
                 latency=summarize_latency(state.timings, name, setting.shapes),

@@ -13,7 +13,7 @@ from kedro_hone.core.envs import EnvironmentStore
 from kedro_hone.core.job import Job, JobInput
 from kedro_hone.core.registry import read_catalogue
 from kedro_hone.core.run import open_session
-from kedro_hone.core.types import Artifact, Failed, FailureClass
+from kedro_hone.core.types import Artifact, Failed
 from kedro_hone.core.worker_session import Session
 from kedro_hone.core.workplace import Workplace
 
@@ -50,15 +50,10 @@ def launch(
         The session, or why there is none. Leaving the block ends the worker.
     """
     toolchain = _find_runtime(artifact)
-    environment = EnvironmentStore().ensure(toolchain)
+    # It was built before its step; one that is gone is not built again under a measurement, but by the next run.
+    environment = EnvironmentStore().ensure(toolchain, build=False)
     if isinstance(environment, Failed):
         yield environment.model_copy(update={"by": name})
-        return
-    if not Path(environment.python).exists():
-        reason = (
-            f"the environment of {toolchain.name} is gone: {environment.python} does not exist; run again to rebuild it"
-        )
-        yield Failed(by=name, failure=FailureClass.INSTALL, reason=reason)
         return
     with ExitStack() as stack:
         scratch = stack.enter_context(workplace.store.workspace())

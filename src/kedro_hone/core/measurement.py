@@ -135,6 +135,7 @@ class Standing(Value):
         latency: Its times at each shape.
         worst: The interval of the objective.
         reason: Why it left the race.
+        slug: The class of its failure, or an empty string.
     """
 
     id: str
@@ -144,6 +145,7 @@ class Standing(Value):
     latency: tuple[Latency, ...] = ()
     worst: Interval | None = None
     reason: str = ""
+    slug: str = ""
 
 
 class RaceResult(Value):

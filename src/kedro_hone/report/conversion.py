@@ -75,6 +75,8 @@ def record_candidate(validation: Validation, standing: Standing | None) -> Candi
         status, reason = Status.NOT_TRIED, reason or "It was valid, but the race had no place for it."
     outcome = validation.candidate.outcome
     failure = outcome.failure.value if isinstance(outcome, Failed) else validation.slug
+    if standing is not None:
+        failure = standing.slug or failure
     return CandidateRecord(
         id=validation.candidate.id,
         route=validation.candidate.route,

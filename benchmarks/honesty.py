@@ -34,6 +34,7 @@ import numpy as np
 
 TOLERANCE = 0.10
 LEAST_LAUNCHES = 7
+KEPT_BYTES = 256 << 20
 WARM_UP_SECONDS, LEAST_CALLS = 0.5, 30
 MODELS = ("source", "winner")
 
@@ -201,6 +202,8 @@ def start(order: dict[str, Any]) -> Times:
     """Run one launch in a fresh process."""
     command = [sys.executable, "-W", "ignore", __file__, "--child", json.dumps(order)]
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
+    if order["allocator"] == "keep":
+        environment["MALLOC_TOP_PAD_"] = str(KEPT_BYTES)
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -234,6 +237,7 @@ def read_order(run: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any]
         "threads": arguments.threads or evidence["hardware"]["threads"],
         "seconds": arguments.seconds,
         "call": arguments.call,
+        "allocator": arguments.allocator,
         "tracking_uri": arguments.tracking_uri,
     }
     return order, {speedup["shape"]: speedup for speedup in evidence["speedups"]}
@@ -306,6 +310,9 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=1.0, help="how long each shape is measured in a launch")
     parser.add_argument("--threads", type=int, help="as the run used when not given")
     parser.add_argument("--call", choices=("public", "arrays"), default="public", help="arrays: without its interface")
+    parser.add_argument(
+        "--allocator", choices=("default", "keep"), default="default", help="keep: freed memory is kept"
+    )
     parser.add_argument("--busy", action="store_true", help="keep one core busy meanwhile")
     parser.add_argument("--rerun", choices=("once", "each"), help="`kedro run` before the first or before each repeat")
     parser.add_argument("--load", action="store_true", help="--busy --rerun once --threads 1")

@@ -33,7 +33,8 @@ def test_a_second_run_builds_and_validates_nothing_but_measures_again(project):
     assert second["counts"]["launches"] > 0
     assert second["confirmation"]["launches"] > 0
     assert second["race"]["seconds"] != first["race"]["seconds"]
-    assert second["winner"]["digest"] == first["winner"]["digest"]
+    # Who wins is measured again, and may change where two are as fast; what there is to win may not.
+    assert [one["id"] for one in second["candidates"]] == [one["id"] for one in first["candidates"]]
     assert all(one["cached"] for one in second["candidates"] if one["status"] == "measured")
 
 

@@ -58,11 +58,16 @@ class LocalRegistry:
         published = path.parent if (path / TAGS).is_file() else None
         return VersionInfo(
             uri=str(path),
-            name=(published or path).name.removesuffix(SUFFIX if published else ""),
+            name=self._name(published or path, suffix=SUFFIX if published else ""),
             version=digest,
             aliases=tuple(_list_aliases(published, path)) if published else (),
             tags=json.loads((path / TAGS).read_text(encoding="utf-8")) if published else {},
         )
+
+    def _name(self, path: Path, *, suffix: str) -> str:
+        """Return what ``publish`` is given so that winners go beside the model, wherever it lies."""
+        model, root = path.with_name(path.name.removesuffix(suffix)), self.root.resolve()
+        return str(model.relative_to(root) if model.is_relative_to(root) else model)
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
         """Copy a path's files, as they are, into an empty directory.

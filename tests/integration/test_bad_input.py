@@ -243,7 +243,7 @@ def describe(project: Project) -> tuple:
         (work / "latest").readlink(),
         project.evidence,
         sorted(path.name for path in (work / "store" / "objects").iterdir()),
-        sorted(str(path) for path in project.root.glob("*-hone/*")),
+        sorted(str(path) for path in project.root.glob("models/*-hone/*")),
     )
 
 

@@ -56,6 +56,17 @@ def test_a_winner_is_published_and_loaded(tmp_path, winner, evidence):
     np.testing.assert_array_equal(kedro_hone.load(tmp_path / "digits-hone" / "honed")(x), y)
 
 
+@pytest.mark.parametrize("root", [".", "elsewhere"])
+def test_a_winner_goes_beside_its_model_wherever_that_lies(tmp_path, winner, evidence, root):
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "digits.onnx").write_text("x")
+    registry = LocalRegistry(tmp_path / root)
+    name = registry.resolve(str(tmp_path / "models" / "digits.onnx")).name
+    done = registry.publish(winner, name=name, evidence=evidence, tags=TAGS, alias="honed")
+    assert done.uri == str(tmp_path / "models" / "digits.onnx-hone" / "1")
+    assert registry.resolve(done.uri).name == name
+
+
 def test_the_same_publication_is_made_once(tmp_path, winner, evidence):
     assert publish(tmp_path, winner, evidence) == publish(tmp_path, winner, evidence)
     (evidence / "evidence.json").write_text('{"run": 2}')

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kedro_hone.core.measurement import Confirmation, Decision, Finalist, Quality, RaceResult, Validation, Verdict
+from kedro_hone.core.measurement import Confirmation, Decision, Finalist, Quality, RaceResult, Status, Validation, Verdict
 from kedro_hone.core.samples import GATE, Samples
 from kedro_hone.core.stats import Faster, share_level
 from kedro_hone.core.types import Artifact, Failed
@@ -54,7 +55,14 @@ def gate(
     qualities = _measure_quality(eligible, found, setting, reasons)
     limit = setting.recipe.gates.drop
     winner = next((f for f in eligible if f.id in qualities and holds(qualities[f.id], limit)), None)
-    verdict = _decide(winner, qualities, confirmation, setting.recipe, reasons)
+    verdict = _decide(
+        winner,
+        qualities,
+        confirmation=confirmation,
+        compared=was_compared(confirmation, validations.values()),
+        recipe=setting.recipe,
+        reasons=reasons,
+    )
     verdict = _check_absolute(
         verdict, winner, qualities, confirmation=confirmation, recipe=setting.recipe, reasons=reasons
     )
@@ -145,10 +153,21 @@ def _explain_quality(name: str, quality: Quality, limit: float) -> str:
     )
 
 
+def was_compared(confirmation: Confirmation, validations: Iterable[Validation]) -> bool:
+    """Return whether any candidate was compared with the source: confirmed, or found to be worse on the search split.
+
+    Where all were refused or failed, that the source is best is a guess.
+    """
+    confirmed = any(finalist.verdict for finalist in confirmation.finalists)
+    return confirmed or any(validation.status is Status.DROPPED for validation in validations)
+
+
 def _decide(
     winner: Finalist | None,
     qualities: dict[str, Quality],
+    *,
     confirmation: Confirmation,
+    compared: bool,
     recipe: Recipe,
     reasons: list[str],
 ) -> Verdict:
@@ -161,6 +180,9 @@ def _decide(
             f"({ratio.low:.2f} to {ratio.high:.2f}, {launches} launches)",
         )
         return Verdict.PASS
+    if not compared:
+        reasons.append("no candidate could be compared with the source: each was refused, failed or was not tried")
+        return Verdict.INCONCLUSIVE
     unproved = [n for n, q in qualities.items() if n != SOURCE and not holds(q, limit) and not fails(q, limit)]
     undecided = [finalist.id for finalist in confirmation.finalists if finalist.verdict == Faster.UNDECIDED]
     if unproved:

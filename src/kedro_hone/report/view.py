@@ -188,7 +188,7 @@ def describe_verdict(verdict: Verdict) -> str:
     """Return what a verdict means for the reader, in a few words."""
     return {
         Verdict.PASS: "A faster model holds every gate.",
-        Verdict.KEEP: "The original is already best. This is a success.",
+        Verdict.KEEP: "No candidate beat the original: it stays. This is a success.",
         Verdict.FAIL: "What the recipe demands was not reached.",
         Verdict.INCONCLUSIVE: "Nothing was published, because nothing is proved.",
     }[verdict]

@@ -149,7 +149,8 @@ def say_headline(evidence: Evidence) -> str:
         case Verdict.FAIL:
             return "No candidate meets the recipe’s gates"
         case Verdict.INCONCLUSIVE:
-            return "The measurements cannot decide"
+            compared = any(finalist.speedups for finalist in evidence.finalists)
+            return "The measurements cannot decide" if compared else "No candidate could be compared with the original"
 
 
 def say_comparison(speedup: SpeedupRecord) -> str:

@@ -2,8 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.core.measurement import Confirmation, Finalist, Interval, Latency, Quality, Speedup, Verdict
-from kedro_hone.nodes.gate import _check_absolute, _decide, fails, holds
+from kedro_hone.core.measurement import (
+    Confirmation,
+    Finalist,
+    Interval,
+    Latency,
+    Quality,
+    Speedup,
+    Status,
+    Validation,
+    Verdict,
+)
+from kedro_hone.core.types import Candidate, Refused
+from kedro_hone.nodes.gate import _check_absolute, _decide, fails, holds, was_compared
 from kedro_hone.recipe import read_recipe
 
 
@@ -42,10 +53,22 @@ def test_exactly_the_limit_does_not_hold():
     assert not holds(quality(0.0, 0.01), 0.01)
 
 
-def decide(finalists, qualities, winner=None, **gates):
+def validation(status, slug=""):
+    candidate = Candidate(id="a", route=("a",), outcome=Refused(by="a", slug="format", reason="takes onnx"))
+    return Validation(candidate=candidate, status=status, slug=slug)
+
+
+def decide(finalists, qualities, winner=None, found=(), **gates):
     reasons: list[str] = []
-    found = next((f for f in finalists if f.id == winner), None)
-    verdict = _decide(found, qualities, confirmation(*finalists), recipe(**gates), reasons)
+    best = next((f for f in finalists if f.id == winner), None)
+    verdict = _decide(
+        best,
+        qualities,
+        confirmation=confirmation(*finalists),
+        compared=was_compared(confirmation(*finalists), found),
+        recipe=recipe(**gates),
+        reasons=reasons,
+    )
     return verdict, " ".join(reasons)
 
 
@@ -79,8 +102,21 @@ def test_faster_but_worse_keeps_the_source():
     assert decide([finalist("a", "yes")], {"a": quality(0.02, 0.05)})[0] is Verdict.KEEP
 
 
-def test_no_finalist_at_all_keeps_the_source():
-    assert decide([], {})[0] is Verdict.KEEP
+def test_candidates_that_all_lose_quality_keep_the_source():
+    assert decide([], {}, found=[validation(Status.DROPPED, "quality")])[0] is Verdict.KEEP
+
+
+@pytest.mark.parametrize("gates", [{}, {"require_improvement": True}])
+@pytest.mark.parametrize(
+    ("finalists", "found"),
+    [([], []), ([], [validation(Status.REFUSED, "format")]), ([finalist("a", "")], [validation(Status.MEASURED)])],
+    ids=["no candidate", "all refused", "none confirmed"],
+)
+def test_where_nothing_was_compared_nothing_is_proved(finalists, found, gates):
+    verdict, reasons = decide(finalists, {}, found=found, **gates)
+
+    assert verdict is Verdict.INCONCLUSIVE
+    assert "no candidate could be compared" in reasons
 
 
 def test_a_required_improvement_that_is_missing_fails():

@@ -89,6 +89,12 @@ def test_no_other_verdict_promises_speed(verdict):
     assert "×" not in wording.say_headline(make_evidence(verdict))
 
 
+def test_nothing_compared_is_not_called_undecided_measurements():
+    evidence = make_evidence(Verdict.INCONCLUSIVE)
+    assert wording.say_headline(evidence) == "The measurements cannot decide"
+    assert "could be compared" in wording.say_headline(evidence.model_copy(update={"finalists": ()}))
+
+
 def test_the_report_is_about_the_winner_or_the_best_finalist():
     passed, kept = make_evidence(), make_evidence(Verdict.KEEP)
     assert wording.find_subject(passed) == passed.winner.candidate

@@ -52,7 +52,6 @@ SLUGS: Final = MappingProxyType(
         "toolchain-unbuildable": "The environment of a toolchain cannot be built",
         "toolchain-unknown": "The recipe names a toolchain that does not exist",
         "version-unknown": "The registry has no such version",
-        "worker-protocol": "A worker broke the protocol (our bug)",
     }
 )
 """Every slug and the title of its page, ``docs/errors/<slug>.md``."""

@@ -98,8 +98,8 @@ class ConfirmSection(Section):
     looks: tuple[int, ...] = Field(
         default=(7, 10, 13, 16, 20), min_length=1, description="After how many launches of each the data are looked at."
     )
-    rounds: int = Field(default=11, ge=3, description="Rounds within one launch.")
-    burst_ms: float = Field(default=20.0, gt=0, description="How long each is measured in one round.")
+    rounds: int = Field(default=7, ge=3, description="Rounds within one launch.")
+    burst_ms: float = Field(default=50.0, gt=0, description="How long each is measured in one round.")
 
 
 class PublishSection(Section):

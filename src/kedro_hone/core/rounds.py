@@ -15,7 +15,7 @@ from statistics import median
 from kedro_hone.core.launches import Entrant
 from kedro_hone.core.types import Failed
 
-WARM_UP = 0.1
+WARM_UP = 0.25
 """The part of a burst that is called before it and not counted: caches and clocks have to come back after a stop."""
 
 

@@ -261,6 +261,7 @@ def test_the_toolchains_variables_win():
     inherited = {"PATH": "/bin", "LC_ALL": "C", "GITHUB_TOKEN": "hush", "OTHER": "x"}
     variables = make_environment(job, toolchain=toolchain, inherited=inherited)
     assert variables["OMP_NUM_THREADS"] == "7"
+    assert int(variables["MALLOC_TRIM_THRESHOLD_"]) > 1 << 32
     assert variables["MKL_NUM_THREADS"] == "2"
     assert {"PATH", "LC_ALL"} <= set(variables)
     assert not {"GITHUB_TOKEN", "OTHER"} & set(variables)

@@ -7,7 +7,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kedro_hone.core.measurement import Confirmation, Decision, Finalist, Quality, RaceResult, Status, Validation, Verdict
+from kedro_hone.core.measurement import (
+    Confirmation,
+    Decision,
+    Finalist,
+    Quality,
+    RaceResult,
+    Status,
+    Validation,
+    Verdict,
+)
 from kedro_hone.core.samples import GATE, Samples
 from kedro_hone.core.stats import Faster, share_level
 from kedro_hone.core.types import Artifact, Failed

@@ -22,8 +22,8 @@ _FIXED: Final = MappingProxyType(
         "PYTHONNOUSERSITE": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",  # the order of sets of strings must not decide what a toolchain writes
-        # By default glibc hands freed memory back to the kernel after each call or not, as chance has laid out the heap,
-        # and page faults then cost as much as the model. Kept, every launch is the fastest that chance would give.
+        # By default glibc hands freed memory back to the kernel after each call or not, as chance has laid out the
+        # heap, and page faults then cost as much as the model. Kept, every launch is as fast as chance could make it.
         # https://www.gnu.org/software/libc/manual/html_node/Memory-Allocation-Tunables.html
         "MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # the highest that every glibc takes
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40),

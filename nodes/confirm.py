@@ -10,7 +10,7 @@ import logging
 import random
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -146,7 +146,7 @@ def _launch_once(entrants: dict[str, Artifact], setting: Setting, order: random.
             shapes=setting.samples.shapes,
             burst_ms=setting.recipe.confirm.burst_ms,
             workplace=setting.workplace,
-            launching=setting.launching,
+            launching=replace(setting.launching, interface=True),
             stacks={name: stack.enter_context(ExitStack()) for name, _ in shuffled},
         )
         for _ in range(setting.recipe.confirm.rounds):

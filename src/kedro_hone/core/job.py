@@ -67,6 +67,8 @@ class Job(Value):
         threads: How many threads the toolchain may use.
         produces: The format that the adaptor leaves.
         trust: What the recipe trusts by name. Absolute directories among it are put on the import path.
+        interface: ``pytorch``: what a session times is the call with tensors that ``kedro_hone.load`` gives, where the
+            environment has PyTorch. Otherwise arrays are passed.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -86,6 +88,7 @@ class Job(Value):
     threads: int = 1
     produces: str | None = None
     trust: tuple[str, ...] = ()
+    interface: str | None = None
 
 
 class StepResult(Value):

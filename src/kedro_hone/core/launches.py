@@ -26,11 +26,13 @@ class Launching:
         threads: Threads of the runtime.
         seed: Seed of whatever is random.
         trust: What may be executed.
+        interface: Whether what is timed is the source's interface around the model, as ``kedro_hone.load`` gives it.
     """
 
     threads: int
     seed: int
     trust: tuple[str, ...]
+    interface: bool = False
 
 
 @contextmanager
@@ -68,6 +70,7 @@ def launch(
             seed=launching.seed,
             threads=launching.threads,
             trust=launching.trust,
+            interface=artifact.metadata.get("interface") if launching.interface else None,
         )
         session = open_session(
             job,

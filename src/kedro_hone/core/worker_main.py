@@ -22,6 +22,7 @@ import json
 import os
 import time
 import traceback
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,11 +39,16 @@ else:  # run by path: our package is not importable here, and must not be
 def load_worker(job: dict[str, Any]) -> Any:
     """Import the worker file by its path."""
     sys.path[:0] = [path for path in job.get("trust", []) if os.path.isabs(path) and os.path.isdir(path)]
-    spec = importlib.util.spec_from_file_location("hone_worker", job["worker"])
+    return import_file("hone_worker", job["worker"])
+
+
+def import_file(name: str, path: str) -> Any:
+    """Import a file by its path, under a name."""
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ImportError("not a python file: " + job["worker"])
+        raise ImportError("not a python file: " + path)
     module = importlib.util.module_from_spec(spec)
-    sys.modules["hone_worker"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
@@ -138,18 +144,33 @@ class Served:
         self.armed[shape] = read_arrays(feeds)
         return {}
 
+    def prepare(self, feeds: dict[str, Any]) -> Callable[[], Any]:
+        """Return one call as it is timed: as the session says, behind the source's interface, or with arrays."""
+        if hasattr(self.session, "prepare"):
+            prepared: Callable[[], Any] = self.session.prepare(feeds)
+            return prepared
+        if self.job.get("interface") != "pytorch" or not importlib.util.find_spec("torch"):
+            return functools.partial(self.session.run, feeds)
+        # By its path: the learner may import numpy and PyTorch, the core may not.
+        ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        interfaces = import_file("hone_interfaces", os.path.join(ours, "learner", "interfaces.py"))
+        torch = interfaces.import_torch()
+        specs = {side: [SimpleNamespace(**spec) for spec in self.job["input"][side]] for side in ("inputs", "outputs")}
+        call = interfaces.make_tensors_interface(self.session.run, SimpleNamespace(**specs))
+        return functools.partial(call, *(torch.from_numpy(feeds[spec.name]) for spec in specs["inputs"]))
+
     def time(self, shape: str, calls: int, warmup: int = 0) -> dict[str, Any]:
         """Time calls one by one, in nanoseconds, with the garbage collector switched off."""
-        run, feeds, clock = self.session.run, self.armed[shape], time.perf_counter_ns
+        run, clock = self.prepare(self.armed[shape]), time.perf_counter_ns
         times = []
         gc.collect()  # before the warm-up: it goes through all objects, and would leave the caches cold
         gc.disable()
         try:
             for _ in range(warmup):
-                run(feeds)
+                run()
             for _ in range(calls):
                 start = clock()
-                run(feeds)
+                run()
                 times.append(clock() - start)
         finally:
             gc.enable()

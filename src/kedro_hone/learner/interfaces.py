@@ -1,17 +1,19 @@
 """The two interfaces: tensors in and out, as a PyTorch module has it; arrays in and out, as an ONNX model has it.
 
 They stand between the user and models that answer in microseconds: what can be decided once is decided when they are
-made, and a single tensor takes the shortest way.
+made, and a single tensor takes the shortest way. Workers load this file by its path, to time what users call, so it
+imports nothing of ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kedro_hone.core.types import Artifact
+if TYPE_CHECKING:
+    from kedro_hone.core.types import Artifact
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Run = Callable[[Arrays], Arrays]
@@ -65,7 +67,7 @@ def make_tensors_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
     Raises:
         ImportError: PyTorch is not installed.
     """
-    torch = _import_torch()
+    torch = import_torch()
     names = [spec.name for spec in artifact.inputs]
     outputs = [spec.name for spec in artifact.outputs]
     lower, lift = _make_lowering(torch, artifact), _make_lifting(torch)
@@ -85,7 +87,12 @@ def make_tensors_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
     return call
 
 
-def _import_torch() -> Any:
+def import_torch() -> Any:
+    """Return PyTorch.
+
+    Raises:
+        ImportError: It is not installed; the message says what to do.
+    """
     try:
         import torch  # noqa: PLC0415 - only those who want tensors need it
     except ImportError as error:

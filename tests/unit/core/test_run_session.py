@@ -33,8 +33,14 @@ class Session:
         rows = np.full((len(x), 1), len(x))
         return {"double": x * 2, "rows/of call": rows, "file": np.float32(self.calls)}
 
+class Prepared(Session):
+    def prepare(self, feeds):
+        def call(): raise RuntimeError("called as prepared")
+        return call
+
 def load(job):
     if job["options"].get("broken"): raise RuntimeError("corrupt model")
+    if job["options"].get("prepared"): return Prepared(False)
     return Session(bool(job["input"]["static_shapes"]))
 """
 
@@ -149,6 +155,17 @@ def test_death_is_a_value_and_stays(open_, tmp_path, first, failure, reason):
     session.resume()
     assert session.memory_bytes() == 0
     assert not lives(pid)
+
+
+def test_a_session_that_prepares_its_calls_is_timed_by_them(open_, tmp_path):
+    session = open_(options={"prepared": True})
+    session.load()
+    session.arm("b5", feed(tmp_path / "feeds.npz"))
+    timed = session.time("b5", calls=1)
+
+    assert isinstance(timed, Failed)
+    assert "called as prepared" in timed.reason
+    assert session.run(tmp_path / "feeds.npz", tmp_path / "session" / "out.npz") is None
 
 
 def test_a_killed_worker(open_, tmp_path):

@@ -1,0 +1,42 @@
+"""What is timed where the source takes tensors: the call that ``kedro_hone.load`` gives."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kedro_hone.core.contract import Limits
+from kedro_hone.core.run import Job, open_session
+from kedro_hone.core.types import Failed
+from kedro_hone.testing.toy.model import make_model
+
+WORKER = """
+class Session:
+    def run(self, feeds): return {"y": feeds["x"]}
+
+def load(job): return Session()
+"""
+
+
+@pytest.mark.parametrize("interface", [None, "onnx", "pytorch"])
+def test_tensors_are_passed_where_the_source_takes_them(tmp_path, interface):
+    (tmp_path / "worker.py").write_text(WORKER)
+    np.savez(tmp_path / "fits.npz", x=np.zeros((2, 4), np.float32))
+    np.savez(tmp_path / "other.npz", x=np.zeros((2, 4), np.float64))
+    artifact = make_model(tmp_path / "model")
+    job = Job(function="load", worker=tmp_path / "worker.py", adaptor="t", input=artifact, interface=interface)
+    limits = Limits(seconds=60, memory_mb=4096)
+    with open_session(job, python=Path(sys.executable), folder=tmp_path / "session", limits=limits) as session:
+        session.load()
+        for name in ("fits", "other"):
+            session.arm(name, tmp_path / f"{name}.npz")
+        fits, other = session.time("fits", calls=3), session.time("other", calls=3)
+
+    assert isinstance(fits, list), fits
+    # Only the interface of tensors looks at their type.
+    assert isinstance(other, Failed) == (interface == "pytorch")
+    if isinstance(other, Failed):
+        assert "x is torch.float64" in other.reason

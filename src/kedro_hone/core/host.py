@@ -62,9 +62,9 @@ def describe_hardware() -> dict[str, Json]:
     """Return what the evidence says of this machine, at this moment.
 
     Returns:
-        ``cpu`` (the model), ``cores``, ``flags`` (sorted), ``gpu`` and ``driver`` (or None), ``os``, ``governor``
-        (the CPU's frequency governor, or None where the system hides it) and ``load`` (the mean number of runnable
-        processes over the last 1, 5 and 15 minutes).
+        ``cpu`` (the model), ``cores``, ``flags`` (sorted), ``gpu`` and ``driver`` (or None), ``memory_bytes`` (of the
+        machine), ``os``, ``governor`` (the CPU's frequency governor, or None where the system hides it) and ``load``
+        (the mean number of runnable processes over the last 1, 5 and 15 minutes).
     """
     model, flags = read_cpu(_CPUINFO)
     gpu = find_gpu()
@@ -74,6 +74,7 @@ def describe_hardware() -> dict[str, Json]:
         "flags": sorted(flags),
         "gpu": gpu.name if gpu else None,
         "driver": gpu.driver if gpu else None,
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "os": f"{_name_system()} (kernel {platform.release()}, {platform.machine()})",
         "governor": _GOVERNOR.read_text().strip() if _GOVERNOR.exists() else None,
         "load": [round(load, 2) for load in os.getloadavg()],

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +94,11 @@ def test_the_first_gpu_is_named_with_its_driver(programs):
     assert describe_hardware()["driver"] == "570.1"
 
 
+def test_the_evidence_knows_the_memory():
+    kilobytes = int(Path("/proc/meminfo").read_text().split()[1])
+    assert describe_hardware()["memory_bytes"] == kilobytes * 1024
+
+
 @pytest.mark.parametrize("text", ["echo 'no driver' >&2; exit 9", "exit 0"])
 def test_a_driver_that_does_not_work_is_no_gpu(programs, text):
     programs("nvidia-smi", text)
@@ -107,6 +113,6 @@ def test_a_program_that_cannot_be_started_is_no_gpu(programs, tmp_path):
 
 def test_hardware_has_what_the_evidence_asks_for():
     hardware = describe_hardware()
-    assert set(hardware) == {"cpu", "cores", "flags", "gpu", "driver", "os", "governor", "load"}
+    assert set(hardware) == {"cpu", "cores", "flags", "gpu", "driver", "memory_bytes", "os", "governor", "load"}
     assert len(hardware["load"]) == 3
     assert hardware["flags"] == sorted(hardware["flags"])

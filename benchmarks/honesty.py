@@ -1,9 +1,9 @@
 """Is the reported speed-up what a user sees? Measures source and winner again, with none of kedro-hone's own code.
 
 Each is loaded as its users load it: the source by MLflow, or as its author's class with MLflow's state; the winner by
-``kedro_hone.load``. Each launch is a fresh process in which one of the two is called in a plain loop at every shape;
-launches of the two alternate. The ratio of their median calls is compared with the one in ``evidence.json``, shape by
-shape; the exit code is 1 when they differ by more than ten per cent anywhere.
+``kedro_hone.load``. Each launch is a pair of fresh processes, one of each, that take turns in short bursts of plain
+calls, since shared machines change their speed by half within seconds. The ratio of their median calls is compared with
+the one in ``evidence.json``, shape by shape; the exit code is 1 when they differ by more than ten per cent anywhere.
 
 Run it in the project's folder after a run that has published a winner::
 
@@ -35,7 +35,7 @@ import numpy as np
 TOLERANCE = 0.10
 LEAST_LAUNCHES = 7
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
-WARM_UP_SECONDS, LEAST_CALLS = 0.5, 30
+WARM_UP_SECONDS, BURST_SECONDS, LEAST_CALLS = 0.5, 0.1, 10
 MODELS = ("source", "winner")
 
 BUSY = """
@@ -47,29 +47,30 @@ while os.getppid() == int(sys.argv[2]):
 """
 """A process that never rests, as long as the one that started it lives."""
 
+READY = "ready"
+
 Call = Callable[[], object]
-Times = dict[str, float]
+Times = dict[str, dict[str, np.ndarray]]
+Process = subprocess.Popen[str]
 
 
-# --- one launch, in a process of its own ----------------------------------------------------------------------------
+# --- one model, in a process of its own ------------------------------------------------------------------------------
 
 
-def launch(order: dict[str, Any]) -> Times:
-    """Load one model and time it at every shape.
+def serve(order: dict[str, Any]) -> None:
+    """Load one model, warm it up at every shape, and time one burst for each shape named on a line of the input.
 
     Args:
-        order: What ``main`` asks of its child; see ``measure``.
-
-    Returns:
-        The median call at each shape, in nanoseconds.
+        order: What ``main`` asks of its child; see ``read_order``.
     """
     connect(order["tracking_uri"])
-    arrays = {name: make_arrays(order["inputs"], sizes) for name, sizes in order["shapes"].items()}
     prepare = load_source(order) if order["model"] == "source" else load_winner(order)
-    calls = {name: prepare(feeds) for name, feeds in arrays.items()}
-    names = list(calls)
-    random.Random(order["seed"]).shuffle(names)  # noqa: S311 - an order of measuring
-    return {name: time_calls(calls[name], seconds=order["seconds"]) for name in names}
+    calls = {name: prepare(make_arrays(order["inputs"], sizes)) for name, sizes in order["shapes"].items()}
+    for call in calls.values():
+        time_calls(call, seconds=WARM_UP_SECONDS)
+    print(READY, flush=True)
+    for line in sys.stdin:
+        print(time_calls(calls[line.strip()], seconds=BURST_SECONDS), flush=True)
 
 
 def load_source(order: dict[str, Any]) -> Callable[[dict[str, Any]], Call]:
@@ -160,9 +161,6 @@ def make_arrays(inputs: list[dict[str, Any]], sizes: dict[str, int]) -> dict[str
 
 def time_calls(call: Call, *, seconds: float) -> float:
     """Return the median call, in nanoseconds, of a plain loop that lasts some seconds."""
-    end = time.perf_counter() + WARM_UP_SECONDS
-    while time.perf_counter() < end:
-        call()
     clock, times = time.perf_counter_ns, []
     end = time.perf_counter() + seconds
     while len(times) < LEAST_CALLS or time.perf_counter() < end:
@@ -175,37 +173,57 @@ def time_calls(call: Call, *, seconds: float) -> float:
 # --- all launches ---------------------------------------------------------------------------------------------------
 
 
-def measure(order: dict[str, Any], *, launches: int, seed: int) -> dict[str, dict[str, list[float]]]:
-    """Launch source and winner in turn, in random order within each pair.
+def measure(order: dict[str, Any], *, launches: int, rounds: int, seed: int) -> Times:
+    """Launch source and winner side by side, as often as asked.
 
     Args:
-        order: What both launches share.
+        order: What both processes share.
         launches: Of each.
-        seed: Of the order.
+        rounds: Bursts of each model at each shape in a launch.
+        seed: Of all orders: which model starts first, and who takes which turn.
 
     Returns:
-        For each model and shape one time for each launch, in nanoseconds.
+        For each model and shape the median call of each burst, in nanoseconds; (launches, rounds). Bursts at the same
+        place of both models ran one after the other.
     """
     draw = random.Random(seed)  # noqa: S311 - an order of measuring
-    times: dict[str, dict[str, list[float]]] = {model: {name: [] for name in order["shapes"]} for model in MODELS}
+    times = {model: {name: np.empty((launches, rounds)) for name in order["shapes"]} for model in MODELS}
     for number in range(launches):
-        for model in draw.sample(MODELS, k=2):
-            found = start({**order, "model": model, "seed": seed * 1000 + number})
-            for name, time_ns in found.items():
-                times[model][name].append(time_ns)
-            print(".", end="", flush=True)
+        with contextlib.ExitStack() as stack:
+            pair = {model: stack.enter_context(start(order, model)) for model in draw.sample(MODELS, k=2)}
+            for turn in range(rounds):
+                for name in draw.sample(sorted(order["shapes"]), k=len(order["shapes"])):
+                    for model in draw.sample(MODELS, k=2):
+                        times[model][name][number, turn] = ask(pair[model], name)
+        print(".", end="", flush=True)
     print()
     return times
 
 
-def start(order: dict[str, Any]) -> Times:
-    """Run one launch in a fresh process."""
-    command = [sys.executable, "-W", "ignore", __file__, "--child", json.dumps(order)]
+@contextlib.contextmanager
+def start(order: dict[str, Any], model: str) -> Iterator[Process]:
+    """Start a fresh process that serves one of the two, and wait until it is warm."""
+    command = [sys.executable, "-W", "ignore", __file__, "--child", json.dumps({**order, "model": model})]
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
     if order["allocator"] == "keep":
         environment |= KEEP_MEMORY
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        for line in process.stdout or ():
+            if line.strip() == READY:
+                break
+        else:
+            raise SystemExit(f"the {model} could not be loaded; what it said stands above")
+        yield process
+
+
+def ask(process: Process, shape: str) -> float:
+    """Let a process time one burst; its median call, in nanoseconds."""
+    if process.stdin is None or process.stdout is None:
+        raise ValueError("the process was started without pipes")
+    process.stdin.write(f"{shape}\n")
+    return float(process.stdout.readline())
 
 
 def read_order(run: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
@@ -235,7 +253,6 @@ def read_order(run: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any]
         "inputs": inputs,
         "shapes": recipe["shapes"],
         "threads": arguments.threads or evidence["hardware"]["threads"],
-        "seconds": arguments.seconds,
         "call": arguments.call,
         "allocator": arguments.allocator,
         "tracking_uri": arguments.tracking_uri,
@@ -250,7 +267,7 @@ def connect(tracking_uri: str) -> None:
     mlflow.set_tracking_uri(tracking_uri)
 
 
-def compare(times: dict[str, dict[str, list[float]]], reported: dict[str, dict[str, float]]) -> float:
+def compare(times: Times, reported: dict[str, dict[str, float]]) -> float:
     """Print both ratios at every shape.
 
     Returns:
@@ -261,12 +278,13 @@ def compare(times: dict[str, dict[str, list[float]]], reported: dict[str, dict[s
     )
     worst = 0.0
     for name, speedup in reported.items():
-        source, winner = (np.array(times[model][name]) for model in MODELS)
-        ratio = float(np.exp(np.log(source / winner).mean()))
+        source, winner = (times[model][name] for model in MODELS)
+        ratios = np.median(source / winner, axis=1)
+        ratio = float(np.exp(np.log(ratios).mean()))
         differ = max(ratio, speedup["estimate"]) / min(ratio, speedup["estimate"]) - 1
         worst = max(worst, differ)
         middle = [f"{np.median(values) / 1e6:.4f} ms" for values in (source, winner)]
-        spread = f"({(source / winner).min():.2f}-{(source / winner).max():.2f})"
+        spread = f"({ratios.min():.2f}-{ratios.max():.2f})"
         interval = f"({speedup['low']:.2f}-{speedup['high']:.2f})"
         mark = "" if differ <= TOLERANCE else "  TOO MUCH"
         print(
@@ -307,7 +325,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--run", type=Path, default=Path("data/hone/latest"), help="the run's folder")
     parser.add_argument("--repeat", type=int, default=1, help="how often it is measured and compared")
     parser.add_argument("--launches", type=int, default=LEAST_LAUNCHES, help="of each model, seven at least")
-    parser.add_argument("--seconds", type=float, default=1.0, help="how long each shape is measured in a launch")
+    parser.add_argument("--rounds", type=int, default=10, help="bursts of each model and shape in a launch")
     parser.add_argument("--threads", type=int, help="as the run used when not given")
     parser.add_argument("--call", choices=("public", "arrays"), default="public", help="arrays: without its interface")
     parser.add_argument(
@@ -330,7 +348,7 @@ def main() -> None:
     """Measure and compare as often as asked."""
     arguments = read_arguments()
     if arguments.child is not None:
-        print(json.dumps(launch(arguments.child)))
+        serve(arguments.child)
         return
     found = []
     with keep_busy(wanted=arguments.busy):
@@ -340,7 +358,7 @@ def main() -> None:
             order, reported = read_order(arguments.run, arguments)
             run, threads = arguments.run.resolve().name, order["threads"]
             print(f"{number + 1}: {order['source']} and {order['winner']} of the run {run}, {threads} thread(s)")
-            times = measure(order, launches=arguments.launches, seed=number)
+            times = measure(order, launches=arguments.launches, rounds=arguments.rounds, seed=number)
             found.append(compare(times, reported))
     print(f"largest difference in {len(found)} repeats: {max(found):.1%}, where {TOLERANCE:.0%} is allowed")
     sys.exit(1 if max(found) > TOLERANCE else 0)

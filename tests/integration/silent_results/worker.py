@@ -18,6 +18,7 @@ def transform(job):
     return {
         "silent.frozen-dynamic": freeze_dynamic,
         "silent.static": compile_static,
+        "silent.uncalibrated": quantize_dynamically,
         "silent.int4": compress,
     }[job["adaptor"]](job)
 
@@ -48,11 +49,24 @@ def compile_static(job):
         package(torch.export.export(module, (torch.from_numpy(read_rows(job)[:ROWS]),)), job)
 
 
-def package(program, job):
+def quantize_dynamically(job):
+    """Quantize with neural-compressor's dynamic configuration, which promises to need no calibration."""
+    import torch
+
+    quantization = importlib.import_module("neural_compressor.torch.quantization")
+    module = torch.export.load(Path(job["input"]["path"]) / "model.pt2").module()
+    rows, shapes = (torch.from_numpy(read_rows(job)[:ROWS]),), ({0: torch.export.Dim("batch")},)
+    module._exported, module.dynamic_shapes = True, shapes  # as neural_compressor.torch.export leaves what it exports
+    with torch.no_grad():
+        quantized = quantization.convert(quantization.prepare(module, quantization.DynamicQuantConfig()))
+        package(torch.export.export(quantized, rows, dynamic_shapes=shapes), job, freezing=False)
+
+
+def package(program, job, *, freezing=True):
     import torch
 
     path = str(Path(job["output"]) / "model.pt2")
-    torch._inductor.aoti_compile_and_package(program, package_path=path, inductor_configs={"freezing": True})
+    torch._inductor.aoti_compile_and_package(program, package_path=path, inductor_configs={"freezing": freezing})
 
 
 def compress(job):

@@ -1,0 +1,230 @@
+"""ONNX graphs: what a model is, what identifies it, and the rewriting that the quantizers need first."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+Notes = dict[str, Any]
+
+LARGEST = 1_800_000_000
+"""Bytes of weights that one protobuf file holds for certain (its limit is 2 GiB); more go to external data."""
+
+
+# --- what a model is -------------------------------------------------------------------------------------------------
+
+
+def describe(folder: Path) -> Notes:
+    """Return the inputs, the outputs and the digest of the graph of ``model.onnx``.
+
+    Raises:
+        ValueError: The file cannot be read, or its external data lies outside its folder.
+    """
+    model = read(folder)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    values = [value for value in model.graph.input if value.name not in weights]
+    batch = next((name for name in (_symbol(value, 0) for value in values) if name), "")
+    return {
+        "inputs": [_spec(value, batch) for value in values],
+        "outputs": [_spec(value, batch) for value in model.graph.output],
+        "graph": _digest(model),
+    }
+
+
+def _symbol(value: Any, axis: int) -> str | None:
+    """Return a dynamic dimension's name ("" when it has none), or None when it is fixed or does not exist."""
+    dims = value.type.tensor_type.shape.dim
+    return None if axis >= len(dims) or dims[axis].HasField("dim_value") else str(dims[axis].dim_param)
+
+
+def _spec(value: Any, batch: str) -> Notes:
+    """Return a tensor's specification; the first dynamic first dimension of the inputs is called ``batch``."""
+    if not value.type.HasField("tensor_type"):
+        raise ValueError(f"{value.name!r} is no tensor")
+    shape: list[int | str] = []
+    for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+        if dim.HasField("dim_value"):
+            shape.append(int(dim.dim_value))
+        elif (axis == 0 and not dim.dim_param) or (batch and dim.dim_param == batch):
+            shape.append("batch")
+        else:
+            shape.append(dim.dim_param or f"dim_{axis}")
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+    return {"name": value.name, "dtype": "str" if dtype == np.dtype(object) else dtype.name, "shape": shape}
+
+
+def read(folder: Path) -> Any:
+    """Read ``model.onnx`` with its external data, which may not leave the folder."""
+    path = folder / "model.onnx"
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception as error:  # protobuf's DecodeError has no public home
+        raise ValueError(f"model.onnx cannot be read: it is truncated, corrupt or no ONNX file ({error})") from error
+    if not model.graph.node:
+        raise ValueError("model.onnx cannot be read: it holds no graph")
+    root = folder.resolve()
+    for tensor in _tensors(model):
+        location = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
+        if location is not None and not (folder / location).resolve().is_relative_to(root):
+            raise ValueError(f"external data of {tensor.name!r} lies outside the model's folder: {location}")
+    onnx.load_external_data_for_model(model, str(folder))
+    return model
+
+
+def _tensors(model: Any) -> Iterator[Any]:
+    """Yield every tensor of a model: weights and attributes, in subgraphs and functions too."""
+
+    def in_nodes(nodes: Any) -> Iterator[Any]:
+        for node in nodes:
+            for attribute in node.attribute:
+                yield from (attribute.t, *attribute.tensors)
+                for graph in (attribute.g, *attribute.graphs):
+                    yield from in_graph(graph)
+
+    def in_graph(graph: Any) -> Iterator[Any]:
+        yield from graph.initializer
+        for sparse in graph.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+        yield from in_nodes(graph.node)
+
+    yield from in_graph(model.graph)
+    for function in model.functions:
+        yield from in_nodes(function.node)
+
+
+def _digest(model: Any) -> str:
+    """Return a digest of operators, attributes, edges and weights that does not depend on any tensor's name."""
+    rows: list[Any] = [sorted((entry.domain, entry.version) for entry in model.opset_import)]
+    rows.append(_digest_graph(model.graph, {}))
+    rows += sorted(
+        [function.domain, function.name, _digest_nodes(function.node, {name: name for name in function.input})]
+        for function in model.functions
+    )
+    return "sha256:" + _hash(rows)
+
+
+def _digest_graph(graph: Any, outer: dict[str, str]) -> str:
+    names = dict(outer)
+    names |= {value.name: f"input {len(outer)} {index}" for index, value in enumerate(graph.input)}
+    names |= {tensor.name: _digest_tensor(tensor) for tensor in graph.initializer}
+    body = _digest_nodes(graph.node, names)
+    return _hash([body, [names.get(value.name, value.name) for value in graph.output]])
+
+
+def _digest_nodes(nodes: Any, names: dict[str, str]) -> str:
+    """Digest nodes in order; ``names`` gives each tensor its canonical name, and is added to."""
+    rows = []
+    for node in nodes:
+        inputs = [names.get(name, name) for name in node.input]
+        names |= {name: f"node {len(names)}" for name in node.output if name}
+        attributes = [_digest_attribute(each, names) for each in sorted(node.attribute, key=lambda each: each.name)]
+        rows.append([node.domain, node.op_type, inputs, [names.get(name, "") for name in node.output], attributes])
+    return _hash(rows)
+
+
+def _digest_attribute(attribute: Any, names: dict[str, str]) -> list[Any]:
+    graphs = [graph for graph in (attribute.g, *attribute.graphs) if graph.node or graph.output]
+    tensors = [tensor for tensor in (attribute.t, *attribute.tensors) if tensor.data_type]
+    if graphs or tensors:
+        return [attribute.name, *(_digest_graph(graph, names) for graph in graphs), *map(_digest_tensor, tensors)]
+    plain = type(attribute)()
+    plain.CopyFrom(attribute)
+    plain.ClearField("doc_string")
+    return [attribute.name, plain.SerializeToString(deterministic=True).hex()]
+
+
+def _digest_tensor(tensor: Any) -> str:
+    content = b"\0".join(tensor.string_data) or tensor.raw_data or onnx.numpy_helper.to_array(tensor).tobytes()
+    return _hash([tensor.data_type, list(tensor.dims), hashlib.sha256(content).hexdigest()])
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+# --- rewriting -------------------------------------------------------------------------------------------------------
+
+
+def count(model: Any) -> dict[str, int]:
+    """Return how often each operator type occurs in the main graph."""
+    types = [node.op_type for node in model.graph.node]
+    return {name: types.count(name) for name in sorted(set(types))}
+
+
+def is_large(model: Any) -> bool:
+    """Return whether the weights need files of their own."""
+    return sum(len(tensor.raw_data) for tensor in model.graph.initializer) > LARGEST
+
+
+def stage(model: Any, job: dict[str, Any]) -> Path:
+    """Write a model into the scratch directory, without the shapes that exporters note and the quantizers trip over.
+
+    A copy too because ``quantize_dynamic`` writes a file beside its input.
+    """
+    del model.graph.value_info[:]
+    path = Path(job["temporary"]) / "source.onnx"
+    if is_large(model):
+        onnx.save(model, path, save_as_external_data=True, location="source.onnx.data")
+    else:
+        onnx.save(model, path)
+    return path
+
+
+def raise_opset(model: Any, least: int) -> Any:
+    """Return the model in this version of the standard operators, or as it is when it is newer."""
+    version = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    return model if version >= least else onnx.version_converter.convert_version(model, least)
+
+
+def split_gemms(model: Any) -> int:
+    """Write each plain Gemm with a constant weight as MatMul and Add, which the four-bit quantizer takes.
+
+    Returns:
+        How many were.
+    """
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    nodes, count = [], 0
+    for node in model.graph.node:
+        attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+        plain = attributes.get("alpha", 1.0) == attributes.get("beta", 1.0) == 1.0 and not attributes.get("transA", 0)
+        if node.op_type != "Gemm" or not plain or node.input[1] not in weights:
+            nodes.append(node)
+            continue
+        weight = onnx.numpy_helper.to_array(weights[node.input[1]])
+        matrix = np.ascontiguousarray(weight.T if attributes.get("transB", 0) else weight)
+        stem = f"{node.output[0]}_gemm"
+        model.graph.initializer.append(onnx.numpy_helper.from_array(matrix, f"{stem}_weight"))
+        biased = len(node.input) > 2 and bool(node.input[2])
+        product = f"{stem}_product" if biased else node.output[0]
+        name = node.name or stem
+        nodes.append(onnx.helper.make_node("MatMul", [node.input[0], f"{stem}_weight"], [product], name=name))
+        if biased:
+            nodes.append(onnx.helper.make_node("Add", [product, node.input[2]], [node.output[0]], name=f"{name}_bias"))
+        count += 1
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    _drop_unused(model.graph)
+    return count
+
+
+def _drop_unused(graph: Any) -> None:
+    """Remove the weights of the main graph that nothing reads, neither a node nor a subgraph."""
+
+    def reads(inner: Any) -> Iterator[str]:
+        yield from (value.name for value in inner.output)
+        for node in inner.node:
+            yield from node.input
+            for attribute in node.attribute:
+                for each in (attribute.g, *attribute.graphs):
+                    yield from reads(each)
+
+    read = set(reads(graph))
+    kept = [tensor for tensor in graph.initializer if tensor.name in read]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)

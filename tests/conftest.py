@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import sys
 from pathlib import Path
 
@@ -10,6 +12,21 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from small_project import Project, copy_project, make_template
+
+from kedro_hone.core.envs import EnvironmentStore
+
+
+def pytest_configure() -> None:
+    """Draw one seed for all processes of the session: they must agree on the names of the tests."""
+    os.environ.setdefault("HONE_SEED", str(random.SystemRandom().randrange(10**6)))
+
+
+@pytest.fixture(scope="session")
+def environments(tmp_path_factory) -> EnvironmentStore:
+    """Where toolchains' own environments are built, once for all; ``HONE_HOME`` keeps them for the next time."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return EnvironmentStore(Path(os.environ.get("HONE_HOME") or shared / "environments"))
 
 
 @pytest.fixture(scope="session")

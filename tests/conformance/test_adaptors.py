@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 from kedro_hone.core.contract import Adaptor, Need, Toolchain
-from kedro_hone.core.envs import EnvironmentStore
 from kedro_hone.core.host import read_host
 from kedro_hone.core.job import Job, JobInput, StepResult
 from kedro_hone.core.registry import BUILTIN_TOOLCHAINS, read_catalogue
@@ -27,13 +25,6 @@ COMPILED_AHEAD = frozenset({"pytorch.aoti", "pytorch.aoti-bf16"})
 """These take long for each shape; with one it is seen as well that they keep the contract."""
 
 ADAPTORS = tuple(a.name for a in read_catalogue().adaptors.values() if a.toolchain.name in BUILTIN_TOOLCHAINS)
-
-
-@pytest.fixture(scope="session")
-def environments(tmp_path_factory) -> EnvironmentStore:
-    """Where environments are built: in ``HONE_HOME`` where it is set, so that they are there the next time."""
-    home = os.environ.get("HONE_HOME")
-    return EnvironmentStore(Path(home) if home else tmp_path_factory.mktemp("environments"))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """A run killed at any moment leaves nothing half, nobody alive, and a project whose next run ends well.
 
-The moments are drawn anew each time; ``HONE_SEED`` repeats those of an earlier session (its number is in the names of
+The moments are drawn anew in each session; ``HONE_SEED`` repeats those of an earlier one (its number is in the names of
 the tests).
 """
 
@@ -22,7 +22,7 @@ from small_project import Project, copy_project
 PHASES = ("start", "build", "measure", "publish")
 """From the start to the first step of an adaptor; to the first rounds of the race; to the report; to the end."""
 
-SEED = int(os.environ.get("HONE_SEED") or random.SystemRandom().randrange(10**6))
+SEED = int(os.environ["HONE_SEED"])
 _DRAW = random.Random(SEED)
 MOMENTS = [
     (phase, _DRAW.random())

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
@@ -13,7 +10,6 @@ from onnx import TensorProto, helper
 from kedro_hone.adaptors.deepsparse import adaptor as module
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
 from kedro_hone.core.contract import Licence
-from kedro_hone.core.envs import EnvironmentStore
 
 pytestmark = pytest.mark.toolchain
 
@@ -25,10 +21,8 @@ SHAPES = [{"name": f"batch{size}", "sizes": {"batch": size}} for size in (1, 64)
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory):
-    home = os.environ.get("HONE_HOME")
-    store = EnvironmentStore(Path(home) if home else tmp_path_factory.mktemp("environments"))
-    environment = store.ensure(module.TOOLCHAIN)
+def python(environments):
+    environment = environments.ensure(module.TOOLCHAIN)
     assert environment.own  # its numpy is another than ours
     assert environment.versions["deepsparse"] == "1.8.0"
     return environment.python

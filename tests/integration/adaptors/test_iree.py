@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
@@ -12,7 +9,6 @@ from onnx import TensorProto, helper
 
 from kedro_hone.adaptors.iree import adaptor as module
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
-from kedro_hone.core.envs import EnvironmentStore
 
 pytestmark = pytest.mark.toolchain
 
@@ -24,10 +20,8 @@ SPECS = {
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory):
-    home = os.environ.get("HONE_HOME")
-    store = EnvironmentStore(Path(home) if home else tmp_path_factory.mktemp("environments"))
-    environment = store.ensure(module.TOOLCHAIN)
+def python(environments):
+    environment = environments.ensure(module.TOOLCHAIN)
     assert environment.versions["iree-base-runtime"].startswith("3.13.")
     return environment.python
 

@@ -5,25 +5,11 @@ Run by path with the python of the toolchain's environment; imports the standard
 
 from __future__ import annotations
 
-import importlib
-import sys
-import types
 from pathlib import Path
 from typing import Any
 
 Job = dict[str, Any]
 Notes = dict[str, Any]
-
-_PACKAGE = "_kedro_hone_onnxruntime"
-
-
-def _part(name: str) -> types.ModuleType:
-    """Return a part of this worker. The parts form a package of their own, since this file is loaded by path."""
-    if _PACKAGE not in sys.modules:
-        package = types.ModuleType(_PACKAGE)
-        package.__path__ = [str(Path(__file__).parent)]
-        sys.modules[_PACKAGE] = package
-    return importlib.import_module(f"{_PACKAGE}.worker_{name}")
 
 
 def transform(job: Job) -> Notes:
@@ -33,8 +19,11 @@ def transform(job: Job) -> Notes:
         KeyError: The adaptor is not this toolchain's.
         ValueError: The input cannot be read, or its external data lies outside its folder.
     """
-    part = "optimization" if job["adaptor"] == "onnxruntime.session" else "quantization"  # the latter is slow to import
-    return _part(part).transform(job)
+    if job["adaptor"] == "onnxruntime.session":
+        from . import worker_optimization as part
+    else:
+        from . import worker_quantization as part  # slow to import
+    return part.transform(job)
 
 
 def describe(job: Job) -> Notes | None:
@@ -43,7 +32,11 @@ def describe(job: Job) -> Notes | None:
     Raises:
         ValueError: The file cannot be read, or its external data lies outside its folder.
     """
-    return _part("graphs").describe(Path(job["input"]["path"])) if job["input"]["format"] == "onnx" else None
+    if job["input"]["format"] != "onnx":
+        return None
+    from . import worker_graphs
+
+    return worker_graphs.describe(Path(job["input"]["path"]))
 
 
 def load(job: Job) -> Any:
@@ -52,4 +45,6 @@ def load(job: Job) -> Any:
     Raises:
         ValueError: The file cannot be read, or its external data lies outside its folder.
     """
-    return _part("session").open_session(job)
+    from . import worker_session
+
+    return worker_session.open_session(job)

@@ -43,8 +43,8 @@ def load_worker(job: dict[str, Any]) -> Any:
 
 
 def import_file(name: str, path: str) -> Any:
-    """Import a file by its path, under a name."""
-    spec = importlib.util.spec_from_file_location(name, path)
+    """Import a file by its path, under a name; files beside it are its parts: ``from . import worker_steps``."""
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=[os.path.dirname(path)])
     if spec is None or spec.loader is None:
         raise ImportError("not a python file: " + path)
     module = importlib.util.module_from_spec(spec)

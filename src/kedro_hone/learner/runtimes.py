@@ -105,7 +105,8 @@ def _import_worker(toolchain: Toolchain) -> ModuleType:
     module = sys.modules.get(name)
     if module is not None and module.__file__ == str(toolchain.worker):
         return module
-    spec = importlib.util.spec_from_file_location(name, toolchain.worker)
+    parts = [str(toolchain.worker.parent)]  # ``from . import worker_session``, as in a worker process
+    spec = importlib.util.spec_from_file_location(name, toolchain.worker, submodule_search_locations=parts)
     if spec is None or spec.loader is None or not Path(toolchain.worker).is_file():
         raise HoneError(
             "model-unsupported",
@@ -113,6 +114,8 @@ def _import_worker(toolchain: Toolchain) -> ModuleType:
             why=f"{toolchain.worker} is not there.",
             hint="Install kedro-hone, or the toolchain's package, again.",
         )
+    for part in [known for known in sys.modules if known.startswith(f"{name}.")]:
+        del sys.modules[part]  # of another file with the same toolchain's name
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

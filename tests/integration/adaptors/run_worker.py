@@ -16,8 +16,9 @@ import numpy as np
 
 def main(folder: Path) -> None:
     job = json.loads((folder / "job.json").read_text())
-    spec = importlib.util.spec_from_file_location("worker", job["worker"])
-    worker = importlib.util.module_from_spec(spec)
+    parts = [str(Path(job["worker"]).parent)]
+    spec = importlib.util.spec_from_file_location("worker", job["worker"], submodule_search_locations=parts)
+    worker = sys.modules["worker"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(worker)
     try:
         if job["function"] == "run":

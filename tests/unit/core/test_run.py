@@ -133,6 +133,13 @@ def test_a_result_comes_back_with_unknown_keys_of_the_job(call, tmp_path):
     assert again.function == "fine"
 
 
+def test_a_worker_file_may_have_parts_beside_it(call, worker):
+    worker.write_text("from . import worker_words\ndef say(job):\n    return {'said': worker_words.HELLO}\n")
+    worker.with_name("worker_words.py").write_text("from .worker_more import HELLO\n")
+    worker.with_name("worker_more.py").write_text("HELLO = 'hello'\n")
+    assert call("say").notes == {"said": "hello"}
+
+
 def test_no_notes_are_empty_notes(call):
     assert call("nothing").notes == {}
 

@@ -47,6 +47,17 @@ def test_arrays_in_arrays_out(tmp_path, toolchains):
     np.testing.assert_array_equal(learner(x.tolist()), y)
 
 
+def test_a_worker_may_have_parts_and_each_has_its_own(tmp_path, toolchains):
+    artifact = toy.make_artifact(tmp_path / "a")
+    x, y = toy.answer(5)
+    np.testing.assert_array_equal(Learner(artifact, toolchains=toolchains)(x), y)
+    for sign in (1, -1):
+        source = f"{toy.WORKER.replace('* (index', '* worker_sign.SIGN * (index')}\nfrom . import worker_sign\n"
+        toolchain = toy.make_toolchain(tmp_path / f"toolchain{sign}", source)
+        (toolchain.folder / "worker_sign.py").write_text(f"SIGN = {sign}\n")
+        np.testing.assert_array_equal(Learner(artifact, toolchains={"toy": toolchain})(x), sign * y)
+
+
 def test_run_is_the_session_itself(tmp_path, toolchains):
     learner = Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains)
     assert learner.run == learner._session.run

@@ -127,7 +127,7 @@ def write_into_artifact(artifact, options, host):
         ("can-take", {"can_take": answer_at_random}),
         ("can-take", {"can_take": write_into_artifact}),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )
 def test_bad_descriptions_are_caught(check, changes, tmp_path):
     trial = make_trial(replace(toy.COMPILE, **changes), tmp_path)

@@ -23,6 +23,7 @@ import importlib.util
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -202,7 +203,10 @@ def measure(order: dict[str, Any], *, launches: int, rounds: int, seed: int) -> 
 
 @contextlib.contextmanager
 def start(order: dict[str, Any], model: str) -> Iterator[Process]:
-    """Start a fresh process that serves one of the two, and wait until it is warm."""
+    """Start a fresh process that serves one of the two, wait until it is warm, and stop it.
+
+    It stands still but for its turns: the threads of a pool go on looking for work long after the last call.
+    """
     command = [sys.executable, "-W", "ignore", __file__, "--child", json.dumps({**order, "model": model})]
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
     if order["allocator"] == "keep":
@@ -215,15 +219,22 @@ def start(order: dict[str, Any], model: str) -> Iterator[Process]:
                 break
         else:
             raise SystemExit(f"the {model} could not be loaded; what it said stands above")
-        yield process
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGCONT)  # to read the end of its input
 
 
 def ask(process: Process, shape: str) -> float:
-    """Let a process time one burst; its median call, in nanoseconds."""
+    """Let a stopped process time one burst; its median call, in nanoseconds."""
     if process.stdin is None or process.stdout is None:
         raise ValueError("the process was started without pipes")
+    process.send_signal(signal.SIGCONT)
     process.stdin.write(f"{shape}\n")
-    return float(process.stdout.readline())
+    median_ns = float(process.stdout.readline())
+    process.send_signal(signal.SIGSTOP)
+    return median_ns
 
 
 def read_order(run: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:

@@ -334,8 +334,9 @@ def test_no_telemetry_thread_is_left(digits_ir, monkeypatch):
     job = {"input": {"path": str(digits_ir), "format": "openvino-ir", "run_options": F32}, "threads": 1}
     code = (
         "import importlib.util, json, os, sys, threading\n"
-        "spec = importlib.util.spec_from_file_location('w', sys.argv[1])\n"
-        "worker = importlib.util.module_from_spec(spec); spec.loader.exec_module(worker)\n"
+        "parts = [os.path.dirname(sys.argv[1])]\n"
+        "spec = importlib.util.spec_from_file_location('w', sys.argv[1], submodule_search_locations=parts)\n"
+        "worker = sys.modules['w'] = importlib.util.module_from_spec(spec); spec.loader.exec_module(worker)\n"
         "worker.load(json.loads(sys.argv[2])).close()\n"
         "assert 'CI' not in os.environ\n"
         "print([thread.name for thread in threading.enumerate()])\n"

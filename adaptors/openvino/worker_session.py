@@ -1,0 +1,100 @@
+"""Run IR on numpy arrays. Needs OpenVINO and nothing else."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+Job = dict[str, Any]
+Array = np.ndarray[Any, Any]
+
+
+@contextmanager
+def without_telemetry() -> Iterator[None]:
+    """Switch the telemetry off while something is imported.
+
+    It starts a thread on import that keeps the process alive; its only switch without a file in the user's home is CI.
+    """
+    before = {name: os.environ.get(name) for name in ("CI", "NNCF_CI")}
+    os.environ.update(dict.fromkeys(before, "true"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def import_openvino() -> ModuleType:
+    """Return OpenVINO, imported with its telemetry off."""
+    with without_telemetry():
+        return importlib.import_module("openvino")
+
+
+class Session:
+    """An IR compiled for the CPU, with one request: inputs are shared for the call, outputs are copies."""
+
+    def __init__(self, compiled: Any) -> None:
+        self._inputs = {find_name(port): index for index, port in enumerate(compiled.inputs)}
+        self._outputs = [find_name(port) for port in compiled.outputs]
+        self._compiled = compiled
+        self._request = compiled.create_infer_request()
+
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        """Return every output by name, for inputs by name."""
+        indexed = {self._inputs[name]: array for name, array in feeds.items()}
+        results = self._request.infer(indexed, share_inputs=True, share_outputs=False)
+        return {name: results[index] for index, name in enumerate(self._outputs)}
+
+    def close(self) -> None:
+        """Release the request and the compiled model."""
+        del self._request, self._compiled
+
+
+def open_session(job: Job) -> Session:
+    """Compile ``model.xml`` for the CPU; the run options are OpenVINO's own properties.
+
+    Raises:
+        ValueError: The files cannot be read, or this CPU does not compute in the precision that was asked for.
+    """
+    properties = {**job["input"].get("run_options", {}), "INFERENCE_NUM_THREADS": int(job["threads"])}
+    model = read(Path(job["input"]["path"]))
+    compiled = import_openvino().Core().compile_model(model, "CPU", properties)
+    _check_precision(compiled, properties.get("INFERENCE_PRECISION_HINT"))
+    return Session(compiled)
+
+
+def _check_precision(compiled: Any, wanted: str | None) -> None:
+    """Refuse another precision than the one asked for: OpenVINO replaces what the CPU lacks without a word."""
+    names = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
+    got = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+    if wanted is not None and names.get(got, got) != names.get(wanted, wanted):
+        raise ValueError(f"OpenVINO computes in {got} on this CPU, not in {wanted}")
+
+
+def read(folder: Path) -> Any:
+    """Read ``model.xml`` and ``model.bin``.
+
+    Raises:
+        ValueError: They cannot be read.
+    """
+    for name in ("model.xml", "model.bin"):
+        if not (folder / name).is_file():
+            raise ValueError(f"{name} is missing")
+    try:
+        return import_openvino().Core().read_model(folder / "model.xml")
+    except RuntimeError as error:
+        raise ValueError(f"model.xml and model.bin cannot be read: truncated, corrupt or no IR ({error})") from error
+
+
+def find_name(port: Any) -> str:
+    """Return the tensor's name: the first of its names, or its node's where it has none."""
+    return str(min(port.get_names(), default=port.get_node().get_friendly_name()))

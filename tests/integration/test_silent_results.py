@@ -92,10 +92,14 @@ def race_over(**shapes: int) -> dict[str, object]:
     return {"shapes": sizes, "race": {"rounds": 5, "block": 5, "burst_ms": 2.0}}
 
 
-def test_a_quantized_conv_net_that_was_frozen_with_a_dynamic_batch(digits, tmp_path):
-    """PT2E and AOTInductor with freezing (torch 2.13): correct without freezing, or with a static batch."""
+@pytest.mark.parametrize("adaptor", [FROZEN_DYNAMIC, UNCALIBRATED], ids=lambda adaptor: adaptor.name)
+def test_a_quantized_conv_net_that_guesses(adaptor, digits, tmp_path):
+    """PT2E and AOTInductor with freezing (torch 2.13): correct without freezing, or with a static batch.
+
+    And neural-compressor 3.10's "dynamic" quantization, which fixes the ranges of activations before it has seen any.
+    """
     bench = make_conv_bench(digits, tmp_path, batch1=1, batch64=64)
-    artifact = build(FROZEN_DYNAMIC, bench)
+    artifact = build(adaptor, bench)
     assert race_unvalidated(artifact, bench) is Status.MEASURED
 
     validation = bench.validate(artifact)
@@ -116,19 +120,6 @@ def test_a_static_package_that_is_fed_another_number_of_rows(digits, tmp_path):
 
     assert (validation.status, validation.slug) == (Status.FAILED, FailureClass.BAD_OUTPUT)
     assert validation.reason == ("output 'logits' at batch64: its shape is (32, 10), the source's is (200, 10)")
-
-
-def test_a_dynamic_quantization_that_quantizes_statically(digits, tmp_path):
-    """neural-compressor 3.10 on PyTorch: "dynamic" fixes the ranges of activations before it has seen any."""
-    bench = make_conv_bench(digits, tmp_path, batch1=1, batch64=64)
-    artifact = build(UNCALIBRATED, bench)
-    assert race_unvalidated(artifact, bench) is Status.MEASURED
-
-    validation = bench.validate(artifact)
-
-    assert (validation.status, validation.slug) == (Status.DROPPED, "quality")
-    assert "accuracy on the search split fell from 0.9" in validation.reason
-    assert validation.quality.candidate < 0.3
 
 
 def test_four_bits_for_weights_of_very_different_sizes(tmp_path):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import importlib
 import importlib.util
 import json
@@ -49,6 +50,8 @@ while os.getppid() == int(sys.argv[2]):
 """A process that never rests, as long as the one that started it lives."""
 
 READY = "ready"
+PR_SET_PDEATHSIG = 1
+"""Of ``linux/prctl.h``: the signal that a process gets when its parent dies."""
 
 Call = Callable[[], object]
 Times = dict[str, dict[str, np.ndarray]]
@@ -64,6 +67,7 @@ def serve(order: dict[str, Any]) -> None:
     Args:
         order: What ``main`` asks of its child; see ``read_order``.
     """
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a stopped process would outlive a killed parent
     connect(order["tracking_uri"])
     prepare = load_source(order) if order["model"] == "source" else load_winner(order)
     calls = {name: prepare(make_arrays(order["inputs"], sizes)) for name, sizes in order["shapes"].items()}

@@ -60,7 +60,11 @@ def _spec(value: Any, batch: str) -> Notes:
 
 
 def read(folder: Path) -> Any:
-    """Read ``model.onnx`` with its external data, which may not leave the folder."""
+    """Read ``model.onnx`` with its external data, which may not leave the folder.
+
+    Raises:
+        ValueError: The file cannot be read, or its external data lies outside its folder.
+    """
     path = folder / "model.onnx"
     try:
         model = onnx.load(path, load_external_data=False)

@@ -19,9 +19,10 @@ def _use_temporary(job: dict[str, Any]) -> None:
 def transform(job: dict[str, Any]) -> dict[str, Any] | None:
     """Make ``job["output"]`` from ``job["input"]`` as ``job["adaptor"]`` says."""
     _use_temporary(job)
-    from . import worker_compilers, worker_steps
+    from . import worker_compilers, worker_steps, worker_torchscript
 
-    return {**worker_steps.STEPS, **worker_compilers.STEPS}[job["adaptor"]](job)
+    steps = {**worker_steps.STEPS, **worker_compilers.STEPS, **worker_torchscript.STEPS}
+    return steps[job["adaptor"]](job)
 
 
 def describe(job: dict[str, Any]) -> dict[str, Any] | None:

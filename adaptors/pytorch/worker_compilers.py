@@ -1,4 +1,4 @@
-"""PyTorch's compilers: ``torch.compile``, TorchScript and AOTInductor."""
+"""PyTorch's compilers: ``torch.compile`` and AOTInductor."""
 
 from __future__ import annotations
 
@@ -26,47 +26,6 @@ def copy(job: Job) -> Notes:
     manifest = shutil.ignore_patterns("artifact.json")  # the host writes the new artifact's own
     shutil.copytree(job["input"]["path"], job["output"], dirs_exist_ok=True, ignore=manifest)
     return {}
-
-
-def trace(job: Job) -> Notes:
-    """Trace a model into frozen TorchScript and check it at another batch size."""
-    flat, inputs, outputs = _open_flat(job)
-    if isinstance(flat, str):
-        return {"refused": flat}
-    sizes = jobs.choose_sizes(job, inputs)
-    examples = jobs.make_examples(inputs, sizes, job.get("calibration"))
-    others = jobs.make_examples(inputs, {**sizes, "batch": 5}, None)
-    with torch.no_grad():
-        try:
-            script = torch.jit.freeze(torch.jit.trace(flat, examples, check_trace=False))
-        except Exception as error:  # noqa: BLE001 - the tracer raises many classes
-            return jobs.fail("compile", "the model cannot be traced", error)
-        try:
-            pairs = zip(script(*others), flat(*others), strict=True)
-            same = all(a.shape == b.shape and torch.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in pairs)
-        except RuntimeError as error:
-            return jobs.fail("compile", "the traced model takes no other batch size", error)
-    if not same:
-        return jobs.fail(
-            "numerics", "the traced model answers differently at another batch size: it branches on its input"
-        )
-    names = json.dumps({"inputs": inputs, "outputs": outputs})
-    torch.jit.save(script, Path(job["output"]) / "model.ts", _extra_files={archive.NAMES_FILE: names})
-    return {"outputs": outputs}
-
-
-def _open_flat(job: Job) -> tuple[models.Flat | str, list[models.Spec], list[models.Spec]]:
-    """Return a flat model of either format with its specs, or the reason why not."""
-    if job["input"]["format"] == "pytorch":
-        program, described = jobs.read_program(job)
-        return models.flatten_program(program), described["inputs"], described["outputs"]
-    trust = job.get("trust") or ()
-    if "module" not in trust:
-        return "the class is code; 'trust: [module]' would allow it", [], []
-    inputs, _ = jobs.find_specs(job)
-    module = models.read_module(Path(job["input"]["path"]), trust)
-    flat = models.Flat(module, models.find_keywords(module, [spec["name"] for spec in inputs]))
-    return flat, inputs, job["input"].get("outputs") or jobs.describe_module(job, Path(job["input"]["path"]))["outputs"]
 
 
 def compile_ahead(job: Job) -> Notes:
@@ -137,7 +96,6 @@ def _replace_float32(module: torch.fx.GraphModule) -> None:
 
 
 STEPS: dict[str, Callable[[Job], Notes]] = {
-    "pytorch.torchscript": trace,
     "pytorch.compile": copy,
     "pytorch.compile-exported": copy,
     "pytorch.aoti": compile_ahead,

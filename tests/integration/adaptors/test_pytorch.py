@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -103,6 +106,41 @@ def test_torchscript(bench, sources, digits_samples, expected, form):
     described = bench.describe(output, "torchscript")
     assert {key: described[key] for key in SPECS} == SPECS
     close(run(bench, output, "torchscript", digits_samples.x, (1, 7, 64)), expected)
+
+
+@pytest.fixture
+def sizes_module(tmp_path):
+    """A ``pytorch-module`` of which both dimensions are dynamic."""
+    folder = tmp_path / "sizes"
+    folder.mkdir()
+    shutil.copy(Path(__file__).with_name("sizes_net.py"), folder)
+    reference = {
+        "file": "sizes_net.py",
+        "class": "SizesNet",
+        "inputs": [{"name": "ids", "dtype": "int64", "shape": ["batch", "length"]}],
+    }
+    (folder / "module.json").write_text(json.dumps(reference))
+    return folder
+
+
+def test_torchscript_of_what_was_exported_here(bench, digits_module, digits_samples, expected):
+    _, exported = transform(bench, "pytorch.export", digits_module, "pytorch-module")
+    _, output = transform(bench, "pytorch.torchscript", exported, "pytorch")
+    close(run(bench, output, "torchscript", digits_samples.x, (1, 7, 64)), expected)
+
+
+def test_torchscript_keeps_the_sizes_that_a_program_computes_with(bench, sizes_module):
+    described, _ = bench.call("describe", sizes_module, "pytorch-module", trust=TRUST)
+    source = {"described": described, "trust": TRUST}
+    feeds = [{"ids": np.arange(rows * length).reshape(rows, length) % 50} for rows, length in ((1, 3), (5, 12), (3, 8))]
+    expected = bench.run(sizes_module, "pytorch-module", feeds, **source)
+    shapes = [{"name": "one", "sizes": {"batch": 1, "length": 8}}]
+    notes, exported = bench.transform("pytorch.export", sizes_module, form="pytorch-module", shapes=shapes, **source)
+    assert notes.get("inputs") == described["inputs"], notes
+    _, output = bench.transform("pytorch.torchscript", exported, form="pytorch", shapes=shapes, **source)
+    for got, wanted in zip(bench.run(output, "torchscript", feeds, described=described), expected, strict=True):
+        assert got.keys() == wanted.keys()
+        close([got[name] for name in wanted], list(wanted.values()))
 
 
 @pytest.mark.parametrize(

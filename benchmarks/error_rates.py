@@ -75,8 +75,8 @@ def confirm(plan: LaunchPlan, *, draw: Draw, gain: float, runs: int, seed: int) 
     rng = np.random.default_rng(seed)
     for _ in range(runs):
         source, control, *others = draw(rng, (2 + plan.finalists, plan.looks[-1]))
-        finalists = {str(i): {"batch1": times / gain} for i, times in enumerate(others)}
-        yield next_step(plan, source={"batch1": source}, control={"batch1": control}, finalists=finalists)
+        finalists = {str(i): {"batch1": source / times * gain} for i, times in enumerate(others)}
+        yield next_step(plan, control={"batch1": source / control}, finalists=finalists)
 
 
 def find_rates(plan: LaunchPlan, *, draw: Draw, gain: float, runs: int, seed: int) -> dict[str, float]:
@@ -119,7 +119,7 @@ def find_bare_error(plan: LaunchPlan, *, draw: Draw, runs: int, seed: int) -> fl
     source, other = draw(rng, (runs, plan.looks[-1])), draw(rng, (runs, plan.looks[-1]))
     wrong = np.zeros(runs, dtype=bool)
     for run in range(runs):
-        ends = (interval_of_ratios(source[run, :n], other[run, :n], confidence=plan.level).low for n in plan.looks)
+        ends = (interval_of_ratios((source / other)[run, :n], confidence=plan.level).low for n in plan.looks)
         wrong[run] = any(low > 1 for low in ends)
     return float(wrong.mean())
 
@@ -139,7 +139,7 @@ def find_coverage(*, draw: Draw, launches: int, runs: int, seed: int, confidence
     """
     rng = np.random.default_rng(seed)
     source, other = draw(rng, (runs, launches)), draw(rng, (runs, launches))
-    intervals = (interval_of_ratios(a, b, confidence=confidence) for a, b in zip(source, other, strict=True))
+    intervals = (interval_of_ratios(ratios, confidence=confidence) for ratios in source / other)
     return float(np.mean([interval.low <= 1 <= interval.high for interval in intervals]))
 
 
@@ -161,8 +161,8 @@ def find_power(*, draw: Draw, launches: int, threshold: float, runs: int, seed: 
     source, control, other = (draw(rng, (runs, launches)) for _ in range(3))
     called = 0
     for a, again, b in zip(source, control, other / gain, strict=True):
-        noise_floor = find_noise_floor(interval_of_ratios(a, again, confidence=0.95))
-        speed = interval_of_ratios(a, b, confidence=0.95)
+        noise_floor = find_noise_floor(interval_of_ratios(a / again, confidence=0.95))
+        speed = interval_of_ratios(a / b, confidence=0.95)
         called += is_faster(speed, noise_floor=noise_floor, threshold=threshold) is Faster.YES
     return called / runs
 

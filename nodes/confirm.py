@@ -1,7 +1,8 @@
 """Confirm: the finalists and the source again, in fresh processes, with the source against itself.
 
 Launches of one program differ far more than rounds within a launch (memory layout, thread placement, compilation), so
-one launch gives one number: T. Kalibera and R. Jones, "Rigorous benchmarking in reasonable time", ISMM 2013.
+one launch gives one number: T. Kalibera and R. Jones, "Rigorous benchmarking in reasonable time", ISMM 2013. It is the
+median of the ratios to the source in the same round, since the machine's speed differs from round to round.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import random
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from statistics import median
 from typing import Any
 
 from kedro_hone.core import stats
@@ -31,14 +31,14 @@ logger = logging.getLogger(__name__)
 CONTROL = "source again"
 """The source's second worker in each launch: what it differs from the first by is noise (A/A)."""
 
-Times = dict[str, list[float]]
+Ratios = dict[str, list[float]]
 
 
 @dataclass
 class _Launches:
-    """One number for each launch, entrant and shape, in nanoseconds."""
+    """The source's ratio to each other entrant at each shape, one for each launch; and all times."""
 
-    times: dict[str, Times] = field(default_factory=dict)
+    ratios: dict[str, Ratios] = field(default_factory=dict)
     timings: Timings = field(default_factory=Timings)
     failures: dict[str, Failed] = field(default_factory=dict)
     count: int = 0
@@ -129,14 +129,14 @@ def _launch_until_decided(
             _launch_once(entrants, setting, order, launches)
             running = [name for name in running if name not in launches.failures]
         logger.info("confirmed %d launches", launches.count)
-        measured = {name: launches.times[name] for name in artifacts if name not in launches.failures}
-        step = stats.next_step(plan, source=launches.times[SOURCE], control=launches.times[CONTROL], finalists=measured)
+        measured = {name: launches.ratios[name] for name in artifacts if name not in launches.failures}
+        step = stats.next_step(plan, control=launches.ratios[CONTROL], finalists=measured)
         running = list(step.undecided)
     return step.findings
 
 
 def _launch_once(entrants: dict[str, Artifact], setting: Setting, order: random.Random, launches: _Launches) -> None:
-    """Start everybody afresh, measure some rounds, and keep one number for each."""
+    """Start everybody afresh, measure some rounds, and keep one ratio for each."""
     timings = Timings()
     shuffled = list(entrants.items())
     order.shuffle(shuffled)
@@ -163,9 +163,11 @@ def _launch_once(entrants: dict[str, Artifact], setting: Setting, order: random.
 
 def _keep(name: str, timings: Timings, setting: Setting, launches: _Launches) -> None:
     for shape in setting.shapes:
-        launches.times.setdefault(name, {}).setdefault(shape, []).append(median(timings.medians(name, shape)))
         for calls in timings.rounds[name][shape]:
             launches.timings.add(name, shape, calls)
+        if name != SOURCE:
+            ratio = stats.ratio_in_launch(timings.medians(SOURCE, shape), timings.medians(name, shape))
+            launches.ratios.setdefault(name, {}).setdefault(shape, []).append(ratio)
 
 
 def _compare_control(launches: _Launches, setting: Setting) -> tuple[Speedup, ...]:
@@ -173,9 +175,7 @@ def _compare_control(launches: _Launches, setting: Setting) -> tuple[Speedup, ..
         return ()
     rows = []
     for shape in setting.shapes:
-        ratio = stats.interval_of_ratios(
-            launches.times[SOURCE][shape], launches.times[CONTROL][shape], confidence=setting.recipe.gates.confidence
-        )
+        ratio = stats.interval_of_ratios(launches.ratios[CONTROL][shape], confidence=setting.recipe.gates.confidence)
         floor = stats.find_noise_floor(ratio)
         rows.append(Speedup(shape=shape, ratio=ratio, noise_floor=floor, launches=launches.count))
     return tuple(rows)

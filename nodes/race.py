@@ -224,7 +224,7 @@ def _find_objective(timings: Timings, name: str, recipe: Recipe) -> Interval:
         recipe.race.objective,
         recipe.race.weights or None,
     )
-    return stats.interval_of_rounds(ratios, confidence=recipe.gates.confidence)
+    return stats.interval_of_ratios(ratios, confidence=recipe.gates.confidence)
 
 
 def _find_ratios(timings: Timings, name: str, shape: str) -> NDArray[np.float64]:

@@ -13,17 +13,16 @@ from kedro_hone.core.stats import (
     interval_of_bootstrap,
     interval_of_mean,
     interval_of_ratios,
-    interval_of_rounds,
     share_level,
 )
 
-TIMES = st.lists(st.floats(0.01, 1000.0), min_size=2, max_size=20)
+RATIOS = st.lists(st.floats(0.01, 1000.0), min_size=2, max_size=20)
 
 
 def test_a_ratio_is_the_geometric_mean_with_students_interval():
-    source, candidate = [4.0, 9.0, 2.0], [2.0, 3.0, 1.0]
-    interval = interval_of_ratios(source, candidate, confidence=0.95)
-    logs = np.log([2.0, 3.0, 2.0])
+    ratios = [2.0, 3.0, 2.0]
+    interval = interval_of_ratios(ratios, confidence=0.95)
+    logs = np.log(ratios)
     low, high = distributions.t.interval(0.95, 2, loc=logs.mean(), scale=distributions.sem(logs))
     assert interval.estimate == pytest.approx(12 ** (1 / 3))
     assert (interval.low, interval.high) == pytest.approx((math.exp(low), math.exp(high)))
@@ -31,44 +30,25 @@ def test_a_ratio_is_the_geometric_mean_with_students_interval():
 
 
 @settings(max_examples=50, deadline=None)
-@given(TIMES, st.floats(0.01, 100.0))
-def test_swapping_source_and_candidate_inverts_the_interval_and_a_unit_changes_nothing(times, unit):
-    other = times[::-1]
-    forth = interval_of_ratios(times, other, confidence=0.9)
-    back = interval_of_ratios(other, times, confidence=0.9)
+@given(RATIOS)
+def test_swapping_source_and_candidate_inverts_the_interval(ratios):
+    forth = interval_of_ratios(ratios, confidence=0.9)
+    back = interval_of_ratios(np.reciprocal(ratios), confidence=0.9)
     assert (1 / back.high, 1 / back.estimate, 1 / back.low) == pytest.approx((forth.low, forth.estimate, forth.high))
-    scaled = interval_of_ratios(np.multiply(times, unit), np.multiply(other, unit), confidence=0.9)
-    assert (scaled.low, scaled.high) == pytest.approx((forth.low, forth.high))
 
 
-@pytest.mark.parametrize(
-    ("source", "candidate"),
-    [
-        ([1.0], [1.0]),
-        ([], []),
-        ([1.0, 2.0], [1.0]),
-        ([1.0, 0.0], [1.0, 1.0]),
-        ([1.0, 2.0], [1.0, math.nan]),
-        ([1.0, math.inf], [1.0, 1.0]),
-    ],
-)
-def test_launches_that_make_no_interval_are_refused(source, candidate):
-    with pytest.raises(ValueError, match=r"at least|pairs|positive"):
-        interval_of_ratios(source, candidate, confidence=0.95)
+@pytest.mark.parametrize("ratios", [[1.0], [], [1.0, 0.0], [1.0, -2.0], [1.0, math.nan], [math.inf, 1.0]])
+def test_ratios_that_make_no_interval_are_refused(ratios):
+    with pytest.raises(ValueError, match=r"at least|positive"):
+        interval_of_ratios(ratios, confidence=0.95)
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0, math.nan])
 def test_a_level_outside_0_and_1_is_refused(confidence):
     with pytest.raises(ValueError, match="confidence"):
-        interval_of_ratios([1.0, 2.0], [1.0, 3.0], confidence=confidence)
+        interval_of_ratios([1.0, 2.0], confidence=confidence)
     with pytest.raises(ValueError, match="confidence"):
         correct_for_looks(confidence, looks=3)
-
-
-def test_rounds_are_the_same_interval_on_ratios():
-    launches = interval_of_ratios([4.0, 9.0, 2.0], [2.0, 3.0, 1.0], confidence=0.95)
-    rounds = interval_of_rounds(np.array([2.0, 3.0, 2.0]), confidence=0.95)
-    assert (rounds.low, rounds.high) == pytest.approx((launches.low, launches.high))
 
 
 @pytest.mark.parametrize(("looks", "bound"), [(2, 2.178), (3, 2.289), (4, 2.361), (5, 2.413), (10, 2.555), (20, 2.672)])

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kedro_hone.core.measurement import Interval, Latency
 from kedro_hone.core.stats import (
@@ -13,7 +15,7 @@ from kedro_hone.core.stats import (
     find_noise_floor,
     is_faster,
     percentiles,
-    ratio_in_round,
+    ratio_in_launch,
 )
 
 
@@ -71,12 +73,33 @@ def test_percentiles_are_in_milliseconds():
         percentiles([])
 
 
-def test_a_round_compares_medians():
-    assert ratio_in_round([10, 10, 1000], [5, 4, 6]) == 2.0
-    with pytest.raises(ValueError, match="one call"):
-        ratio_in_round([], [1])
-    with pytest.raises(ValueError, match="positive"):
-        ratio_in_round([1], [0])
+def test_a_launch_is_the_median_of_its_rounds_ratios():
+    assert ratio_in_launch([10, 10, 1000], [5, 4, 100]) == pytest.approx(2.5)
+    assert ratio_in_launch([1, 9], [1, 1]) == pytest.approx(3)  # the middle of two by their logarithms
+
+
+def test_a_machine_that_changes_its_speed_between_rounds_changes_no_launch():
+    """Slow spells met both alike in all rounds but the last, where one ended between the two."""
+    source = 8 * np.array([1.0, 2.1, 2.1, 1.0, 2.1, 1.0, 2.1])
+    candidate = np.array([1.0, 2.1, 2.1, 1.0, 2.1, 1.0, 1.0])
+    assert ratio_in_launch(source, candidate) == pytest.approx(8)
+    assert np.median(source) / np.median(candidate) == pytest.approx(8 * 2.1)
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=1, max_size=9), st.floats(0.01, 100))
+def test_swapping_inverts_a_launch_and_a_unit_changes_nothing(times, unit):
+    source, candidate = np.array(times).T
+    ratio = ratio_in_launch(source, candidate)
+    assert ratio_in_launch(candidate, source) == pytest.approx(1 / ratio)
+    assert ratio_in_launch(source * unit, candidate * unit) == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize(
+    ("source", "candidate"), [([], []), ([1], [1, 2]), ([1], [0]), ([math.nan], [1]), ([1], [math.inf]), ([-1], [-1])]
+)
+def test_rounds_that_make_no_ratio_are_refused(source, candidate):
+    with pytest.raises(ValueError, match=r"pairs|positive"):
+        ratio_in_launch(source, candidate)
 
 
 def test_only_those_wholly_under_the_leader_are_dropped():

@@ -11,7 +11,6 @@ from kedro_hone.core.stats.intervals import (
     interval_of_bootstrap,
     interval_of_mean,
     interval_of_ratios,
-    interval_of_rounds,
 )
 from kedro_hone.core.stats.levels import correct_for_looks, share_level
 from kedro_hone.core.stats.plan import LOOKS, Finding, LaunchPlan, Step, next_step
@@ -21,7 +20,7 @@ from kedro_hone.core.stats.proportions import (
     provable,
     smallest_provable_drop,
 )
-from kedro_hone.core.stats.racing import combine_shapes, find_dropped, ratio_in_round
+from kedro_hone.core.stats.racing import combine_shapes, find_dropped, ratio_in_launch
 from kedro_hone.core.stats.speed import Faster, Percentiles, find_noise_floor, is_faster, percentiles
 
 __all__ = [
@@ -40,13 +39,12 @@ __all__ = [
     "interval_of_mean",
     "interval_of_paired_proportions",
     "interval_of_ratios",
-    "interval_of_rounds",
     "is_faster",
     "needed_rows",
     "next_step",
     "percentiles",
     "provable",
-    "ratio_in_round",
+    "ratio_in_launch",
     "share_level",
     "smallest_provable_drop",
 ]

@@ -17,45 +17,28 @@ UNITS = 20
 """The fewest units (rows, images, documents) from which an interval of a metric is made."""
 
 
-def interval_of_ratios(source: Floats, candidate: Floats, *, confidence: float) -> Interval:
-    """How many times faster the candidate is, from launches that were paired in time.
+def interval_of_ratios(ratios: Floats, *, confidence: float) -> Interval:
+    """How many times faster the candidate is, from one ratio for each launch, or for each round of a race.
 
-    Student's t on ``log(source / candidate)``. Launches differ by factors, hence the logarithm; and they differ far
-    more than the rounds within them, hence one number for each launch: more rounds make no independent sample.
+    Student's t on the logarithms, since launches differ by factors. They differ far more than the rounds within them,
+    so a result needs one ratio for each launch (``ratio_in_launch``): more rounds make no independent sample. The
+    interval of one launch's rounds knows nothing of that; it is good for dropping candidates on the way, never for a
+    result.
 
     Args:
-        source: One time for each launch of the source, in any unit.
-        candidate: One time for each launch of the candidate, same unit, in the same order.
+        ratios: Source over candidate, paired in time.
         confidence: The two-sided level.
 
     Returns:
         The geometric mean of the ratios and its interval; above 1 the candidate is faster.
 
     Raises:
-        ValueError: Fewer than two pairs, unequal numbers, or a time that is not positive and finite.
+        ValueError: Fewer than two ratios, or one that is not positive and finite.
     """
-    times, others = _check_positive(source, "times"), _check_positive(candidate, "times")
-    if times.size != others.size:
-        raise ValueError(f"launches come in pairs, not {times.size} of the source and {others.size} of the candidate")
-    return _interval_of_logs(np.log(times / others), confidence)
-
-
-def interval_of_rounds(ratios: Floats, *, confidence: float) -> Interval:
-    """The speed-up within one launch, from one ratio for each round of the race.
-
-    Good for dropping candidates on the way, never for a result: it knows nothing of how launches differ.
-
-    Args:
-        ratios: Source over candidate, one for each round.
-        confidence: The two-sided level.
-
-    Returns:
-        The geometric mean and its interval by Student's t on the logarithms.
-
-    Raises:
-        ValueError: Fewer than two rounds, or a ratio that is not positive and finite.
-    """
-    return _interval_of_logs(np.log(_check_positive(ratios, "ratios")), confidence)
+    values = np.asarray(ratios, dtype=np.float64).ravel()
+    if not (np.isfinite(values).all() and (values > 0).all()):
+        raise ValueError("ratios are positive and finite")
+    return _interval_of_logs(np.log(values), confidence)
 
 
 def interval_of_mean(differences: Floats, *, confidence: float, span: float = 1.0) -> Interval:
@@ -146,13 +129,6 @@ def _find_half_width(values: NDArray[np.float64], confidence: float) -> tuple[fl
         raise ValueError(f"an interval needs two values at least, not {values.size}")
     half = find_t(confidence, values.size - 1) * float(values.std(ddof=1)) / math.sqrt(values.size)
     return float(values.mean()), half
-
-
-def _check_positive(values: Floats, what: str) -> NDArray[np.float64]:
-    array = np.asarray(values, dtype=np.float64).ravel()
-    if not (np.isfinite(array).all() and (array > 0).all()):
-        raise ValueError(f"{what} are positive and finite")
-    return array
 
 
 def _check_units(values: Floats, what: str) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from kedro_hone.core.measurement import Interval, Speedup
-from kedro_hone.core.stats.intervals import interval_of_ratios, interval_of_rounds
+from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.levels import correct_for_looks, share_level
 from kedro_hone.core.stats.racing import combine_shapes
 from kedro_hone.core.stats.speed import Faster, find_noise_floor, is_faster
@@ -21,8 +21,8 @@ LOOKS = (7, 10, 13, 16, 20)
 within its nominal 2.5 % on each side (2.41 % in 400,000 simulated runs). Four exceed it a little (2.53 %); looking
 after each launch makes the intervals wider (at seven launches 3.80 standard errors instead of 3.33)."""
 
-Times = Mapping[str, Sequence[float] | NDArray[np.float64]]
-"""For each shape one time for each launch, in the order of the rounds in which they were paired."""
+Ratios = Mapping[str, Sequence[float] | NDArray[np.float64]]
+"""For each shape one ratio for each launch, the source over another that was started beside it."""
 
 
 class LaunchPlan(Value):
@@ -94,72 +94,71 @@ class Step(Value):
     launches: int
 
 
-def next_step(plan: LaunchPlan, *, source: Times, control: Times, finalists: Mapping[str, Times]) -> Step:
+def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Ratios]) -> Step:
     """Says which finalists are decided, and whether more launches are needed.
 
     A pure function of all launches so far: it may be called after each round, or only after the rounds that it asked
     for, with the same outcome. The first look that decides a finalist stands, so a decided one need not be launched
-    again and its times may simply end there. Each finalist is compared with the source's and control's first launches,
-    as many as it has itself. Its noise floor comes from an interval of the plan's confidence, uncorrected: it is a
-    measure of noise, on which no error rate rests.
+    again and its ratios may simply end there. Its noise floor comes from the control's first launches, as many as it
+    has itself, by an interval of the plan's confidence, uncorrected: it is a measure of noise, on which no error rate
+    rests.
 
     Args:
         plan: What is asked for.
-        source: The source's times at each shape, one for each round.
-        control: The same of the source's second launch in each round (A/A).
-        finalists: The same of each finalist, by id.
+        control: The source's ratios to a second start of itself (A/A), at each shape.
+        finalists: The source's ratios to each finalist, by id.
 
     Returns:
         The next step.
 
     Raises:
-        ValueError: Shapes that differ, or times that are not positive and finite.
+        ValueError: Shapes that differ, or ratios that are not positive and finite.
     """
     findings: dict[str, Finding] = {}
     missing: dict[str, int] = {}
-    for name, times in finalists.items():
-        if not source.keys() == control.keys() == times.keys():
-            raise ValueError(f"the finalist {name!r} was not measured at the shapes of the source and the control")
-        n = min(len(values) for each in (source, control, times) for values in each.values())
-        findings[name] = _find(plan, n, source, control, times)
+    for name, ratios in finalists.items():
+        if control.keys() != ratios.keys():
+            raise ValueError(f"the finalist {name!r} was not measured at the shapes of the control")
+        n = min(len(values) for each in (control, ratios) for values in each.values())
+        findings[name] = _find(plan, n, control, ratios)
         later = [look - n for look in plan.looks if look > n]
         if later and findings[name].verdict is Faster.UNDECIDED:
             missing[name] = later[0]
     return Step(findings=findings, undecided=tuple(missing), launches=min(missing.values(), default=0))
 
 
-def _find(plan: LaunchPlan, n: int, source: Times, control: Times, times: Times) -> Finding:
+def _find(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
     """The first look that decides, or else the last one that was reached."""
     finding = None
     for look in (look for look in plan.looks if look <= n):
-        finding = _look(plan, look, source, control, times)
+        finding = _look(plan, look, control, ratios)
         if finding.verdict is not Faster.UNDECIDED:
             break
     if finding is not None:
         return finding
     if n < 2:
         return Finding(verdict=Faster.UNDECIDED, launches=n)
-    return _look(plan, n, source, control, times).model_copy(update={"verdict": Faster.UNDECIDED})
+    return _look(plan, n, control, ratios).model_copy(update={"verdict": Faster.UNDECIDED})
 
 
-def _look(plan: LaunchPlan, n: int, source: Times, control: Times, times: Times) -> Finding:
+def _look(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
     speedups = tuple(
         _compare(
             plan,
             shape,
             n,
-            interval_of_ratios(source[shape][:n], times[shape][:n], confidence=plan.level),
-            interval_of_ratios(source[shape][:n], control[shape][:n], confidence=plan.confidence),
+            interval_of_ratios(ratios[shape][:n], confidence=plan.level),
+            interval_of_ratios(control[shape][:n], confidence=plan.confidence),
         )
-        for shape in source
+        for shape in ratios
     )
     judged = speedups
     if plan.objective == "mean":
-        judged = (_compare_means(plan, n, source, control, times),)
+        judged = (_compare_means(plan, n, control, ratios),)
     elif plan.objective != "worst":
         judged = tuple(speedup for speedup in speedups if speedup.shape == plan.objective)
         if not judged:
-            raise ValueError(f"the objective is worst, mean or one of {', '.join(source)}, not {plan.objective!r}")
+            raise ValueError(f"the objective is worst, mean or one of {', '.join(ratios)}, not {plan.objective!r}")
     # Each shape may keep the whole level: all of them must be faster, and an error at one is no error of the verdict
     # unless it is wrong there (intersection-union test: Berger 1982, Technometrics 24:295-300).
     verdicts = {s.shape: is_faster(s.ratio, noise_floor=s.noise_floor, threshold=plan.threshold) for s in judged}
@@ -173,14 +172,14 @@ def _look(plan: LaunchPlan, n: int, source: Times, control: Times, times: Times)
     )
 
 
-def _compare_means(plan: LaunchPlan, n: int, source: Times, control: Times, times: Times) -> Speedup:
+def _compare_means(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Speedup:
     """The weighted mean over the shapes of each launch's ratios: again one number for each launch."""
 
-    def average(other: Times, confidence: float) -> Interval:
-        ratios = {shape: np.asarray(source[shape][:n]) / np.asarray(other[shape][:n]) for shape in source}
-        return interval_of_rounds(combine_shapes(ratios, "mean", plan.weights), confidence=confidence)
+    def average(values: Ratios, confidence: float) -> Interval:
+        cut = {shape: values[shape][:n] for shape in values}
+        return interval_of_ratios(combine_shapes(cut, "mean", plan.weights), confidence=confidence)
 
-    return _compare(plan, "mean", n, average(times, plan.level), average(control, plan.confidence))
+    return _compare(plan, "mean", n, average(ratios, plan.level), average(control, plan.confidence))
 
 
 def _compare(plan: LaunchPlan, shape: str, n: int, ratio: Interval, control: Interval) -> Speedup:

@@ -1,4 +1,4 @@
-"""The race: one ratio for each round, shapes combined into one objective, and who is left behind."""
+"""Ratios: of a launch, of several shapes combined into one objective, and who is left behind by them in a race."""
 
 from __future__ import annotations
 
@@ -10,25 +10,29 @@ from numpy.typing import NDArray
 from kedro_hone.core.measurement import Interval
 
 
-def ratio_in_round(source: Sequence[float], candidate: Sequence[float]) -> float:
-    """The speed-up in one round: the ratio of the medians of its calls.
+def ratio_in_launch(source: Sequence[float], candidate: Sequence[float]) -> float:
+    """The speed-up in one launch: the median of the ratios of its rounds.
+
+    Not the ratio of two medians over rounds. A shared machine changes its speed by half from one second to the next;
+    within a round it meets both alike and leaves their ratio as it is, but the median round of one may lie in a fast
+    spell and that of the other in a slow one.
 
     Args:
-        source: Times of the source's calls in this round, in any unit.
-        candidate: Times of the candidate's calls in the same round, same unit.
+        source: One time of the source for each round, in any unit.
+        candidate: One time of the candidate for each of the same rounds, same unit.
 
     Returns:
         Source over candidate; above 1 the candidate is faster.
 
     Raises:
-        ValueError: No calls, or a median that is not positive.
+        ValueError: No rounds, unequal numbers, or a time that is not positive and finite.
     """
-    if len(source) == 0 or len(candidate) == 0:
-        raise ValueError("a round has one call of each at least")
-    first, second = float(np.median(source)), float(np.median(candidate))
-    if not (first > 0 and second > 0):
-        raise ValueError(f"times are positive, not {first!r} and {second!r}")
-    return first / second
+    first, second = np.asarray(source, dtype=np.float64), np.asarray(candidate, dtype=np.float64)
+    if first.size == 0 or first.shape != second.shape:
+        raise ValueError(f"rounds come in pairs, not {first.size} of the source and {second.size} of the candidate")
+    if not (np.isfinite([first, second]).all() and min(first.min(), second.min()) > 0):
+        raise ValueError("times are positive and finite")
+    return float(np.exp(np.median(np.log(first / second))))
 
 
 def find_dropped(intervals: Mapping[str, Interval], *, keep: int) -> set[str]:

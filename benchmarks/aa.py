@@ -6,7 +6,7 @@ threshold, and by none at all, where each copy errs with the nominal 2.5 per cen
 
 Run it on a quiet machine, never in CI::
 
-    python benchmarks/aa.py                                       # a small ONNX model; about twenty minutes
+    python benchmarks/aa.py                                       # a small ONNX model; 15 to 20 minutes
     python benchmarks/aa.py --source data/hone/work/source.json   # the source of the last run; about an hour
 """
 

@@ -80,7 +80,7 @@ def make_traceable(module: fx.GraphModule) -> None:
     for node in module.graph.nodes:
         if node.target is torch.ops.aten.sym_size.int:
             node.op, node.target = "call_method", "size"
-        elif isinstance(node.target, torch._ops.OpOverload) and any(map(_is_size, node.all_input_nodes)):  # noqa: SLF001
+        elif isinstance(node.target, torch._ops.OpOverload) and any(map(_is_size, node.all_input_nodes)):  # noqa: SLF001 - no public name
             _call_from_python(node)
     module.recompile()
 
@@ -91,7 +91,7 @@ def _is_size(node: fx.Node) -> bool:
 
 def _call_from_python(node: fx.Node) -> None:
     """Call Python's method or function of an operator's name instead of the operator, where there is one."""
-    name = node.target._schema.name.partition("::")[2]  # noqa: SLF001 - an operator has no public name
+    name = node.target.overloadpacket.__name__
     first = node.args[0] if node.args else None
     of_tensor = isinstance(first, fx.Node) and isinstance(first.meta.get("val"), torch.Tensor)
     if node.target is torch.ops.aten.slice.Tensor:

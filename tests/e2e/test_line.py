@@ -8,6 +8,7 @@ import sys
 
 import jsonschema
 import numpy as np
+import pytest
 from small_project import FAST, ROWS
 
 from kedro_hone.report.schema import SCHEMA_FILE
@@ -54,6 +55,21 @@ def test_a_faster_candidate_passes_and_is_published(finished):
     assert {row["split"]: row["n"] for row in evidence["data"]} == ROWS
     assert finished.candidate("source.shop_closed")["reason"] == "shop.closed: it is closed on Mondays"
     assert "the same artifact as source.shop_fast" in finished.candidate("tensorflow.shop_fast")["reason"]
+
+
+def test_the_reported_speedup_is_that_of_the_recorded_times_paired_by_rounds(finished):
+    rounds = finished.evidence["recipe"]["confirm"]["rounds"]
+    with np.load(finished.work / "latest" / "samples.npz") as samples:
+
+        def read(name, shape, launches):
+            ends = samples[f"confirm/{name}/{shape}/calls"].cumsum()[:-1]
+            medians = [np.median(calls) for calls in np.split(samples[f"confirm/{name}/{shape}"], ends)]
+            return np.reshape(medians[: launches * rounds], (launches, rounds))
+
+        for reported in finished.evidence["speedups"]:
+            source, winner = (read(name, reported["shape"], reported["launches"]) for name in ("source", FAST))
+            launches = np.median(np.log(source / winner), axis=1)
+            assert reported["estimate"] == pytest.approx(np.exp(launches.mean()))
 
 
 def test_what_was_published_loads_and_answers_as_the_source_did(finished):

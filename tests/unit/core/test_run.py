@@ -361,7 +361,7 @@ def test_processes_that_are_left_behind_are_killed_and_counted(call, tmp_path):
 
 def test_nothing_outlives_a_time_out(call, tmp_path):
     pids = tmp_path / "step" / "pids"
-    assert call("daemons", pids=str(pids), stay=True, seconds=1.5).failure is FailureClass.TIME_OUT
+    assert call("daemons", pids=str(pids), stay=True, seconds=4).failure is FailureClass.TIME_OUT
     assert not any(map(lives, map(int, pids.read_text().split())))
 
 

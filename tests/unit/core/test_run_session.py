@@ -138,12 +138,12 @@ def test_a_model_that_cannot_be_loaded(open_):
     ("first", "failure", "reason"),
     [
         (-2, FailureClass.CRASH, "SIGSEGV"),
-        (-3, FailureClass.TIME_OUT, "1.5 seconds"),
+        (-3, FailureClass.TIME_OUT, "4 seconds"),
         (-4, FailureClass.OUT_OF_MEMORY, "512 MiB"),
     ],
 )
 def test_death_is_a_value_and_stays(open_, tmp_path, first, failure, reason):
-    session = open_(seconds=1.5 if first == -3 else 20, memory_mb=512)
+    session = open_(seconds=4 if first == -3 else 20, memory_mb=512)
     session.load()
     pid = session.pid
     assert session.arm("shape", feed(tmp_path / "f.npz", first=first)) is None
@@ -182,7 +182,7 @@ def test_a_worker_that_cannot_be_started(open_, tmp_path):
 
 
 def test_pause_stops_the_worker_and_not_the_guard(open_, tmp_path):
-    session = open_(seconds=2)
+    session = open_(seconds=4)
     session.load(feed(tmp_path / "f.npz"), "shape")
     session.pause()
     session.pause()
@@ -192,7 +192,7 @@ def test_pause_stops_the_worker_and_not_the_guard(open_, tmp_path):
     assert session.memory_bytes() > 0
     with pytest.raises(RuntimeError, match="paused"):
         session.time("shape", 1)
-    time.sleep(2.5)  # longer than the limit of a command: standing still costs nothing
+    time.sleep(4.5)  # longer than the limit of a command: standing still costs nothing
     session.resume()
     assert len(session.time("shape", 3, warmup=2)) == 3
 

@@ -80,7 +80,7 @@ def make_traceable(module: fx.GraphModule) -> None:
     for node in module.graph.nodes:
         if node.target is torch.ops.aten.sym_size.int:
             node.op, node.target = "call_method", "size"
-        elif isinstance(node.target, torch._ops.OpOverload) and any(map(_is_size, node.all_input_nodes)):  # noqa: SLF001 - no public name
+        elif hasattr(node.target, "overloadpacket") and any(map(_is_size, node.all_input_nodes)):
             _call_from_python(node)
     module.recompile()
 

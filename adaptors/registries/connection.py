@@ -1,7 +1,13 @@
-"""A connection to MLflow that answers or fails within a bound, and errors that say what to do."""
+"""A connection to MLflow: a network has to respond within a bound, a local file has none; errors say what to do.
+
+Nothing here changes MLflow's global tracking URI or the environment variables that configure it, since other threads,
+and the program that uses this package, have their own. There is one exception: importing this module turns MLflow's
+progress bars off, unless ``MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR`` is set, since MLflow has no argument for that.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import sqlite3
@@ -18,20 +24,22 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 PATIENCE_SECONDS: Final = 20.0
-"""How long an unreachable registry is waited for."""
-_BOUNDS: Final = {
-    # One request: two tries of 8 s with 2 s between them stay under the patience.
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": 8,
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": 1,
-    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": 1,
-}
-_PROGRESS: Final = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
-"""MLflow draws a bar for every download, even of a few files into a log; the run has a display of its own."""
+"""How long a registry behind a network may take to respond once."""
+BUSY_SECONDS: Final = 60.0
+"""How long SQLite waits for another process that has locked the file, such as one that makes its tables."""
+_PROBE: Final = "/api/2.0/mlflow/registered-models/search"
+_DATABASES: Final = frozenset({"postgresql", "mysql", "mssql"})
+_LOCAL: Final = frozenset({"", "file", "sqlite"})
+_BUILDING: Final = threading.Lock()
+"""MLflow fills its table of kinds of stores at the first use, and two threads must not do that at once."""
 EMBEDDED: Final = "data/mlflow.db"
 ARTIFACTS: Final = "mlartifacts"
 """Where the artifacts of a SQLite store lie, beside its file."""
 
 Result = TypeVar("Result")
+
+# MLflow draws a bar for every download, even of a few files into a log; the run has a display of its own.
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 
 def find_tracking_uri(project: Path) -> str:
@@ -50,36 +58,95 @@ def find_tracking_uri(project: Path) -> str:
     return f"sqlite:///{project.resolve() / EMBEDDED}"
 
 
-def connect(tracking_uri: str, registry_uri: str | None = None) -> MlflowClient:
-    """Return a client of a store that answered.
+def connect(tracking_uri: str, registry_uri: str | None = None, *, patience: float = PATIENCE_SECONDS) -> MlflowClient:
+    """Return a client of a store that responded.
+
+    A registry behind a network has to respond once within the patience; what is imported for that is imported before.
+    After that the limits of MLflow hold (``MLFLOW_HTTP_REQUEST_TIMEOUT`` and so on). A local file has no limit:
+    MLflow's first use of it makes the tables, which takes as long as the machine takes.
 
     Args:
         tracking_uri: MLflow's tracking URI.
         registry_uri: The registry's, when it is another one.
+        patience: Seconds that a network may take.
 
     Returns:
         The client.
 
     Raises:
-        HoneError: ``registry-unreachable``, within 20 seconds.
+        HoneError: ``registry-unreachable``.
     """
     from mlflow import MlflowClient  # noqa: PLC0415
 
     check_sqlite(tracking_uri)
+    registry = registry_uri or os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri
+    try:
+        probe = find_probe(registry)
+    except Exception as error:  # the driver of the database is missing or unknown
+        raise explain_unreachable(registry, _first_line(error)) from error
+    if probe is not None:
+        run_bounded(probe, registry, patience)
+    try:
+        with _BUILDING:
+            client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri)
+            client.search_registered_models(max_results=1)
+    except Exception as error:
+        raise explain_unreachable(tracking_uri, _first_line(error)) from error
+    return client
 
-    def probe() -> MlflowClient:
-        client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri)
-        client.search_registered_models(max_results=1)
-        return client
 
-    with bound_requests():
-        return run_bounded(probe, tracking_uri)
+def find_probe(uri: str) -> Callable[[], object] | None:
+    """Import what a store needs, and return the smallest request that shows whether it responds.
+
+    Args:
+        uri: A tracking or registry URI.
+
+    Returns:
+        The request, which imports nothing more; None for a local file, which needs none.
+
+    Raises:
+        ImportError: The driver of the database is not installed.
+        sqlalchemy.exc.ArgumentError: There is no such driver.
+    """
+    kind = _find_kind(uri)
+    if kind in _LOCAL:
+        return None
+    if kind in {"http", "https"}:
+        importlib.import_module("mlflow.tracking.request_header.registry")  # which a request imports by itself
+        from mlflow.utils.credentials import get_default_host_creds  # noqa: PLC0415
+        from mlflow.utils.rest_utils import http_request, verify_rest_response  # noqa: PLC0415
+
+        def request() -> object:
+            # Two tries of 8 s with a pause between them stay under the patience.
+            limits = {"timeout": 8, "max_retries": 1, "backoff_factor": 1}
+            response = http_request(get_default_host_creds(uri), _PROBE, "GET", params={"max_results": 1}, **limits)
+            return verify_rest_response(response, _PROBE)
+
+        return request
+    if kind in _DATABASES:
+        from mlflow.store.db.utils import create_sqlalchemy_engine  # noqa: PLC0415
+
+        engine = create_sqlalchemy_engine(uri)  # imports the driver, and does not connect
+        return lambda: engine.connect().close()
+    from mlflow import MlflowClient  # noqa: PLC0415
+
+    return lambda: MlflowClient(tracking_uri=uri).search_registered_models(max_results=1)
+
+
+def has_server(tracking_uri: str) -> bool:
+    """Return whether MLflow's server is asked, and not a file or a database that this process opens itself."""
+    return _find_kind(tracking_uri) not in _LOCAL | _DATABASES
+
+
+def _find_kind(uri: str) -> str:
+    """Return the scheme of a URI without the driver: ``postgresql`` of ``postgresql+psycopg2://…``."""
+    return urlsplit(uri).scheme.partition("+")[0]
 
 
 def run_bounded(call: Callable[[], Result], tracking_uri: str, patience: float = PATIENCE_SECONDS) -> Result:
-    """Return what a call returns, if it does in time.
+    """Return what a call over a network returns, if it does in time.
 
-    A thread is needed since no setting of MLflow's bounds its retries on a database that cannot be reached.
+    A thread is needed since not every database's driver can be given a limit for connecting.
 
     Args:
         call: The call.
@@ -111,7 +178,16 @@ def run_bounded(call: Callable[[], Result], tracking_uri: str, patience: float =
 
 
 def explain_unreachable(tracking_uri: str, why: str) -> HoneError:
-    """Return the error for a registry that does not answer, without secrets in it."""
+    """Return the error for a registry that cannot be used, without secrets in it."""
+    file = find_sqlite_file(tracking_uri)
+    if file is not None:
+        return HoneError(
+            "registry-unreachable",
+            f"The MLflow registry in {file} cannot be used.",
+            why=why,
+            hint="Check the file and its folder, and that no other process locks it. MLFLOW_TRACKING_URI names it; "
+            f"without the variable, it is {EMBEDDED} in the project's folder, which the first publication makes.",
+        )
     return HoneError(
         "registry-unreachable",
         f"The MLflow registry at {hide_secrets(tracking_uri)} does not answer.",
@@ -132,14 +208,16 @@ def require_store(tracking_uri: str) -> None:
         raise explain_unreachable(tracking_uri, f"There is no file {path}.")
 
 
-def check_sqlite(tracking_uri: str) -> None:
+def check_sqlite(tracking_uri: str, *, busy: float = BUSY_SECONDS) -> None:
     """Look at a SQLite store's file before MLflow does, which makes folders and retries for hours.
 
     Args:
         tracking_uri: Any URI; others than SQLite's pass.
+        busy: Seconds to wait for another process that has locked the file.
 
     Raises:
-        HoneError: ``registry-unreachable``: the folder does not exist, or the file is no database.
+        HoneError: ``registry-unreachable``: the folder does not exist, the file is no database, cannot be written, or
+            stays locked.
     """
     path = find_sqlite_file(tracking_uri)
     if path is None:
@@ -152,7 +230,7 @@ def check_sqlite(tracking_uri: str) -> None:
         raise explain_unreachable(tracking_uri, f"{path} cannot be written.")
     if not path.exists():
         return
-    database = sqlite3.connect(path)
+    database = sqlite3.connect(path, timeout=busy)
     try:
         database.execute("PRAGMA schema_version").fetchone()
     except sqlite3.DatabaseError as error:
@@ -170,50 +248,12 @@ def find_sqlite_file(tracking_uri: str) -> Path | None:
 
 
 @contextmanager
-def bound_requests() -> Iterator[None]:
-    """Keep every HTTP request of MLflow's client short, and its downloads quiet; what the user set stands."""
-    before = {name: os.environ.get(name) for name in (*_BOUNDS, _PROGRESS)}
-    os.environ.setdefault(_PROGRESS, "false")
-    for name, bound in _BOUNDS.items():
-        value = before[name]
-        os.environ[name] = str(min(int(value), bound)) if value and value.isdigit() else str(bound)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-@contextmanager
-def use_tracking_uri(tracking_uri: str) -> Iterator[None]:
-    """Set MLflow's global URI for a moment: its SQL store follows ``models:/m-…`` by that one, not by its own."""
-    import mlflow  # noqa: PLC0415
-
-    before = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None
-    variable = os.environ.get("MLFLOW_TRACKING_URI")
-    mlflow.set_tracking_uri(tracking_uri)
-    try:
-        yield
-    finally:
-        # What only the variable said must not become what was set: later changes of the variable would be ignored.
-        mlflow.set_tracking_uri(None if before == variable else before)
-        if variable is None:
-            os.environ.pop("MLFLOW_TRACKING_URI", None)
-        else:
-            os.environ["MLFLOW_TRACKING_URI"] = variable
-
-
-@contextmanager
 def explain_errors(tracking_uri: str) -> Iterator[None]:
     """Turn MLflow's errors into ours; what an answer says about names is handled where the names are known."""
     from mlflow.exceptions import MlflowException, RestException  # noqa: PLC0415
 
     try:
-        with bound_requests():
-            yield
+        yield
     except RestException as error:
         raise HoneError(
             "registry-unreachable",

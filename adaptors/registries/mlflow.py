@@ -21,8 +21,8 @@ from kedro_hone.adaptors.registries.connection import (
     explain_errors,
     find_sqlite_file,
     find_tracking_uri,
+    has_server,
     require_store,
-    use_tracking_uri,
 )
 from kedro_hone.adaptors.registries.model_folder import list_requirements, write_winner
 from kedro_hone.adaptors.registries.names import find_version, read_uri
@@ -276,14 +276,16 @@ class MlflowRegistry:
         if rows:
             client.log_batch(run, metrics=rows)
         client.set_terminated(run)
-        with use_tracking_uri(self.tracking_uri):
-            version = client.create_model_version(
-                name,
-                source=f"models:/{model.model_id}",
-                run_id=run,
-                tags={publication.PUBLISHER: marks[publication.PUBLISHER], **tags},
-                model_id=model.model_id,
-            )
+        # A server finds ``models:/m-…`` in itself. Without one, MLflow would look for it where its global tracking URI
+        # says, which belongs to others; so the version names the place of the files.
+        source = f"models:/{model.model_id}" if has_server(self.tracking_uri) else model.artifact_location
+        version = client.create_model_version(
+            name,
+            source=source,
+            run_id=run,
+            tags={publication.PUBLISHER: marks[publication.PUBLISHER], **tags},
+            model_id=model.model_id,
+        )
         client.set_tag(run, publication.STATE, publication.FINISHED)
         return str(version.version)
 

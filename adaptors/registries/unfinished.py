@@ -52,7 +52,7 @@ def settle(client: MlflowClient, experiment: str, name: str, key: str | None) ->
                 newest = max(newest, int(version.version))
                 done = str(version.version) if mine else None
             else:
-                _remove_version(client, version)
+                _remove_version(client, experiment, version)
     _remove_runs(client, experiment, name)
     return done
 
@@ -89,13 +89,17 @@ def _is_alive(version: ModelVersion) -> bool:
     return publication.is_alive(version.tags.get(publication.PUBLISHER), changed=changed)
 
 
-def _remove_version(client: MlflowClient, version: ModelVersion) -> None:
+def _remove_version(client: MlflowClient, experiment: str, version: ModelVersion) -> None:
     client.delete_model_version(version.name, version.version)
-    model = version.source.removeprefix("models:/")
-    if model.startswith("m-"):
-        client.delete_logged_model(model)
     if version.run_id:
-        client.delete_run(version.run_id)
+        _remove_run(client, experiment, version.run_id)
+
+
+def _remove_run(client: MlflowClient, experiment: str, run: str) -> None:
+    """Remove a run with its logged models."""
+    for model in client.search_logged_models([experiment], f"source_run_id = '{run}'"):
+        client.delete_logged_model(model.model_id)
+    client.delete_run(run)
 
 
 def _remove_runs(client: MlflowClient, experiment: str, name: str) -> None:
@@ -109,6 +113,4 @@ def _remove_runs(client: MlflowClient, experiment: str, name: str) -> None:
         if client.search_model_versions(f"run_id='{run.info.run_id}'"):
             client.set_tag(run.info.run_id, publication.STATE, publication.FINISHED)
             continue
-        for model in client.search_logged_models([experiment], f"source_run_id = '{run.info.run_id}'"):
-            client.delete_logged_model(model.model_id)
-        client.delete_run(run.info.run_id)
+        _remove_run(client, experiment, run.info.run_id)

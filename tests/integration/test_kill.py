@@ -53,7 +53,7 @@ print(json.dumps({
     "versions": {version.version: dict(version.tags) for version in versions},
     "alias": {name: str(number) for name, number in client.get_registered_model("matrix").aliases.items()},
     "sources": sorted(version.source for version in versions),
-    "models": sorted(f"models:/{model.model_id}" for model in client.search_logged_models([experiment])),
+    "models": sorted(model.artifact_location for model in client.search_logged_models([experiment])),
 }))
 """
 

@@ -68,7 +68,7 @@ def check_whole(versions, alias):
     assert str(client.get_model_version_by_alias("digits", "honed").version) == alias
     experiment = client.get_experiment_by_name(EXPERIMENT).experiment_id
     models = client.search_logged_models([experiment])
-    assert {f"models:/{model.model_id}" for model in models} == {version.source for version in found}
+    assert {model.artifact_location for model in models} == {version.source for version in found}
     assert all(model.status == "READY" for model in models)
     runs = client.search_runs([experiment])
     assert {run.info.run_id for run in runs} == {version.run_id for version in found}

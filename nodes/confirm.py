@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import logging
 import random
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kedro_hone.core import stats
-from kedro_hone.core.envs import find_home
 from kedro_hone.core.launches import enter
-from kedro_hone.core.locks import hold_device
 from kedro_hone.core.measurement import Confirmation, Finalist, RaceResult, Speedup, Status, Validation
 from kedro_hone.core.rounds import Timings, measure_round
 from kedro_hone.core.samples import Samples
 from kedro_hone.core.types import Artifact, Failed
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.race import SAMPLES_FILE, SOURCE, save_samples, summarize_latency
-from kedro_hone.nodes.setting import Setting, explain_source_failure
+from kedro_hone.nodes.setting import Setting, explain_source_failure, measure_alone
 
 logger = logging.getLogger(__name__)
 
@@ -70,12 +67,13 @@ def confirm(
     names = [s.id for s in result.standings if s.status is Status.MEASURED][: setting.recipe.confirm.finalists]
     outcomes = {v.candidate.id: v.candidate.outcome for v in validations.values()}
     artifacts = {name: outcome for name in names if isinstance(outcome := outcomes[name], Artifact)}
-    started = time.monotonic()
     launches = _Launches()
     findings: dict[str, stats.Finding] = {}
+    seconds = 0.0
     if artifacts:
-        with hold_device(find_home() / "locks", "cpu"):
+        with measure_alone(workplace, "confirm") as clock:
             findings = _launch_until_decided(artifacts, setting, launches)
+            seconds = clock()
     save_samples(workplace.folder / SAMPLES_FILE, "confirm", launches.timings)
     finalists = [_describe(name, findings.get(name), launches, setting) for name in artifacts]
     return Confirmation(
@@ -84,7 +82,7 @@ def confirm(
         control=_compare_control(launches, setting),
         launches=launches.count,
         looks=sum(look <= launches.count for look in setting.recipe.confirm.looks),
-        seconds=time.monotonic() - started,
+        seconds=seconds,
         samples=SAMPLES_FILE,
     )
 

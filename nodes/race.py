@@ -20,15 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.core import stats
-from kedro_hone.core.envs import find_home
 from kedro_hone.core.launches import Entrant, enter
-from kedro_hone.core.locks import hold_device
 from kedro_hone.core.measurement import Interval, Latency, RaceResult, Standing, Status, Validation
 from kedro_hone.core.rounds import Timings, measure_round
 from kedro_hone.core.samples import Samples
 from kedro_hone.core.types import Artifact
 from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.setting import Setting, explain_source_failure
+from kedro_hone.nodes.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.recipe import Recipe
 
 logger = logging.getLogger(__name__)
@@ -82,10 +80,10 @@ def race(
     for late in order[len(state.waiting) :]:
         state.leave(late, Status.NOT_TRIED, "the recipe's race.candidates was reached")
     stable = {v.candidate.id: v for v in racers}
-    started = time.monotonic()
-    with hold_device(find_home() / "locks", "cpu"), ExitStack() as everything:
-        budget_ended = _run(state, stable, setting, everything)
-    seconds = time.monotonic() - started
+    with measure_alone(workplace, "race") as clock:
+        with ExitStack() as everything:
+            budget_ended = _run(state, stable, setting, everything)
+        seconds = clock()
     save_samples(workplace.folder / SAMPLES_FILE, "race", state.timings)
     return RaceResult(
         standings=_rank(state, [*order, *twins], setting),

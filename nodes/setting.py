@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kedro_hone.core.envs import find_home
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.launches import Launching
+from kedro_hone.core.locks import hold_device
 from kedro_hone.core.samples import Samples
 from kedro_hone.core.types import Artifact, Failed
 from kedro_hone.core.workplace import Workplace
@@ -31,6 +35,23 @@ def explain_source_failure(failed: Failed, when: str) -> HoneError:
         why=f"{failed.failure}: {failed.reason}",
         hint=f"Every comparison needs it. Read {failed.log or 'the log of its launch'}, and run again.",
     )
+
+
+@contextmanager
+def measure_alone(workplace: Workplace, node: str) -> Iterator[Callable[[], float]]:
+    """Hold the device that is measured on; the wait for another run's measuring is noted, and does not count.
+
+    Args:
+        workplace: Where the run works; its log of events gets ``waited``, with the seconds.
+        node: Which node measures.
+
+    Yields:
+        A clock: the seconds since the device was held.
+    """
+    with hold_device(find_home() / "locks", "cpu") as waited:
+        started = time.monotonic()
+        workplace.note("waited", node=node, seconds=waited)
+        yield lambda: time.monotonic() - started
 
 
 @dataclass(frozen=True, kw_only=True)

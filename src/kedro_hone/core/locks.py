@@ -86,7 +86,9 @@ def _take(handle: int, path: Path) -> None:
     except BlockingIOError:
         _LOG.warning("Waiting for %s: held by %s.", path.stem, read_holder(path) or "another process")
         # Sleeping in the kernel, not polling: who waits for a device must not disturb the one that measures on it.
+        started = time.monotonic()
         fcntl.flock(handle, fcntl.LOCK_EX)
+        _LOG.info("Waited %.0f seconds for %s.", time.monotonic() - started, path.stem)
 
 
 def _write_holder(handle: int, purpose: str) -> None:

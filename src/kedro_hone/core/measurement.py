@@ -155,7 +155,7 @@ class RaceResult(Value):
         standings: Best first.
         source_latency: The source's times.
         rounds: How many rounds there were.
-        seconds: How long it took.
+        seconds: How long it took, without the wait for another run's measuring.
         budget_ended: Whether the budget ended it.
         samples: The file with the raw timings (``.npz``), relative to the run's folder.
     """
@@ -199,7 +199,7 @@ class Confirmation(Value):
         control: The source over itself (A/A) at each shape.
         launches: How many rounds of launches there were.
         looks: How often the data were looked at; the confidence level is corrected for it.
-        seconds: How long it took.
+        seconds: How long it took, without the wait for another run's measuring.
         samples: The file with one number for each launch (``.npz``), relative to the run's folder.
     """
 

@@ -207,7 +207,7 @@ class RaceRecord(Record):
 
     Attributes:
         rounds: How many rounds there were.
-        seconds: How long it took.
+        seconds: How long it took, without the wait for another run's measuring.
         budget_ended: Whether the budget ended it, rather than that nothing was left to decide.
         samples: The file with the raw timings, relative to the run's folder.
     """
@@ -224,7 +224,7 @@ class ConfirmationRecord(Record):
     Attributes:
         launches: How many rounds of launches there were.
         looks: How often the data were looked at; the level of the intervals is corrected for it.
-        seconds: How long it took.
+        seconds: How long it took, without the wait for another run's measuring.
         control: The source against itself (A/A), at each shape.
         samples: The file with one number for each launch, relative to the run's folder.
     """

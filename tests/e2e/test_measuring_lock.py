@@ -1,0 +1,42 @@
+"""A run that waits while another one measures: the wait costs time, and neither counts nor spends the budget."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from small_project import copy_project
+
+from kedro_hone.core.locks import hold_device
+
+HELD_SECONDS = 12.0
+BUDGET = 10.0
+"""Less than the lock is held, and more than one block of rounds that the race has to measure."""
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_wait_for_another_run_is_not_the_races(template, tmp_path):
+    project = copy_project(template, tmp_path)
+    project.set(adaptors={"shop.slow": {"enabled": False}}, race={"seconds": BUDGET})
+    with project.start("run", "--pipelines", "assess") as process:
+        with hold_device(tmp_path / "home" / "locks", "cpu", purpose="another run"):
+            said = []
+            for line in process.stdout:
+                said.append(line)
+                if "Waiting for device-cpu" in line:
+                    break
+            assert process.poll() is None, "".join(said)
+            time.sleep(HELD_SECONDS)
+        output, _ = process.communicate()
+    assert process.returncode == 0, "".join(said) + output
+    (run,) = project.runs
+    lines = (run / "events.jsonl").read_text().splitlines()
+    events = [event for event in map(json.loads, lines) if event["event"] == "waited"]
+    assert [event["node"] for event in events] == ["race", "confirm"]
+    race, confirm = events
+    assert race["seconds"] >= HELD_SECONDS
+    # From the moment when the race had the lock until confirm had it: the race is a part of that.
+    assert 0 < project.evidence["race"]["seconds"] <= confirm["at"] - race["at"]
+    assert project.evidence["timings"]["race"] == project.evidence["race"]["seconds"]

@@ -130,6 +130,9 @@ from kedro_hone.cli import cli
 __all__ = ["cli"]
 '''
 
+HANG = 1800.0
+"""Seconds after which something is taken to hang; no run of these projects ends by the race's budget."""
+
 PARAMETERS: dict[str, Any] = {
     "model": {"uri": "models/matrix"},
     "program": {"name": "fidelity"},
@@ -137,7 +140,7 @@ PARAMETERS: dict[str, Any] = {
     "threads": 1,
     "toolchains": ["shop"],
     "gates": {"drop": 0.1},
-    "race": {"rounds": 12, "block": 3, "burst_ms": 2.0, "seconds": 30.0},
+    "race": {"rounds": 12, "block": 3, "burst_ms": 2.0, "seconds": HANG},
     # One finalist, fifty times as fast as the source: so few launches decide it also on a busy machine.
     "confirm": {"looks": [4], "rounds": 3, "burst_ms": 2.0, "finalists": 1},
 }
@@ -231,7 +234,7 @@ class Project:
         """Run a command of Kedro's to its end."""
         with self.start(*arguments, prefix=prefix, module=module) as process:
             try:
-                output, _ = process.communicate(timeout=180)
+                output, _ = process.communicate(timeout=HANG)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 raise
@@ -314,7 +317,7 @@ class Project:
                 found[int(place.name)] = command.replace(b"\0", b" ").decode(errors="replace")
         return found
 
-    def wait_for_silence(self, seconds: float = 15.0) -> None:
+    def wait_for_silence(self, seconds: float = HANG) -> None:
         """Return when no process of the project lives; guards need a moment to see that their host is gone."""
         deadline = time.monotonic() + seconds
         while left := self.list_processes():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Callable
 
 import pytest
@@ -71,7 +72,7 @@ def run_and_delete(project: Project, when: Callable) -> str:
     runs = len(project.runs)
     with project.start("run", "--pipelines", "assess") as process:
         while process.poll() is None and not any(when(run) for run in project.runs[runs:]):
-            pass
+            time.sleep(0.01)
         assert process.poll() is None
         environment.rename(environment.parent.with_name("gone"))
         output, _ = process.communicate()

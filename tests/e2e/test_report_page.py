@@ -22,6 +22,8 @@ sample = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(sample)
 
 WIDTHS = {390: 844, 1280: 900}
+HANG_MS = 600_000
+"""Milliseconds after which the browser is taken to hang."""
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -102,7 +104,7 @@ def browser(chromium):
 
     with sync_playwright() as playwright:
         # Playwright gives each browser a fresh profile and removes it afterwards.
-        started = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        started = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS), timeout=HANG_MS)
         yield started
         started.close()
 
@@ -118,6 +120,7 @@ def open_page(browser, tmp_path):
         context = browser.new_context(
             viewport={"width": width, "height": WIDTHS.get(width, 900)}, color_scheme=theme, **settings
         )
+        context.set_default_timeout(HANG_MS)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))

@@ -126,7 +126,7 @@ def kill(project: Project, phase: str, seconds: float) -> bool:
         below = find_descendants(process.pid)
         process.kill()
         process.wait()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 600
         while left := {pid for pid, start in below.items() if read_stat(pid)[1] == start}:
             assert time.monotonic() < deadline, [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
             time.sleep(0.02)

@@ -41,7 +41,7 @@ def call(tmp_path):
             python=Path(sys.executable),
             toolchain=None,
             folder=tmp_path / f"step-{function}",
-            limits=Limits(seconds=120, memory_mb=4096),
+            limits=Limits(seconds=1800, memory_mb=4096),
         )
 
     return call

@@ -30,7 +30,7 @@ TOOLCHAIN = Toolchain(
     folder=Path(__file__).with_name("silent_results"),
     runs=frozenset({"silent-package", "silent-ir"}),
     formats=MappingProxyType({"silent-package": ("model.pt2",), "silent-ir": ("model.xml", "model.bin")}),
-    limits=Limits(seconds=300),
+    limits=Limits(seconds=1800),
 )
 
 

@@ -28,7 +28,7 @@ def test_tensors_are_passed_where_the_source_takes_them(tmp_path, interface):
     np.savez(tmp_path / "other.npz", x=np.zeros((2, 4), np.float64))
     artifact = make_model(tmp_path / "model")
     job = Job(function="load", worker=tmp_path / "worker.py", adaptor="t", input=artifact, interface=interface)
-    limits = Limits(seconds=60, memory_mb=4096)
+    limits = Limits(seconds=900, memory_mb=4096)
     with open_session(job, python=Path(sys.executable), folder=tmp_path / "session", limits=limits) as session:
         session.load()
         for name in ("fits", "other"):

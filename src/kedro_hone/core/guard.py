@@ -35,11 +35,12 @@ else:  # run by path and isolated: our package is not importable, and the name o
 
 PR_SET_CHILD_SUBREAPER = 36
 
-STOP_SECONDS = 0.25
-"""How long to wait until stopped processes stand; one in uninterruptible sleep runs nothing either."""
+STOP_SECONDS = 2.0
+"""How long to wait until stopped processes stand, which needs them to be scheduled on a busy machine; one in
+uninterruptible sleep runs nothing either."""
 
-GRACE_SECONDS = 0.25
-"""How long processes that the worker left behind may take to notice its end."""
+GRACE_SECONDS = 2.0
+"""How long processes that the worker left behind may take to notice its end, also on a busy machine."""
 
 KILL_SECONDS = 10.0
 """How long to wait for killed processes; one in uninterruptible sleep may never end."""

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from kedro_hone.core.job import End
 from kedro_hone.core.types import Json
 
-GUARD_SECONDS = 20.0
-"""How long a guard may take to see its worker dead; it needs ten seconds at most."""
+GUARD_SECONDS = 120.0
+"""How long a guard may take to start, and to see its worker dead; it needs ten seconds, on a busy machine more."""
 
 
 class LineReader:

@@ -20,6 +20,9 @@ _LOG = logging.getLogger(__name__)
 COMPILERS: Final[Mapping[str, tuple[str, ...]]] = {"c++": ("c++", "g++", "clang++")}
 """What adaptors ask for, and the programs that answer to it."""
 
+GPU_SECONDS: Final = 120.0
+"""How long ``nvidia-smi`` may take: on a busy machine that has to load the driver first, more than some seconds."""
+
 _CPUINFO = Path("/proc/cpuinfo")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
@@ -107,7 +110,7 @@ def find_gpu() -> Gpu | None:
         return None
     command = [program, "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=GPU_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         _LOG.warning("No GPU is used, since nvidia-smi does not work here: %s", error)
         return None

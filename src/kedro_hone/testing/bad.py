@@ -40,14 +40,16 @@ class Bad:
     failure: FailureClass | None
 
 
-def _make(name: str, *, caught_by: str, failure: FailureClass | None, runs: bool = False) -> Bad:
+def _make(
+    name: str, *, caught_by: str, failure: FailureClass | None, runs: bool = False, seconds: float = 600
+) -> Bad:
     toolchain = BadToolchain(
         name="bad",
         folder=_WORKERS,
         file=f"{name}.py",
         runs=frozenset({"toy"} if runs else ()),
         formats=TOY.formats,
-        limits=Limits(seconds=5, memory_mb=512, log_kb=64),
+        limits=Limits(seconds=seconds, memory_mb=512, log_kb=64),
         default=False,
     )
     adaptor = Adaptor(
@@ -65,7 +67,7 @@ def _make(name: str, *, caught_by: str, failure: FailureClass | None, runs: bool
 
 BAD: Final = (
     _make("segfaults", caught_by="transforms", failure=FailureClass.CRASH),
-    _make("hangs", caught_by="transforms", failure=FailureClass.TIME_OUT),
+    _make("hangs", caught_by="transforms", failure=FailureClass.TIME_OUT, seconds=5),
     _make("grows", caught_by="transforms", failure=FailureClass.OUT_OF_MEMORY),
     _make("grows_in_child", caught_by="transforms", failure=FailureClass.OUT_OF_MEMORY),
     _make("answers_nan", caught_by="finite", failure=FailureClass.NUMERICS, runs=True),

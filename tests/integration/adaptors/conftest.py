@@ -120,7 +120,7 @@ class Bench:
             cwd=folder / "temporary",
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=1800,
             check=False,
         )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

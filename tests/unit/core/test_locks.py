@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ import pytest
 from kedro_hone.core.locks import hold_device, hold_lock, read_holder
 
 SOURCE = Path(__file__).parents[3] / "src"
+HANG = 600
+"""Seconds after which something is taken to hang."""
+
 HOLDER = """
 import sys, time
 from pathlib import Path
@@ -67,10 +71,12 @@ def test_who_waits_is_told_who_holds_it(tmp_path, other, caplog):
     entered: list[float] = []
     with caplog.at_level(logging.WARNING):
         thread = wait_in_thread(tmp_path, entered)
-        thread.join(0.3)
+        end = time.monotonic() + HANG
+        while "Waiting" not in caplog.text and time.monotonic() < end:
+            thread.join(0.02)
         assert entered == []
         other.stdin.close()
-        thread.join(20)
+        thread.join(HANG)
     assert len(entered) == 1
     assert entered[0] > 0
     assert f"held by process {other.pid} (run 42 on cuda:0) since" in caplog.text
@@ -80,7 +86,7 @@ def test_a_killed_holder_releases_it(tmp_path, other):
     entered: list[float] = []
     thread = wait_in_thread(tmp_path, entered)
     os.kill(other.pid, signal.SIGKILL)
-    thread.join(20)
+    thread.join(HANG)
     assert len(entered) == 1
 
 

@@ -4,17 +4,22 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kedro_hone.core import worker_session
 from kedro_hone.core.contract import Limits
 from kedro_hone.core.job import Loaded
 from kedro_hone.core.run import Job, open_session
 from kedro_hone.core.types import Failed, FailureClass, Shape
 from kedro_hone.testing.toy import adaptor as toy
 from kedro_hone.testing.toy.model import make_model
+
+HANG = 600
+"""Seconds after which something is taken to hang."""
 
 WORKER = """
 import os, signal, sys, time
@@ -49,7 +54,7 @@ def load(job):
 def open_(tmp_path):
     sessions = []
 
-    def open_(*, seconds=20.0, memory_mb=1024, python=Path(sys.executable), **more):
+    def open_(*, seconds=HANG, memory_mb=1024, python=Path(sys.executable), **more):
         (tmp_path / "worker.py").write_text(WORKER)
         artifact = make_model(tmp_path / "model").model_copy(update={"static_shapes": more.pop("static_shapes", ())})
         job = Job(function="load", worker=tmp_path / "worker.py", adaptor="t", input=artifact, **more)
@@ -85,7 +90,7 @@ def test_load_tells_cold_start_and_memory(tmp_path):
     artifact = make_model(tmp_path / "model", slow=20)
     job = Job(function="load", worker=str(toy.TOOLCHAIN.worker), adaptor="toy", input=artifact)
     np.savez(tmp_path / "feeds.npz", x=np.zeros((3, 4), np.float32))
-    with open_session(job, python=Path(sys.executable), folder=tmp_path / "s", limits=Limits(seconds=20)) as session:
+    with open_session(job, python=Path(sys.executable), folder=tmp_path / "s", limits=Limits(seconds=HANG)) as session:
         loaded = session.load(tmp_path / "feeds.npz", "batch3")
         assert isinstance(loaded, Loaded)
         assert loaded.cold_start_ms >= 40  # the first answer naps for that long
@@ -138,15 +143,17 @@ def test_a_model_that_cannot_be_loaded(open_):
     ("first", "failure", "reason"),
     [
         (-2, FailureClass.CRASH, "SIGSEGV"),
-        (-3, FailureClass.TIME_OUT, "4 seconds"),
+        (-3, FailureClass.TIME_OUT, "2 seconds"),
         (-4, FailureClass.OUT_OF_MEMORY, "512 MiB"),
     ],
 )
 def test_death_is_a_value_and_stays(open_, tmp_path, first, failure, reason):
-    session = open_(seconds=4 if first == -3 else 20, memory_mb=512)
+    session = open_(memory_mb=512)
     session.load()
     pid = session.pid
     assert session.arm("shape", feed(tmp_path / "f.npz", first=first)) is None
+    if failure is FailureClass.TIME_OUT:  # only now, since the worker needs an unknown time to start
+        session._limits = replace(session._limits, seconds=2)
     failed = session.time("shape", 1)
     assert failed.failure is failure
     assert reason in failed.reason
@@ -181,8 +188,8 @@ def test_a_worker_that_cannot_be_started(open_, tmp_path):
     assert failed.failure is FailureClass.INSTALL
 
 
-def test_pause_stops_the_worker_and_not_the_guard(open_, tmp_path):
-    session = open_(seconds=4)
+def test_pause_stops_the_worker_and_not_the_guard(open_, tmp_path, monkeypatch):
+    session = open_()
     session.load(feed(tmp_path / "f.npz"), "shape")
     session.pause()
     session.pause()
@@ -192,7 +199,8 @@ def test_pause_stops_the_worker_and_not_the_guard(open_, tmp_path):
     assert session.memory_bytes() > 0
     with pytest.raises(RuntimeError, match="paused"):
         session.time("shape", 1)
-    time.sleep(4.5)  # longer than the limit of a command: standing still costs nothing
+    now = time.monotonic  # longer than the limit of a command passes: standing still costs nothing
+    monkeypatch.setattr(worker_session.time, "monotonic", lambda: now() + 2 * HANG)
     session.resume()
     assert len(session.time("shape", 3, warmup=2)) == 3
 
@@ -223,7 +231,7 @@ def test_two_sessions_do_not_mix(tmp_path):
     feeds = tmp_path / "f.npz"
     np.savez(feeds, x=np.ones((2, 4), np.float32))
     sessions = [
-        open_session(job, python=Path(sys.executable), folder=tmp_path / f"s{job.adaptor}", limits=Limits(seconds=20))
+        open_session(job, python=Path(sys.executable), folder=tmp_path / f"s{job.adaptor}", limits=Limits(seconds=HANG))
         for job in jobs
     ]
     first, second = sessions

@@ -15,7 +15,7 @@ TOOLCHAIN = Toolchain(
     folder=Path(__file__).parent,
     runs=frozenset({"toy-source", "toy"}),
     formats=MappingProxyType({"toy-source": ("weights.npz", "model.json"), "toy": ("weights.npz", "model.json")}),
-    limits=Limits(seconds=30, memory_mb=1024, log_kb=64),
+    limits=Limits(seconds=600, memory_mb=1024, log_kb=64),
     default=False,
     note="A matrix product in numpy, for tests.",
 )

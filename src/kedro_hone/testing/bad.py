@@ -40,9 +40,7 @@ class Bad:
     failure: FailureClass | None
 
 
-def _make(
-    name: str, *, caught_by: str, failure: FailureClass | None, runs: bool = False, seconds: float = 600
-) -> Bad:
+def _make(name: str, *, caught_by: str, failure: FailureClass | None, runs: bool = False, seconds: float = 600) -> Bad:
     toolchain = BadToolchain(
         name="bad",
         folder=_WORKERS,

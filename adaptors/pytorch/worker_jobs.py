@@ -83,7 +83,7 @@ def describe_module(job: Job, folder: Path) -> Notes:
         keyed = structure.name_keys(result) is not None or len(known) != len(named)
         chosen = name if keyed else known[index]["name"]
         outputs.append({"name": chosen, "dtype": str(value.dtype).removeprefix("torch."), "shape": shape})
-    return {"inputs": inputs, "outputs": outputs, **structure.describe(result, [spec["name"] for spec in outputs])}
+    return {"inputs": inputs, "outputs": outputs, **structure.describe(result, [str(spec["name"]) for spec in outputs])}
 
 
 def call(flat: models.Flat, tensors: Sequence[torch.Tensor]) -> Any:

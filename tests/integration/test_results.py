@@ -169,6 +169,7 @@ def publish(artifact: Artifact, folder: Path) -> Path:
     return Path(done.uri)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 @pytest.mark.parametrize(("kind", "module"), [("tuple", False), ("dict", False), ("absent", True)])
 def test_every_candidate_returns_what_the_source_returns(template, tmp_path, kind, module):
     project = copy_project(template, tmp_path)

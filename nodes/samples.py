@@ -20,7 +20,7 @@ from kedro_hone.recipe import Recipe, read_recipe
 
 logger = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
 """Raised when samples would come out differently; part of their key in the store."""
 
 
@@ -67,8 +67,8 @@ def prepare(
         ]
     )
     folder = workplace.store.find_tree(digest)
-    splits = workplace.store.read_value(digest)
-    if folder is None or splits is None:
+    notes = workplace.store.read_value(digest)
+    if folder is None or notes is None:
         with workplace.store.workspace() as scratch:
             job = {
                 "program": str(program.path),
@@ -77,11 +77,13 @@ def prepare(
             }
             notes = call_program("read", job=job, source=source, samples_folder=scratch, workplace=workplace)
             refuse_overlaps(notes["overlaps"])
-            splits = notes["splits"]
             _cut_calibration(scratch / CALIBRATION / "feeds.npz", recipe.calibration_rows)
             _cut_shapes(scratch / SEARCH / "feeds.npz", source, recipe, scratch)
             folder = workplace.store.keep_tree(digest, scratch)
-        workplace.store.write_value(digest, splits)
+        workplace.store.write_value(digest, notes)
+    for warning in notes["warnings"]:
+        logger.warning("warning   %s", warning)
+    splits = notes["splits"]
     return Samples(
         digest=digest,
         splits={name: _describe(name, files[name], splits[name], folder) for name in files},

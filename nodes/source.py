@@ -120,8 +120,7 @@ def _seal(form: Format, files: Path, flavor: Flavor, recipe: Recipe, workplace: 
         for side in ("inputs", "outputs")
     }
     metadata: dict[str, Json] = {"interface": flavor.interface, "threads": recipe.thread_count}
-    if described.get("graph"):
-        metadata["graph"] = described["graph"]
+    metadata |= {name: described[name] for name in ("graph", "structure") if described.get(name)}
     return workplace.store.seal(
         files,
         format=form,
@@ -176,6 +175,13 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, workplace:
 
 
 def _explain(result: Refused | Failed, recipe: Recipe) -> HoneError:
+    if isinstance(result, Refused):
+        return HoneError(
+            "model-unsupported",
+            f"{recipe.model.uri} cannot be optimized as it is.",
+            why=result.reason,
+            hint="Save the model so that it takes and returns tensors, and name the new file or version in the recipe.",
+        )
     if "external data" in result.reason.lower():
         return HoneError(
             "model-external-data",
@@ -183,10 +189,9 @@ def _explain(result: Refused | Failed, recipe: Recipe) -> HoneError:
             why=result.reason,
             hint="Save the model with its data beside it (onnx.save_model, location without folders).",
         )
-    log = result.log if isinstance(result, Failed) else None
     return HoneError(
         "model-corrupt",
         f"{recipe.model.uri} cannot be read.",
         why=result.reason,
-        hint=f"Check the file in the registry{f'; the log is {log}' if log else ''}.",
+        hint=f"Check the file in the registry{f'; the log is {result.log}' if result.log else ''}.",
     )

@@ -24,8 +24,8 @@ from kedro_hone.plan import make_plan
 
 logger = logging.getLogger(__name__)
 
-INHERITED = ("interface", "threads")
-"""What an artifact keeps of its source: how its callers are used to call it, and with how many threads."""
+INHERITED = ("interface", "structure", "threads")
+"""What an artifact keeps of its source: how its callers call it, what they get, and with how many threads."""
 
 
 def convert_to_backend(
@@ -162,6 +162,10 @@ def _refuse(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) ->
     if parent.format not in adaptor.accepts:
         takes = ", ".join(sorted(adaptor.accepts))
         return Refused(by=adaptor.name, slug="format", reason=f"takes {takes}, and the model is {parent.format}")
+    text = [spec.name for spec in (*parent.inputs, *parent.outputs) if spec.dtype == "str"]
+    if text and not adaptor.toolchain.takes_text:
+        reason = f"{adaptor.toolchain.name} takes no text, and {text[0]!r} is text"
+        return Refused(by=adaptor.name, slug="text", reason=reason)
     refusal = adaptor.can_take(parent, options, host)
     return refusal and refusal.model_copy(update={"by": adaptor.name})
 

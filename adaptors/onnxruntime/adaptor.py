@@ -16,6 +16,7 @@ TOOLCHAIN = Toolchain(
     runs=frozenset({"onnx"}),
     environment={"ORT_DISABLE_TELEMETRY": "1"},
     extra="onnxruntime",
+    takes_text=True,
     runtime_requirements=("onnxruntime>=1.31,<2",),
 )
 

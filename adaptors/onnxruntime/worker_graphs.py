@@ -21,12 +21,15 @@ LARGEST = 1_800_000_000
 
 
 def describe(folder: Path) -> Notes:
-    """Return the inputs, the outputs and the digest of the graph of ``model.onnx``.
+    """Return the inputs, the outputs and the digest of the graph of ``model.onnx``, or why such a model is not taken.
 
     Raises:
         ValueError: The file cannot be read, or its external data lies outside its folder.
     """
     model = read(folder)
+    refusal = find_refusal(model)
+    if refusal:
+        return {"refused": refusal}
     weights = {tensor.name for tensor in model.graph.initializer}
     values = [value for value in model.graph.input if value.name not in weights]
     batch = next((name for name in (_symbol(value, 0) for value in values) if name), "")
@@ -37,6 +40,26 @@ def describe(folder: Path) -> Notes:
     }
 
 
+def find_refusal(model: Any) -> str | None:
+    """Say which input or output is no tensor, and what to do about it; None when all are tensors."""
+    values = [("input", value) for value in model.graph.input] + [("output", value) for value in model.graph.output]
+    side, strange = next(((side, v) for side, v in values if not v.type.HasField("tensor_type")), ("", None))
+    if strange is None:
+        return None
+    kind = str(strange.type.WhichOneof("value")).removesuffix("_type")
+    reason = f"its {side} {strange.name!r} is no tensor (its type is {kind})"
+    maps = {name: node.input[0] for node in model.graph.node if node.op_type == "ZipMap" for name in node.output}
+    if strange.name not in maps:
+        return reason
+    tensors = [maps.get(value.name, value.name) for value in model.graph.output]
+    inputs = [value.name for value in model.graph.input]
+    return (
+        f"{reason}: a ZipMap makes maps of the tensor {maps[strange.name]!r}. Export it again with zipmap=False: "
+        f"to_onnx(model, ..., options={{id(model): {{'zipmap': False}}}}); or take the tensors from the file: "
+        f"onnx.utils.extract_model('model.onnx', 'tensors.onnx', {inputs}, {tensors})"
+    )
+
+
 def _symbol(value: Any, axis: int) -> str | None:
     """Return a dynamic dimension's name ("" when it has none), or None when it is fixed or does not exist."""
     dims = value.type.tensor_type.shape.dim
@@ -45,8 +68,6 @@ def _symbol(value: Any, axis: int) -> str | None:
 
 def _spec(value: Any, batch: str) -> Notes:
     """Return a tensor's specification; the first dynamic first dimension of the inputs is called ``batch``."""
-    if not value.type.HasField("tensor_type"):
-        raise ValueError(f"{value.name!r} is no tensor")
     shape: list[int | str] = []
     for axis, dim in enumerate(value.type.tensor_type.shape.dim):
         if dim.HasField("dim_value"):
@@ -182,7 +203,7 @@ def stage(model: Any, job: dict[str, Any]) -> Path:
 
 def raise_opset(model: Any, least: int) -> Any:
     """Return the model in this version of the standard operators, or as it is when it is newer."""
-    version = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    version = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), least)
     return model if version >= least else onnx.version_converter.convert_version(model, least)
 
 

@@ -31,6 +31,8 @@ def transform(job: Job) -> Notes:
     tempfile.tempdir = job["temporary"]  # the quantizers put large intermediate models there
     model = graphs.read(Path(job["input"]["path"]))
     before = graphs.count(model)
+    if all(node.domain not in ("", "ai.onnx") for node in model.graph.node):
+        return {"nothing_to_do": "the graph has no standard operator that could be quantized"}
     notes = _TRANSFORMATIONS[job["adaptor"]](job, model, Path(job["output"]) / "model.onnx")
     if notes:
         return notes

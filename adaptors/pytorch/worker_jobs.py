@@ -13,6 +13,7 @@ import torch
 
 from . import worker_archive as archive
 from . import worker_models as models
+from . import worker_structure as structure
 
 Job = dict[str, Any]
 Notes = dict[str, Any]
@@ -23,8 +24,7 @@ def describe(job: Job) -> Notes | None:
     artifact = job["input"]
     folder = Path(artifact["path"])
     if artifact["format"] == "pytorch":
-        path = folder / "model.pt2"
-        return models.describe_program(models.read_program(path, job.get("trust") or ()), archive.read_names(path))
+        return describe_file(folder / "model.pt2", job.get("trust") or ())
     if artifact["format"] == "pytorch-module":
         return describe_module(job, folder)
     if artifact["format"] == "torchscript":
@@ -39,6 +39,26 @@ def describe(job: Job) -> Notes | None:
     return None
 
 
+def describe_file(path: Path, trust: Sequence[str]) -> Notes:
+    """Return the specs of an exported program, and the structure of its result, or why that is not taken."""
+    try:
+        program = models.read_program(path, trust)
+    except (RuntimeError, PermissionError):
+        unknown = structure.find_unknown_class(path)
+        if unknown is None:
+            raise
+        return {"refused": f"the program returns {unknown}, a class of its author's; {structure.ADVICE}"}
+    value = structure.rebuild(program)
+    refusal = structure.find_refusal(value)
+    if refusal or None in program.graph_signature.user_outputs:
+        return {"refused": refusal or f"the program returns None beside tensors; {structure.ADVICE}"}
+    names = archive.read_names(path)
+    described = models.describe_program(program, names)
+    for spec, key in zip(described["outputs"], (not names and structure.name_keys(value)) or (), strict=False):
+        spec["name"] = key
+    return {**described, **structure.describe(value, [spec["name"] for spec in described["outputs"]])}
+
+
 def describe_module(job: Job, folder: Path) -> Notes:
     """Run the class, and once more with each dynamic size changed: a class says nothing of its results otherwise."""
     inputs, known = find_specs(job)
@@ -46,7 +66,11 @@ def describe_module(job: Job, folder: Path) -> Notes:
     flat = models.Flat(module, models.find_keywords(module, [spec["name"] for spec in inputs]))
     sizes = choose_sizes(job, inputs)
     with torch.inference_mode():
-        named = models.name_outputs(call(flat, make_examples(inputs, sizes, None)))
+        result = call(flat, make_examples(inputs, sizes, None))
+        refusal = structure.find_refusal(result)
+        if refusal:
+            return {"refused": refusal}
+        named = models.name_outputs(result)
         changed = {
             name: flat(*make_examples(inputs, {**sizes, name: size + 1}, None)) for name, size in sorted(sizes.items())
         }
@@ -56,9 +80,10 @@ def describe_module(job: Job, folder: Path) -> Notes:
         for dimension, others in changed.items():
             for axis, size in enumerate(others[index].shape):
                 shape[axis] = dimension if size != value.shape[axis] else shape[axis]
-        chosen = known[index]["name"] if len(known) == len(named) else name
+        keyed = structure.name_keys(result) is not None or len(known) != len(named)
+        chosen = name if keyed else known[index]["name"]
         outputs.append({"name": chosen, "dtype": str(value.dtype).removeprefix("torch."), "shape": shape})
-    return {"inputs": inputs, "outputs": outputs}
+    return {"inputs": inputs, "outputs": outputs, **structure.describe(result, [str(spec["name"]) for spec in outputs])}
 
 
 def call(flat: models.Flat, tensors: Sequence[torch.Tensor]) -> Any:

@@ -39,7 +39,8 @@ def export(job: Job) -> Notes:
     with torch.no_grad():
         result = jobs.call(flat, examples)
     named = models.name_outputs(result)
-    if type(result) not in (torch.Tensor, tuple, list, dict):  # another class would have to be imported by the reader
+    absent = isinstance(result, dict) and None in result.values()  # which a program would return beside its tensors
+    if absent or type(result) not in (torch.Tensor, tuple, list, dict):  # another class would need its module
         module, keywords = flat, ()
     try:
         program = _export_dynamic(module, examples, inputs, keywords=keywords)

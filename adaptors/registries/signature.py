@@ -23,7 +23,8 @@ def write_signature(
             array, else for a dictionary.
 
     Returns:
-        The entry, or None when there is a type that numpy does not know, such as bfloat16.
+        The entry, or None when there is a type that numpy does not know, such as bfloat16, or text: by a signature with
+        text MLflow refuses arrays of objects, and so the columns of tables.
     """
     try:
         sides = [json.dumps(_write_side(side, unnamed=unnamed and len(side) == 1)) for side in (inputs, outputs)]
@@ -66,6 +67,8 @@ def _write_side(specs: Sequence[TensorSpec], *, unnamed: bool) -> list[dict[str,
 
 def _name_dtype(name: str) -> str:
     dtype = np.dtype(name)
+    if dtype.kind == "U":
+        raise TypeError("MLflow takes no objects for text")
     if dtype.isbuiltin != 1:  # packages such as ml_dtypes teach numpy types that MLflow's readers need not know
         raise TypeError(f"{name} is no type of numpy's own")
     return dtype.name

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pipeline_models import make_pipeline
 from small_project import Done, Project, copy_project
 
 Prepare = Callable[[Project], None]
@@ -110,6 +111,10 @@ def write_onnx(folder: Path, *, location: str | None = None) -> None:
     assert onnx.__version__
 
 
+def write_maps(folder: Path) -> None:
+    (folder / "model.onnx").write_bytes(make_pipeline(zipmap=True).SerializeToString())
+
+
 def truncate(folder: Path) -> None:
     write_onnx(folder)
     path = folder / "model.onnx"
@@ -146,6 +151,11 @@ def label_wrongly(project: Project, arrays: dict[str, np.ndarray]) -> dict[str, 
     return arrays
 
 
+def label_from_one(project: Project, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    arrays["labels"] += 1
+    return arrays
+
+
 def empty(project: Project, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: array[:0] for name, array in arrays.items()}
 
@@ -177,6 +187,11 @@ CASES = {
     "onnx corrupt": Case("model-corrupt", model(lambda folder: (folder / "model.onnx").write_bytes(os.urandom(500)))),
     "onnx truncated": Case("model-corrupt", model(truncate)),
     "onnx empty": Case("model-corrupt", model(lambda folder: (folder / "model.onnx").touch())),
+    "onnx with maps": Case(
+        "model-unsupported",
+        model(write_maps),
+        ("'maps' is no tensor", "zipmap=False", "{id(model): {'zipmap': False}}", "['label', 'probabilities'])"),
+    ),
     "external data outside": Case(
         "model-external-data", model(lambda folder: write_onnx(folder, location="../../a.bin"))
     ),
@@ -196,6 +211,11 @@ CASES = {
     "split empty": Case("data-empty", split("search", empty)),
     "labels mismatch": Case(
         "labels-mismatch", split("search", label_wrongly, program={"name": "tabular-classification"}), ("7",)
+    ),
+    "labels count from 1": Case(
+        "labels-mismatch",
+        split("search", label_from_one, program={"name": "tabular-classification"}),
+        ("labels run from 1 to 3", "count from 0", "subtract 1"),
     ),
     "key misspelt": Case(
         "recipe-invalid", recipe(gates={"sped_up": 2}), ("hone.gates.sped_up: unknown key, did you mean 'speedup'?",)

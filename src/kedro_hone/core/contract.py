@@ -120,6 +120,7 @@ class Toolchain:
         extra: The extra of the distribution that installs the *runtime* part, for users of the winner.
         runtime_requirements: What a process needs that only loads and runs its artifacts.
         default: Whether recipes use it without naming it.
+        takes_text: Whether its adaptors take models with text among their inputs or outputs; others are refused those.
         note: One sentence for the list of toolchains, such as the terms of an evaluation licence.
     """
 
@@ -133,6 +134,7 @@ class Toolchain:
     extra: str | None = None
     runtime_requirements: tuple[str, ...] = ()
     default: bool = True
+    takes_text: bool = False
     note: str = ""
 
     def __post_init__(self) -> None:

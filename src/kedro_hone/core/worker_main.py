@@ -160,7 +160,8 @@ class Served:
         interfaces = import_file("hone_interfaces", os.path.join(ours, "learner", "interfaces.py"))
         torch = interfaces.import_torch()
         specs = {side: [SimpleNamespace(**spec) for spec in self.job["input"][side]] for side in ("inputs", "outputs")}
-        call = interfaces.make_tensors_interface(self.session.run, SimpleNamespace(**specs))
+        model = SimpleNamespace(metadata=self.job["input"]["metadata"], **specs)
+        call = interfaces.make_tensors_interface(self.session.run, model)
         return functools.partial(call, *(torch.from_numpy(feeds[spec.name]) for spec in specs["inputs"]))
 
     def time(self, shape: str, calls: int, warmup: int = 0) -> dict[str, Any]:
@@ -241,7 +242,7 @@ def read_arrays(path: str) -> dict[str, Any]:
 
 
 def write_arrays(path: str, arrays: dict[str, Any]) -> None:
-    """Write an npz file; unlike ``numpy.savez`` with any name of an array."""
+    """Write an npz file; unlike ``numpy.savez`` with any name of an array. Text becomes numpy's own, no pickle."""
     import zipfile
 
     import numpy as np
@@ -249,7 +250,10 @@ def write_arrays(path: str, arrays: dict[str, Any]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, array in arrays.items():
             with archive.open(name + ".npy", "w", force_zip64=True) as stream:
-                np.lib.format.write_array(stream, np.asanyarray(array), allow_pickle=False)
+                found = np.asanyarray(array)
+                if found.dtype.kind == "O" and all(isinstance(value, str) for value in found.flat):
+                    found = found.astype(str)
+                np.lib.format.write_array(stream, found, allow_pickle=False)
 
 
 def join(values: list[Any]) -> Any:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Run = Callable[[Arrays], Arrays]
+TEXT = np.dtype(str)
 
 
 def make_arrays_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
@@ -33,8 +34,8 @@ def make_arrays_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
     names = [spec.name for spec in artifact.inputs]
     types = {spec.name: _find_dtype(spec.dtype) for spec in artifact.inputs}
     single = artifact.outputs[0].name if len(artifact.outputs) == 1 else None
-    first, only = names[0], len(names) == 1
-    first_type = types[first]
+    first_type = types[names[0]]
+    first, only = names[0], len(names) == 1 and first_type != TEXT
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if only and not kwargs and len(args) == 1:
@@ -61,7 +62,8 @@ def make_tensors_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
         artifact: The model.
 
     Returns:
-        A function of tensors, in the inputs' order or by their names. It gives a tensor when there is one output, and
+        A function of tensors, in the inputs' order or by their names. It gives what the source gave: a tensor, or a
+        tuple, list or dictionary of them. Where the source was no PyTorch model: a tensor when there is one output, and
         a tuple when there are several. Tensors are on the CPU; the results have no gradient.
 
     Raises:
@@ -69,22 +71,31 @@ def make_tensors_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
     """
     torch = import_torch()
     names = [spec.name for spec in artifact.inputs]
-    outputs = [spec.name for spec in artifact.outputs]
-    lower, lift = _make_lowering(torch, artifact), _make_lifting(torch)
+    lower, raise_outputs = _make_lowering(torch, artifact), _make_raising(artifact, _make_lifting(torch))
     first, only = names[0], len(names) == 1
-    single = outputs[0] if len(outputs) == 1 else None
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if only and len(args) == 1 and not kwargs:
             feeds = {first: lower(first, args[0])}
         else:
             feeds = {name: lower(name, value) for name, value in bind(names, args, kwargs).items()}
-        answers = run(feeds)
-        if single is not None:
-            return lift(answers[single])
-        return tuple(lift(answers[name]) for name in outputs)
+        return raise_outputs(run(feeds))
 
     return call
+
+
+def _make_raising(artifact: Artifact, lift: Callable[[np.ndarray[Any, Any]], Any]) -> Callable[[Arrays], Any]:
+    """Return what makes the source's own result of a session's outputs."""
+    structure = artifact.metadata.get("structure") or {}
+    kind, items = structure.get("kind"), structure.get("items") or [spec.name for spec in artifact.outputs]
+    if kind is None and len(items) == 1:
+        single = items[0]
+        return lambda outputs: lift(outputs[single])
+    if kind == "dict":
+        return lambda outputs: {key: None if name is None else lift(outputs[name]) for key, name in items}
+    if kind == "list":
+        return lambda outputs: [lift(outputs[name]) for name in items]
+    return lambda outputs: tuple([lift(outputs[name]) for name in items])
 
 
 def import_torch() -> Any:
@@ -164,9 +175,33 @@ def _check_array(name: str, value: Any, types: dict[str, np.dtype[Any] | None]) 
     if name not in types:
         raise TypeError(f"the model has no input {name}")
     expected = types[name]
+    if expected == TEXT:
+        return check_text(name, value)
     array = np.asarray(value, None if isinstance(value, np.ndarray) else expected)
     if expected is not None and array.dtype != expected:
         raise _explain_dtype(name, array.dtype, expected)
+    return array
+
+
+def check_text(name: str, value: Any) -> np.ndarray[Any, Any]:
+    """Return text as an array; runtimes would take numbers and missing values for text (``None`` for ``"None"``).
+
+    Args:
+        name: The input's name.
+        value: An array of numpy's own text, or of objects; or a list.
+
+    Returns:
+        The array.
+
+    Raises:
+        TypeError: Something in it is no text.
+    """
+    array = value if isinstance(value, np.ndarray) else np.asarray(value, object)
+    if array.dtype.kind not in "UO":
+        raise _explain_dtype(name, array.dtype, "text")
+    strange = [item for item in array.flat if not isinstance(item, str)] if array.dtype.kind == "O" else []
+    if strange:
+        raise TypeError(f"{name} holds {strange[0]!r}; the model takes text")
     return array
 
 

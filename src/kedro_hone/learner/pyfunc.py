@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kedro_hone.core.types import TensorSpec
-from kedro_hone.learner.interfaces import bind
+from kedro_hone.learner.interfaces import bind, check_text
 from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.learner.model import Learner
 
@@ -58,10 +58,12 @@ def _load_pyfunc(path: str) -> PyfuncModel:
 def _read_frame(frame: Any, specs: tuple[TensorSpec, ...]) -> dict[str, np.ndarray[Any, Any]]:
     if len(specs) == 1 and specs[0].name not in frame.columns:
         return {specs[0].name: _fit(specs[0], frame.to_numpy())}
-    return {spec.name: _fit(spec, _stack(frame[spec.name].to_numpy())) for spec in specs}
+    return {spec.name: _fit(spec, _stack(spec, frame[spec.name].to_numpy())) for spec in specs}
 
 
-def _stack(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _stack(spec: TensorSpec, column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if spec.dtype == "str" and all(np.ndim(value) == 0 for value in column):
+        return column  # a missing value among text must not become text
     return np.stack([np.asarray(value) for value in column]) if column.dtype == object else column
 
 
@@ -74,4 +76,6 @@ def _fit(spec: TensorSpec, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _cast(spec: TensorSpec, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if spec.dtype == "str":
+        return check_text(spec.name, array)
     return array.astype(np.dtype(spec.dtype), copy=False, casting="same_kind")

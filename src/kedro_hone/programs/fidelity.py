@@ -74,7 +74,9 @@ def score(predictions: dict[str, Array], targets: dict[str, Array], options: dic
     for name, target in targets.items():
         wanted = target.reshape(len(target), -1)
         given = predictions[name].reshape(len(target), -1)
-        if options["compare"] == "argmax":
+        if wanted.dtype.kind == "U":
+            agrees &= (given == wanted).all(axis=1)
+        elif options["compare"] == "argmax":
             agrees &= given.argmax(axis=1) == wanted.argmax(axis=1)
             agrees &= np.isfinite(given.astype(np.float64)).all(axis=1)
         elif wanted.dtype.kind in "biu":

@@ -6,6 +6,7 @@ Standard library and numpy; pandas only for the formats that need it.
 from __future__ import annotations
 
 import hashlib
+import json
 import zipfile
 from collections.abc import Mapping
 from itertools import combinations
@@ -113,6 +114,8 @@ def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: s
     sizes: dict[str, int] = {}
     for spec in specs:
         array = np.asarray(feeds[spec["name"]])
+        if array.ndim == 1 and list(spec["shape"][1:]) == [1]:  # a column, for a model that takes a table of one
+            array = array[:, None]
         why = find_misfit(array, spec["shape"], sizes) or find_lossy_cast(array, spec["dtype"])
         if why:
             raise BadDataError("data-unreadable", what, f"input {spec['name']!r}: {why}")
@@ -164,6 +167,8 @@ def find_lossy_cast(array: Array, dtype: str) -> str | None:
         return f"the model wants {dtype}, which numpy does not have"
     if array.dtype == target:
         return None
+    if target.kind == "U":
+        return find_no_text(array)
     if target.kind not in "biuf":
         return f"the model wants {dtype}, and the data are {array.dtype}"
     if array.dtype.kind not in "biuf":
@@ -175,6 +180,25 @@ def find_lossy_cast(array: Array, dtype: str) -> str | None:
     else:
         lossless = bool(np.array_equal(cast, array))
     return None if lossless else f"the data are {array.dtype}, and some do not fit {dtype}"
+
+
+def find_no_text(array: Array) -> str | None:
+    """Say why an array is not text: numbers and missing values are never turned into text unasked.
+
+    Args:
+        array: The array, rows first.
+
+    Returns:
+        The reason, or None.
+    """
+    if array.dtype.kind == "U":
+        return None
+    if array.dtype.kind != "O":
+        return f"the model takes text, and the data are {array.dtype}"
+    strange = next((at for at, value in enumerate(array.flat) if not isinstance(value, str)), None)
+    if strange is None:
+        return None
+    return f"row {strange // (array.size // len(array))} holds {array.flat[strange]!r}, not text"
 
 
 def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bool) -> dict[str, Array]:
@@ -211,7 +235,7 @@ def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bo
 
 
 def hash_rows(feeds: Mapping[str, Array]) -> list[bytes]:
-    """Hash each row over the bytes of all its inputs, as the model will get them.
+    """Hash each row over all its inputs, as the model will get them: the bytes of numbers, and the text itself.
 
     Args:
         feeds: Contiguous arrays, rows first.
@@ -220,9 +244,18 @@ def hash_rows(feeds: Mapping[str, Array]) -> list[bytes]:
         One BLAKE2b hash of 16 bytes for each row.
     """
     arrays = [feeds[name] for name in sorted(feeds)]
-    rows = [array.reshape(len(array), -1).view(np.uint8) for array in arrays if array.size]
+    rows = [_view_bytes(array.reshape(len(array), -1)) for array in arrays if array.size]
     joined = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
     return [hashlib.blake2b(row, digest_size=16).digest() for row in joined]
+
+
+def _view_bytes(rows: Array) -> Array:
+    """Return rows as bytes; of text a hash, since the longest text of a split decides the size of all others."""
+    if rows.dtype.kind != "U":
+        return rows.view(np.uint8)
+    texts = (json.dumps(row).encode() for row in rows.tolist())
+    hashes = b"".join(hashlib.blake2b(text, digest_size=16).digest() for text in texts)
+    return np.frombuffer(hashes, np.uint8).reshape(len(rows), -1)
 
 
 def digest_rows(hashes: list[bytes]) -> str:

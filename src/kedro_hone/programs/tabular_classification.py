@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ OPTIONS: dict[str, Any] = {
 
 TABLES = ("x", "features", "data", "input")
 LABELS = ("labels", "label", "target", "targets", "y")
+NAMES = "name the classes in the order of the model's outputs: program.options.classes"
+FROM_ZERO = "count from 0; subtract 1 from each label, or name the classes in order: program.options.classes"
 
 
 class UnreadableError(ValueError):
@@ -71,14 +74,16 @@ def read_features(data: dict[str, Array], specs: list[dict[str, Any]], options: 
         One array for each input.
 
     Raises:
-        UnreadableError: An input has no array, or a column is no number.
+        UnreadableError: An input has no array, or a column is not of the model's type.
     """
     if len(specs) == 1 and len(specs[0]["shape"]) == 2:
         name = specs[0]["name"]
         table = find_array(data, name, arrays=options["arrays"], aliases=TABLES)
-        if table is not None and table.ndim == 2:
-            return {name: table}
-        return {name: stack_columns(data, options["features"] or list(data))}
+        column = specs[0]["shape"][1] == 1 and (name in data or name in options["arrays"])
+        if table is not None and (table.ndim == 2 or column):
+            return {name: table.reshape(len(table), -1)}
+        text = specs[0].get("dtype") == "str"
+        return {name: stack_columns(data, options["features"] or list(data), text=text)}
     feeds = {}
     for spec in specs:
         column = find_array(data, spec["name"], arrays=options["arrays"], aliases=())
@@ -88,13 +93,14 @@ def read_features(data: dict[str, Array], specs: list[dict[str, Any]], options: 
     return feeds
 
 
-def stack_columns(data: dict[str, Array], names: list[str]) -> Array:
-    """Return columns side by side, as (rows, columns)."""
+def stack_columns(data: dict[str, Array], names: list[str], *, text: bool = False) -> Array:
+    """Return columns of numbers, or of text, side by side, as (rows, columns)."""
+    kinds, wanted = ("UO", "text") if text else ("biuf", "number")
     for name in names:
         if name not in data:
             raise UnreadableError(f"there is no column {name!r}; the data have {', '.join(data)}")
-        if data[name].dtype.kind not in "biuf" or data[name].ndim != 1:
-            raise UnreadableError(f"column {name!r} holds {data[name].dtype}, not one number for each row")
+        if data[name].dtype.kind not in kinds or data[name].ndim != 1:
+            raise UnreadableError(f"column {name!r} holds {data[name].dtype}, not one {wanted} for each row")
     if not names:
         raise UnreadableError("there are no columns beside the target")
     return np.stack([data[name] for name in names], axis=1)
@@ -118,7 +124,7 @@ def read_labels(labels: Array, outputs: list[dict[str, Any]], options: dict[str,
         options: This program's options.
 
     Returns:
-        One int64 for each row.
+        One int64 for each row; text where the model's output is text and no classes are named.
 
     Raises:
         LabelsMismatchError: They are not classes of the model.
@@ -127,28 +133,86 @@ def read_labels(labels: Array, outputs: list[dict[str, Any]], options: dict[str,
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise LabelsMismatchError(f"labels have shape {labels.shape}; one class for each row is needed")
+    output = next((spec for spec in outputs if options["output"] in (None, spec["name"])), None)
+    classes = count_classes(output)
     if options["classes"]:
-        numbers = {str(name): number for number, name in enumerate(options["classes"])}
-        unknown = sorted({str(label) for label in labels} - set(numbers))
-        if unknown:
-            raise LabelsMismatchError(f"label {unknown[0]!r} is not among the option classes")
-        return np.array([numbers[str(label)] for label in labels], dtype=np.int64)
-    if labels.dtype.kind not in "biuf" or not np.array_equal(labels, np.floor(labels)):
-        raise LabelsMismatchError(
-            f"labels are {labels.dtype}, not class numbers; name the classes in the option classes"
-        )
-    known = [spec["shape"] for spec in outputs if options["output"] in (None, spec["name"])][:1]
-    if known and len(known[0]) == 2 and isinstance(known[0][1], int):
-        check_range(labels, max(known[0][1], 2))
+        return number_names(labels, options["classes"], classes)
+    text = labels.dtype.kind not in "biuf"
+    if output is not None and output["dtype"] == "str":
+        if not text or not all(isinstance(label, str) for label in labels):
+            raise LabelsMismatchError(f"the model's output {output['name']!r} is text, and not all labels are; {NAMES}")
+        return labels.astype(np.str_)
+    if text:
+        raise LabelsMismatchError(f"labels are text, such as {str(labels[0])!r}, not class numbers; {NAMES}")
+    numbers = read_numbers(labels)
+    if classes:
+        check_range(numbers, classes)
+    return numbers
+
+
+def count_classes(output: dict[str, Any] | None) -> int | None:
+    """Return how many classes an output tells of, or None: one that names the class itself does not say."""
+    shape = output["shape"] if output else []
+    if output is None or len(shape) != 2 or not isinstance(shape[1], int):
+        return None
+    if shape[1] == 1:
+        return 2 if np.dtype(output["dtype"]).kind == "f" else None
+    return int(shape[1])
+
+
+def number_names(labels: Array, names: list[Any], classes: int | None) -> Array:
+    """Return the number of each name of a class.
+
+    Raises:
+        LabelsMismatchError: The model has more classes or fewer, or a label is no name of one.
+    """
+    if classes not in (None, len(names)):
+        raise LabelsMismatchError(f"the option classes names {len(names)} classes, and the model has {classes}")
+    numbers = {str(name): number for number, name in enumerate(names)}
+    unknown = sorted({str(label) for label in labels} - set(numbers))
+    if unknown:
+        raise LabelsMismatchError(f"label {unknown[0]!r} is not among the option classes")
+    return np.array([numbers[str(label)] for label in labels], dtype=np.int64)
+
+
+def read_numbers(labels: Array) -> Array:
+    """Return numbers as int64, with a warning where they are floats.
+
+    Raises:
+        LabelsMismatchError: One is missing, or no whole number.
+    """
+    if labels.dtype.kind == "f":
+        rows = np.flatnonzero(~np.isfinite(labels))
+        if rows.size:
+            raise LabelsMismatchError(f"row {rows[0]} has no label ({labels[rows[0]]})")
+        rows = np.flatnonzero(labels != np.floor(labels))
+        if rows.size:
+            raise LabelsMismatchError(f"row {rows[0]} has the label {labels[rows[0]]}, which is no class number")
+        warnings.warn(f"the labels are {labels.dtype}; they are whole, and are taken as class numbers", stacklevel=2)
     return labels.astype(np.int64)
 
 
 def check_range(labels: Array, classes: int) -> None:
     """Refuse labels that are not among so many classes."""
-    if labels.size and not (labels.min() >= 0 and labels.max() < classes):
-        worst = labels.min() if labels.min() < 0 else labels.max()
+    if not labels.size or (labels.min() >= 0 and labels.max() < classes):
+        return
+    if labels.min() >= 1 and labels.max() == classes:
         raise LabelsMismatchError(
-            f"label {int(worst)} is not one of the model's {classes} classes (0 to {classes - 1})"
+            f"labels run from {int(labels.min())} to {classes}, and the model's {classes} classes {FROM_ZERO}"
+        )
+    worst = labels.min() if labels.min() < 0 else labels.max()
+    raise LabelsMismatchError(f"label {int(worst)} is not one of the model's {classes} classes (0 to {classes - 1})")
+
+
+def check_start(predictions: Array, labels: Array) -> None:
+    """Refuse labels that seem to count from 1: far more of them are right when 1 is subtracted."""
+    if not labels.size or labels.dtype.kind != "i" or labels.min() < 1 or labels.min() == labels.max():
+        return
+    right, shifted = np.mean(predictions == labels), np.mean(predictions == labels - 1)
+    if shifted > 0.5 and shifted > 2 * right:
+        raise LabelsMismatchError(
+            f"the predictions are the labels less 1 in {shifted:.0%} of the rows, and the labels in {right:.0%}: "
+            f"the model's classes {FROM_ZERO}"
         )
 
 
@@ -168,13 +232,16 @@ def decode(outputs: dict[str, Array], options: dict[str, Any]) -> Array:
         options: This program's options.
 
     Returns:
-        One int64 for each row; -1, which is never right, where the scores are not finite.
+        One int64 for each row; -1, which is never right, where the scores are not finite. Text where the output is text
+        and no classes are named.
     """
     options = OPTIONS | options
     scores = find_scores(outputs, options)
     scores = scores.reshape(len(scores), -1)
     if scores.shape[1] > 1:
         classes = scores.argmax(axis=1)
+    elif scores.dtype.kind == "U":
+        return decode_names(scores[:, 0], options)
     elif scores.dtype.kind in "biu":  # the model names the class itself
         classes = scores[:, 0].astype(np.int64)
     else:
@@ -182,10 +249,20 @@ def decode(outputs: dict[str, Array], options: dict[str, Any]) -> Array:
     return np.where(np.isfinite(scores).all(axis=1), classes, -1)
 
 
+def decode_names(names: Array, options: dict[str, Any]) -> Array:
+    """Return the numbers of a model's text predictions, -1 for an unknown one; the text where no classes are named."""
+    if not options["classes"]:
+        return names
+    numbers = {str(name): number for number, name in enumerate(options["classes"])}
+    return np.array([numbers.get(str(name), -1) for name in names], dtype=np.int64)
+
+
 def probabilities(outputs: dict[str, Array], options: dict[str, Any]) -> Array:
     """Return the probability of each class, as (rows, classes), for the metrics that need it."""
     options = OPTIONS | options
     scores = find_scores(outputs, options)
+    if scores.dtype.kind == "U":
+        raise LabelsMismatchError("the output is text; name the one with the probabilities: program.options.output")
     scores = scores.reshape(len(scores), -1).astype(np.float64)
     logits = options["scores"] == "logits"
     if scores.shape[1] == 1:
@@ -198,15 +275,19 @@ def probabilities(outputs: dict[str, Array], options: dict[str, Any]) -> Array:
 
 
 def check(outputs: dict[str, Array], targets: dict[str, Array], options: dict[str, Any]) -> None:
-    """Refuse labels that are not among the classes that the model returned.
+    """Refuse labels that are not among the classes that the model returned, or that count from another number.
 
     Raises:
-        LabelsMismatchError: There is such a label.
+        LabelsMismatchError: There is such a label, or the labels count from 1.
     """
-    scores = find_scores(outputs, OPTIONS | options)
+    options = OPTIONS | options
+    scores, labels = find_scores(outputs, options), targets["target"]
+    if scores.dtype.kind == "U" and labels.dtype.kind != "U" and not options["classes"]:
+        raise LabelsMismatchError(f"the model's output is text, and the labels are numbers; {NAMES}")
     classes = int(np.prod(scores.shape[1:]))
     if scores.dtype.kind == "f" or classes > 1:
-        check_range(targets["target"], max(classes, 2))
+        check_range(labels, max(classes, 2))
+    check_start(decode(outputs, options), labels)
 
 
 def score(predictions: Array, targets: dict[str, Array], options: dict[str, Any]) -> Array:  # noqa: ARG001 - part of every program

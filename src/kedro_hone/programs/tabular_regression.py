@@ -71,14 +71,16 @@ def read_features(data: dict[str, Array], specs: list[dict[str, Any]], options: 
         One array for each input.
 
     Raises:
-        UnreadableError: An input has no array, or a column is no number.
+        UnreadableError: An input has no array, or a column is not of the model's type.
     """
     if len(specs) == 1 and len(specs[0]["shape"]) == 2:
         name = specs[0]["name"]
         table = find_array(data, name, arrays=options["arrays"], aliases=TABLES)
-        if table is not None and table.ndim == 2:
-            return {name: table}
-        return {name: stack_columns(data, options["features"] or list(data))}
+        column = specs[0]["shape"][1] == 1 and (name in data or name in options["arrays"])
+        if table is not None and (table.ndim == 2 or column):
+            return {name: table.reshape(len(table), -1)}
+        text = specs[0].get("dtype") == "str"
+        return {name: stack_columns(data, options["features"] or list(data), text=text)}
     feeds = {}
     for spec in specs:
         column = find_array(data, spec["name"], arrays=options["arrays"], aliases=())
@@ -88,13 +90,14 @@ def read_features(data: dict[str, Array], specs: list[dict[str, Any]], options: 
     return feeds
 
 
-def stack_columns(data: dict[str, Array], names: list[str]) -> Array:
-    """Return columns side by side, as (rows, columns)."""
+def stack_columns(data: dict[str, Array], names: list[str], *, text: bool = False) -> Array:
+    """Return columns of numbers, or of text, side by side, as (rows, columns)."""
+    kinds, wanted = ("UO", "text") if text else ("biuf", "number")
     for name in names:
         if name not in data:
             raise UnreadableError(f"there is no column {name!r}; the data have {', '.join(data)}")
-        if data[name].dtype.kind not in "biuf" or data[name].ndim != 1:
-            raise UnreadableError(f"column {name!r} holds {data[name].dtype}, not one number for each row")
+        if data[name].dtype.kind not in kinds or data[name].ndim != 1:
+            raise UnreadableError(f"column {name!r} holds {data[name].dtype}, not one {wanted} for each row")
     if not names:
         raise UnreadableError("there are no columns beside the target")
     return np.stack([data[name] for name in names], axis=1)

@@ -10,6 +10,7 @@ import functools
 import importlib
 import sys
 import types
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def read(job: Job) -> Notes:
 
     Returns:
         ``splits``: name to ``{"n": rows, "rows": digest over the hashes of the rows}``; ``overlaps``: pairs of splits
-        that share rows. Or ``error``.
+        that share rows; ``warnings``: what the program warned of (``UserWarning``), one line each. Or ``error``.
     """
     return _explain(_read, job)
 
@@ -105,16 +106,29 @@ def _explain_error(error: Exception) -> Notes | None:
 def _read(job: Job) -> Notes:
     reading = _load_beside("reading")
     program, job = _load_program(job)
-    splits, hashes = {}, {}
+    splits, hashes, said = {}, {}, []
     for name, entry in job["options"]["splits"].items():
-        feeds, targets = _prepare(program, job, split=name, path=Path(entry["path"]))
+        path = Path(entry["path"])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            feeds, targets = _prepare(program, job, split=name, path=path)
+        said += [f"{name} ({path.name}): {text}" for text in _list_warnings(caught)]
         folder = Path(job["output"], name)
         folder.mkdir(parents=True, exist_ok=True)
         np.savez(folder / "feeds.npz", **feeds)
         np.savez(folder / "targets.npz", **targets)
         hashes[name] = reading.hash_rows(feeds)
         splits[name] = {"n": len(hashes[name]), "rows": reading.digest_rows(hashes[name])}
-    return {"splits": splits, "overlaps": reading.find_overlaps(hashes)}
+    return {"splits": splits, "overlaps": reading.find_overlaps(hashes), "warnings": said}
+
+
+def _list_warnings(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Return what is for the user, each once; other warnings, such as deprecations, go on to the log."""
+    for each in caught:
+        if not issubclass(each.category, UserWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    texts = [" ".join(str(each.message).split()) for each in caught if issubclass(each.category, UserWarning)]
+    return list(dict.fromkeys(texts))
 
 
 def _prepare(program: Any, job: Job, *, split: str, path: Path) -> tuple[dict[str, Any], dict[str, Any]]:

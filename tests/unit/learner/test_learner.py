@@ -96,6 +96,36 @@ def test_another_type_is_refused_before_the_runtime_misreads_it(tmp_path, toolch
 
 
 @pytest.mark.parametrize(
+    ("outputs", "structure"),
+    [
+        (("y",), None),
+        (("y", "z"), None),
+        (("y",), {"kind": "tuple", "items": ["y"]}),
+        (("y", "z"), {"kind": "list", "items": ["y", "z"]}),
+        (("y",), {"kind": "dict", "items": [["loss", None], ["scores", "y"]]}),
+        (("y", "z"), {"kind": "dict", "items": [["b", "y"], [1, "z"]]}),
+    ],
+)
+def test_tensors_come_back_in_the_sources_structure(tmp_path, toolchains, outputs, structure):
+    torch = pytest.importorskip("torch")
+    noted = {"structure": structure} if structure else {}
+    artifact = toy.make_artifact(tmp_path / "a", outputs=outputs, interface="pytorch", **noted)
+    x, array = toy.answer(3)
+    y = torch.from_numpy(array)
+    values = {"y": y, "z": 2 * y, None: None}
+    found = Learner(artifact, toolchains=toolchains)(torch.from_numpy(x))
+    if structure is None:
+        wanted = y if len(outputs) == 1 else (y, 2 * y)
+    elif structure["kind"] == "dict":
+        wanted = {key: values[name] for key, name in structure["items"]}
+        assert list(found) == list(wanted)
+    else:
+        wanted = {"tuple": tuple, "list": list}[structure["kind"]](values[name] for name in structure["items"])
+    assert type(found) is type(wanted)
+    torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize(
     ("rows", "sizes", "pieces"),
     [
         (8, [8], [(8, 8)]),

@@ -183,8 +183,8 @@ def test_a_model_that_names_the_class_itself(evaluate, labels, logits):
 
 
 def test_labels_beyond_the_outputs(evaluate, logits, labels):
-    error = evaluate("image-classification", source=logits, targets=labels + 1, same=logits)["error"]
-    assert (error["slug"], error["why"]) == ("labels-mismatch", "label 3 is not one of the model's 3 classes (0 to 2)")
+    error = evaluate("image-classification", source=logits, targets=labels + 2, same=logits)["error"]
+    assert (error["slug"], error["why"]) == ("labels-mismatch", "label 4 is not one of the model's 3 classes (0 to 2)")
 
 
 def test_other_numbers_of_rows(evaluate, logits, labels):

@@ -150,7 +150,7 @@ def test_mean_of_other_channels_is_refused():
 def test_columns_of_several_inputs():
     specs = [{"name": "age", "shape": ["batch", 1]}, {"name": "size", "shape": ["batch"]}]
     job = {"input": {"inputs": specs, "outputs": []}, "program": {"options": {}}}
-    data = {"size": np.ones(3), "age": np.arange(3), "y": np.zeros(3)}
+    data = {"size": np.ones(3), "age": np.arange(3), "y": np.zeros(3, int)}
     feeds, targets = load("tabular-classification").prepare(data, job)
     assert {name: array.shape for name, array in feeds.items()} == {"age": (3, 1), "size": (3,)}
     assert targets["target"].shape == (3,)

@@ -39,7 +39,7 @@ def test_images_become_feeds_and_targets(worker, make_job, save, images):
     np.testing.assert_array_equal(read(Path(job["output"], "search", "targets.npz"))["target"], np.arange(6) % 3)
     hashes = b"".join(hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in feeds)
     rows = "blake2b:" + hashlib.blake2b(hashes, digest_size=32).hexdigest()
-    assert notes == {"splits": {"search": {"n": 6, "rows": rows}}, "overlaps": []}
+    assert notes == {"splits": {"search": {"n": 6, "rows": rows}}, "overlaps": [], "warnings": []}
 
 
 def test_a_planted_row_is_found(worker, make_job, save, images):
@@ -72,7 +72,14 @@ def test_tables(worker, make_job, tmp_path, suffix):
         frame[:1].to_csv(path / "1.csv", index=False)
         frame[1:].to_csv(path / "2.csv", index=False)
     options = {"arrays": {"target": "species"}, "classes": ["dog", "cat"]}
-    job = make_job("tabular-classification", inputs=[TABLE_INPUT], program_options=options, splits=splits(gate=path))
+    outputs = [{"name": "logits", "dtype": "float32", "shape": ["batch", 2]}]
+    job = make_job(
+        "tabular-classification",
+        inputs=[TABLE_INPUT],
+        outputs=outputs,
+        program_options=options,
+        splits=splits(gate=path),
+    )
     assert worker.read(job)["splits"]["gate"]["n"] == 2
     np.testing.assert_array_equal(
         read(Path(job["output"], "gate", "feeds.npz"))["features"], np.float32([[1, 3, 1], [2, 4, 0]])
@@ -115,7 +122,7 @@ def test_several_inputs_of_dynamic_size(worker, make_job, save):
         ({"images": np.zeros((2, 4, 4)), "labels": np.zeros(3)}, "labels-mismatch", "3 rows"),
         ({"images": np.zeros((2, 4, 4)), "labels": [0, 3]}, "labels-mismatch", "label 3"),
         ({"images": np.zeros((2, 4, 4)), "labels": [0, -1]}, "labels-mismatch", "label -1"),
-        ({"images": np.zeros((2, 4, 4)), "labels": [0, 0.5]}, "labels-mismatch", "not class numbers"),
+        ({"images": np.zeros((2, 4, 4)), "labels": [0, 0.5]}, "labels-mismatch", "no class number"),
         ({"images": np.zeros((2, 4, 4)), "labels": ["a", "b"]}, "labels-mismatch", "not class numbers"),
         ({"images": np.zeros((0, 4, 4)), "labels": np.zeros(0)}, "data-empty", "none"),
         ({"images": np.zeros((2, 4, 4))}, "data-unreadable", "cannot be scored"),

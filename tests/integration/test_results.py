@@ -1,0 +1,186 @@
+"""What a PyTorch model returns, a tuple or a dictionary, from the pull to the learner: the winner returns the same."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_project import Project, copy_project
+
+import kedro_hone
+from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
+from kedro_hone.adaptors.registries.local import LocalRegistry
+from kedro_hone.adaptors.registries.publication import make_tags
+from kedro_hone.core.types import OUTCOME, Artifact
+from kedro_hone.learner import Learner
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.toolchain
+HERE = Path(__file__).parent
+
+
+def import_file(name: str, path: Path, **options):
+    spec = importlib.util.spec_from_file_location(name, path, **options)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+models = import_file("result_models", HERE / "result_models.py")
+
+
+@pytest.fixture(scope="module")
+def worker():
+    return import_file("hone_test_pytorch", TOOLCHAIN.worker, submodule_search_locations=[str(TOOLCHAIN.folder)])
+
+
+def export(kind: str, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    batch = torch.export.Dim("batch")
+    module = models.Net(kind).eval()
+    torch.export.save(
+        torch.export.export(module, (torch.ones(2, 4),), dynamic_shapes=({0: batch},)), folder / "model.pt2"
+    )
+
+
+def describe(worker, folder: Path, form: str):
+    inputs = [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}]
+    job = {"input": {"path": str(folder), "format": form, "inputs": inputs, "outputs": []}, "trust": ["module"]}
+    return worker.describe(job)
+
+
+def write_module(kind: str, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(HERE / "result_models.py", folder)
+    text = {"class": "result_models:Net", "file": "result_models.py", "kwargs": {"kind": kind}}
+    (folder / "module.json").write_text(json.dumps(text))
+
+
+STRUCTURES = {
+    "tensor": (None, ["output_0"]),
+    "tuple": ({"kind": "tuple", "items": ["output_0", "output_1"]}, ["output_0", "output_1"]),
+    "one": ({"kind": "tuple", "items": ["output_0"]}, ["output_0"]),
+    "list": ({"kind": "list", "items": ["output_0", "output_1"]}, ["output_0", "output_1"]),
+    "dict": ({"kind": "dict", "items": [["scores", "scores"], ["odds", "odds"]]}, ["scores", "odds"]),
+}
+
+
+@pytest.mark.parametrize("kind", STRUCTURES)
+@pytest.mark.parametrize("form", ["pytorch", "pytorch-module"])
+def test_the_structure_is_noted(worker, tmp_path, kind, form):
+    (export if form == "pytorch" else write_module)(kind, tmp_path)
+    described = describe(worker, tmp_path, form)
+    structure, names = STRUCTURES[kind]
+    assert described.get("structure") == structure
+    assert [spec["name"] for spec in described["outputs"]] == names
+
+
+@pytest.mark.parametrize("kind", ["absent", "output"])
+def test_a_dictionary_of_another_class_is_a_dictionary(worker, tmp_path, kind):
+    write_module(kind, tmp_path)
+    items = [["loss", None], ["scores", "scores"]] if kind == "absent" else [["scores", "scores"], ["odds", "odds"]]
+    assert describe(worker, tmp_path, "pytorch-module")["structure"] == {"kind": "dict", "items": items}
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [("nested", "'states' is tuple, no tensor"), ("text", "item 1 is str"), ("dataclass", "returns Prediction;")],
+)
+def test_what_is_no_flat_structure_is_refused(worker, tmp_path, kind, says):
+    write_module(kind, tmp_path / "module")
+    refused = describe(worker, tmp_path / "module", "pytorch-module")["refused"]
+    assert says in refused
+    assert "one tuple, list or dictionary of tensors" in refused
+    if kind == "nested":
+        export(kind, tmp_path / "program")
+        assert describe(worker, tmp_path / "program", "pytorch")["refused"] == refused
+
+
+def test_a_program_of_its_authors_class_is_no_corrupt_file(worker, tmp_path):
+    code = f"""
+import importlib.util, sys, torch
+spec = importlib.util.spec_from_file_location("result_models", {str(HERE / "result_models.py")!r})
+models = importlib.util.module_from_spec(spec)
+sys.modules["result_models"] = models
+spec.loader.exec_module(models)
+torch.export.register_dataclass(models.Prediction, serialized_type_name="shop.Prediction")
+program = torch.export.export(models.Net("dataclass").eval(), (torch.ones(2, 4),))
+torch.export.save(program, {str(tmp_path / "model.pt2")!r})
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+    assert "returns shop.Prediction, a class of its author's" in describe(worker, tmp_path, "pytorch")["refused"]
+
+
+def run(project: Project, kind: str, *arguments: str, module: bool) -> dict[str, Artifact]:
+    """Run a part of the line on a model and return every candidate's artifact."""
+    export("tensor" if module else kind, project.root / "models" / "net")  # of a class, only the state is read from it
+    source = {"uri": "models/net"}
+    if module:
+        shutil.copy(HERE / "result_models.py", project.root / "result_models.py")
+        source |= {"module": "result_models.py:Net", "kwargs": {"kind": kind}}
+        source |= {"inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}]}
+    off = ("pytorch.compile", "pytorch.compile-exported", "pytorch.aoti", "pytorch.aoti-bf16", "pytorch.pt2e-int8")
+    compressors = ("onnxruntime.int8-dynamic", "onnxruntime.int8-static", "onnxruntime.int4-weights")
+    nncf = ("openvino.int8-ptq", "openvino.int8-accuracy-control", "openvino.int8-weights", "openvino.int4-weights")
+    names = (*off, *compressors, *nncf, "openvino.bf16")
+    project.set(
+        model=source,
+        trust=["module"],
+        toolchains=["pytorch", "onnxruntime", "openvino"],
+        adaptors={name: {"enabled": False} for name in names},
+    )
+    project.run(*arguments)
+    outcomes = {name: OUTCOME.validate_python(one) for name, one in project.read_outcomes().items()}
+    return {
+        name: one for name, one in outcomes.items() if isinstance(one, Artifact) and one.runtime and name != "source"
+    }
+
+
+def check(found, wanted) -> None:
+    """Assert that two results have one structure and nearly the same numbers."""
+    assert type(found) is type(wanted)
+    pairs = [(found, wanted)]
+    if isinstance(wanted, dict):
+        assert list(found) == list(wanted)
+        pairs = [(found[key], wanted[key]) for key in wanted]
+    elif not isinstance(wanted, torch.Tensor):
+        pairs = list(zip(found, wanted, strict=True))
+    for one, other in pairs:
+        if other is None:
+            assert one is None
+        else:
+            torch.testing.assert_close(one, other.detach(), rtol=1e-3, atol=1e-4)
+
+
+def publish(artifact: Artifact, folder: Path) -> Path:
+    """Publish an artifact in a registry of its own."""
+    (folder / "evidence").mkdir()
+    (folder / "evidence" / "evidence.json").write_text("{}")
+    tags = make_tags(source="models/net", source_digest="sha256:1", recipe="sha256:2", verdict="PASS")
+    registry = LocalRegistry(folder / "registry")
+    done = registry.publish(artifact, name="net", evidence=folder / "evidence", tags=tags, alias="honed")
+    return Path(done.uri)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.parametrize(("kind", "module"), [("tuple", False), ("dict", False), ("absent", True)])
+def test_every_candidate_returns_what_the_source_returns(template, tmp_path, kind, module):
+    project = copy_project(template, tmp_path)
+    part = ("--to-nodes", "race") if kind == "dict" else ("--pipelines", "pull,build")  # the race times dictionaries
+    candidates = run(project, kind, *part, module=module)
+    assert {"onnxruntime", "openvino", "pytorch"} <= {one.runtime for one in candidates.values()}, candidates
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32))
+    wanted = models.Net(kind).eval()(x)
+    for artifact in candidates.values():
+        check(Learner(artifact)(x), wanted)
+        arrays = Learner(artifact, interface="onnx")(x.numpy())
+        assert isinstance(arrays, np.ndarray) == (len(artifact.outputs) == 1)
+    winner = next(one for one in candidates.values() if one.runtime == "onnxruntime")
+    check(kedro_hone.load(publish(winner, tmp_path))(x), wanted)

@@ -34,8 +34,9 @@ class Rows:
         return self._rows
 
     def take(self, rows: Iterable[int]) -> dict[str, Array]:
-        """Return these rows."""
-        return {name: array[list(rows)] for name, array in self._arrays.items()}
+        """Return these rows of every input."""
+        chosen = list(rows)  # once: an iterator would be empty for the second input
+        return {name: array[chosen] for name, array in self._arrays.items()}
 
     def take_one(self, row: int) -> dict[str, Array]:
         """Return one row, repeated to the batch of a model that takes no other."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -160,6 +163,35 @@ def test_conversion_twice_gives_the_same_bytes(bench, digits_onnx, digits_ir):
     again = convert(bench, digits_onnx)
     for file in ("model.xml", "model.bin"):
         assert (again / file).read_bytes() == (digits_ir / file).read_bytes(), file
+
+
+@pytest.fixture(scope="module")
+def encoder_onnx(tmp_path_factory):
+    """A BERT-like encoder: two integer inputs of a free batch and length, mean pooling over the mask, one embedding."""
+    script = Path(__file__).with_name("encoder_model.py")
+    out = tmp_path_factory.mktemp("encoder")
+    command = [sys.executable, "-W", "ignore", str(script), str(out)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return out
+
+
+def make_tokens(rows, seed=0):
+    """Sentences of different lengths, filled up with the token 0 that the mask hides."""
+    draw = np.random.default_rng(seed)
+    mask = np.arange(12) < draw.integers(4, 13, size=(rows, 1))
+    return {"input_ids": draw.integers(1, 50, size=(rows, 12)) * mask, "attention_mask": mask.astype("i8")}
+
+
+def test_a_model_of_several_inputs_is_calibrated_with_whole_rows(bench, encoder_onnx, tmp_path):
+    """The second input once came without rows, and NNCF ended in ``TypeError: 'NoneType' object is not iterable``."""
+    path = convert(bench, encoder_onnx)
+    np.savez(tmp_path / "tokens.npz", **make_tokens(40))
+    notes, output = bench.transform("openvino.int8-ptq", path, calibration=str(tmp_path / "tokens.npz"))
+    assert notes["metadata"]["quantized_operators"] > 10
+    feeds = [make_tokens(30, seed=1)]
+    (want,), (got,) = run(bench, path, feeds), run(bench, output, feeds)
+    cosine = (want["embedding"] * got["embedding"]).sum(axis=1) / np.linalg.norm(got["embedding"], axis=1)
+    assert cosine.min() > 0.9
 
 
 def program_of(tmp_path, samples, *, decomposes=True, rows=128):

@@ -1,4 +1,8 @@
-"""Write a BERT-like encoder with random weights as ONNX; run as a script, since torch warns and must not be forked."""
+"""Write small transformers with random weights as ONNX; run as a script, since torch warns and must not be forked.
+
+``encoder/model.onnx`` returns one ``sentence`` vector for each row, ``decoder/model.onnx`` the ``logits`` of each next
+token.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ class Layer(nn.Module):
             return part.reshape(rows, length, HEADS, WIDTH // HEADS).transpose(1, 2)
 
         parts = (split(layer(x)) for layer in (self.query, self.key, self.value))
-        attended = functional.scaled_dot_product_attention(*parts, attn_mask=mask[:, None, None, :])
+        attended = functional.scaled_dot_product_attention(*parts, attn_mask=mask)
         x = self.norm(x + self.out(attended.transpose(1, 2).reshape(rows, length, WIDTH)))
         return self.last(x + self.second(functional.gelu(self.first(x))))
 
@@ -44,22 +48,40 @@ class Encoder(nn.Module):
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         x = self.tokens(input_ids) + self.positions(torch.arange(input_ids.shape[1]))
         for layer in self.layers:
-            x = layer(x, attention_mask.bool())
+            x = layer(x, attention_mask.bool()[:, None, None, :])
         weights = attention_mask[..., None].to(x.dtype)
         return functional.normalize((x * weights).sum(1) / weights.sum(1), dim=1)
 
 
+class Decoder(Encoder):
+    """Tokens to the logits of the next one at each position; each position sees only what is before it."""
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        length = torch.arange(input_ids.shape[1])
+        before = (length[None, :] <= length[:, None]) & attention_mask.bool()[:, None, None, :]
+        x = self.tokens(input_ids) + self.positions(length)
+        for layer in self.layers:
+            x = layer(x, before)
+        return x @ self.tokens.weight.T
+
+
 def main(out: Path) -> None:
+    write(Encoder, out / "encoder", "sentence")
+    write(Decoder, out / "decoder", "logits")
+
+
+def write(kind: type[Encoder], out: Path, output: str) -> None:
+    out.mkdir()
     torch.manual_seed(0)
     tokens = torch.randint(1, VOCABULARY, (2, LENGTH))
     dims = {0: "batch", 1: torch.export.Dim("length", min=2, max=LENGTH)}
     torch.onnx.export(
-        Encoder().eval(),
+        kind().eval(),
         (tokens, torch.ones_like(tokens)),
         out / "model.onnx",
         dynamic_shapes={"input_ids": dims, "attention_mask": dims},
         input_names=["input_ids", "attention_mask"],
-        output_names=["embedding"],
+        output_names=[output],
         external_data=False,
         verbose=False,
     )

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from kedro_hone.adaptors.openvino import adaptor as module
 from kedro_hone.core.contract import Host
 from kedro_hone.core.types import Artifact, Refused
+from kedro_hone.programs import find_program
 
 pytestmark = pytest.mark.toolchain
 
@@ -172,7 +173,7 @@ def encoder_onnx(tmp_path_factory):
     out = tmp_path_factory.mktemp("encoder")
     command = [sys.executable, "-W", "ignore", str(script), str(out)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return out
+    return out / "encoder"
 
 
 def make_tokens(rows, seed=0):
@@ -190,7 +191,7 @@ def test_a_model_of_several_inputs_is_calibrated_with_whole_rows(bench, encoder_
     assert notes["metadata"]["quantized_operators"] > 10
     feeds = [make_tokens(30, seed=1)]
     (want,), (got,) = run(bench, path, feeds), run(bench, output, feeds)
-    cosine = (want["embedding"] * got["embedding"]).sum(axis=1) / np.linalg.norm(got["embedding"], axis=1)
+    cosine = (want["sentence"] * got["sentence"]).sum(axis=1) / np.linalg.norm(got["sentence"], axis=1)
     assert cosine.mean() > 0.9
 
 
@@ -219,6 +220,22 @@ def test_accuracy_control_gives_layers_back(bench, digits_ir, digits_samples, tm
     if "nothing_to_do" not in notes:  # it may have to give everything back
         assert notes["metadata"]["metric"] == "accuracy"
         assert accuracy(bench, output, digits_samples) > 0.97
+
+
+def test_accuracy_control_takes_the_sources_outputs_where_there_are_no_labels(bench, encoder_onnx, tmp_path):
+    """The program ``fidelity`` has no targets: it once ended in ``StopIteration``."""
+    path = convert(bench, encoder_onnx)
+    feeds = make_tokens(40, seed=1)
+    (source,) = run(bench, path, [feeds])
+    for name, arrays in (("tokens", make_tokens(40)), ("feeds", feeds), ("targets", {}), ("source", source)):
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+    program = {name: str(tmp_path / f"{name}.npz") for name in ("feeds", "targets", "source")}
+    program |= {"path": find_program("fidelity", project=tmp_path).path, "options": {}, "outputs": ["sentence"]}
+    job = {"calibration": str(tmp_path / "tokens.npz"), "program": program, "options": {"max_drop": 0.02}}
+    notes, output = bench.transform("openvino.int8-accuracy-control", path, **job)
+    assert notes["metadata"]["quantized_operators"]
+    (got,) = run(bench, output, [feeds])
+    assert (source["sentence"] * got["sentence"]).sum(axis=1).mean() > 0.97
 
 
 def test_accuracy_control_quantizes_where_it_can(bench, digits_ir, digits_samples, tmp_path):

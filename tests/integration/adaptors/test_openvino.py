@@ -188,11 +188,14 @@ def test_a_model_of_several_inputs_is_calibrated_with_whole_rows(bench, encoder_
     path = convert(bench, encoder_onnx)
     np.savez(tmp_path / "tokens.npz", **make_tokens(40))
     notes, output = bench.transform("openvino.int8-ptq", path, calibration=str(tmp_path / "tokens.npz"))
-    assert notes["metadata"]["quantized_operators"] > 10
+    plain = {"calibration": str(tmp_path / "tokens.npz"), "options": {"transformer": False}}
+    everything, _ = bench.transform("openvino.int8-ptq", path, **plain)
+    counts = [one["metadata"]["quantized_operators"] for one in (notes, everything)]
+    assert 10 < counts[0] < counts[1], "the attention's mask and sums keep their precision by default"
     feeds = [make_tokens(30, seed=1)]
     (want,), (got,) = run(bench, path, feeds), run(bench, output, feeds)
     cosine = (want["sentence"] * got["sentence"]).sum(axis=1) / np.linalg.norm(got["sentence"], axis=1)
-    assert cosine.mean() > 0.9
+    assert cosine.mean() > 0.99
 
 
 def program_of(tmp_path, samples, *, decomposes=True, rows=128):

@@ -13,7 +13,7 @@ from kedro_hone.core import stats
 from kedro_hone.core.contract import Limits
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.job import Job, JobInput, StepResult
-from kedro_hone.core.measurement import Interval, Quality
+from kedro_hone.core.measurement import Interval, Quality, Spread
 from kedro_hone.core.run import call_worker
 from kedro_hone.core.samples import Split
 from kedro_hone.core.types import Artifact, Failed, Json, Value
@@ -51,6 +51,7 @@ class Score(Value):
         candidate: The candidate's value.
         n: Rows.
         drop: How much worse the candidate is, with the interval at the confidence that was asked for.
+        spread: How much worse single rows are, where the kind is ``mean``.
     """
 
     metric: str
@@ -59,6 +60,7 @@ class Score(Value):
     candidate: float
     n: int
     drop: Interval
+    spread: Spread | None = None
 
     def judge(self, split: str, limit: float | None) -> Quality:
         """Return it as a quality on a split, beside the limit."""
@@ -70,6 +72,7 @@ class Score(Value):
             drop=self.drop,
             limit=limit,
             n=self.n,
+            spread=self.spread,
         )
 
 
@@ -201,7 +204,13 @@ def _read_score(row: Mapping[str, Json], confidence: float) -> Score:
         candidate=row["candidate"],
         n=n,
         drop=drop,
+        spread=_measure_spread(_load_array(row["differences"])) if row["kind"] == "mean" else None,
     )
+
+
+def _measure_spread(differences: NDArray[np.float64]) -> Spread:
+    values = np.quantile(differences, (0.0, 0.05, 0.5, 0.95, 0.99, 1.0))
+    return Spread.model_validate(dict(zip(Spread.model_fields, map(float, values), strict=True)))
 
 
 def _load_array(path: str) -> NDArray[np.float64]:

@@ -43,7 +43,7 @@ def convert_to_backend(
     Args:
         source: The source model.
         samples: The prepared data.
-        reference: Says that the source model runs and can be judged; nothing is built before that.
+        reference: The source's outputs; nothing is built before the source model runs and can be judged.
         parameters: The recipe.
         workplace: Where the run works.
         backend: The backend to reach, such as ``onnx``.
@@ -52,7 +52,6 @@ def convert_to_backend(
     Returns:
         The artifact in the backend's format, or why there is none.
     """
-    del reference
     if source.format == backend:
         return source
     setting = Setting.of(source, samples, parameters, workplace)
@@ -63,7 +62,7 @@ def convert_to_backend(
         for adaptor in plan.routes.converters[backend]:
             if not isinstance(parent, Artifact) or parent.format not in adaptor.accepts:
                 continue
-            outcome = transform(adaptor, plan.options[adaptor.name], parent, setting)
+            outcome = transform(adaptor, plan.options[adaptor.name], parent, setting, reference=reference)
             if isinstance(outcome, Artifact):
                 return outcome
     return outcome
@@ -85,7 +84,7 @@ def apply_adaptor(
         parent: What the step before handed on; a refusal or a failure is handed on unchanged.
         source: The source model.
         samples: The prepared data.
-        reference: Says that the source model runs and can be judged; nothing is built before that.
+        reference: The source's outputs; nothing is built before the source model runs and can be judged.
         parameters: The recipe.
         workplace: Where the run works.
         adaptor: The adaptor's name.
@@ -93,16 +92,17 @@ def apply_adaptor(
     Returns:
         The artifact, a refusal or a failure.
     """
-    del reference
     if not isinstance(parent, Artifact):
         return parent
     setting = Setting.of(source, samples, parameters, workplace)
     plan = make_plan(setting.recipe)
     found = next(a for a in plan.adaptors if a.name == adaptor)
-    return transform(found, plan.options[adaptor], parent, setting)
+    return transform(found, plan.options[adaptor], parent, setting, reference=reference)
 
 
-def transform(adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting) -> Outcome:
+def transform(
+    adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, reference: Reference
+) -> Outcome:
     """Run one adaptor on an artifact, or take its result from the store.
 
     Args:
@@ -110,6 +110,7 @@ def transform(adaptor: Adaptor, options: Options, parent: Artifact, setting: Set
         options: Its options.
         parent: The artifact.
         setting: The run.
+        reference: The source's outputs on the search split.
 
     Returns:
         The artifact, a refusal or a failure; never an exception because a toolchain failed.
@@ -130,7 +131,7 @@ def transform(adaptor: Adaptor, options: Options, parent: Artifact, setting: Set
         host=host,
         seed=setting.recipe.seed,
         shapes=setting.recipe.all_shapes,
-        **_data_digests(adaptor, setting.samples),
+        **_data_digests(adaptor, setting.samples, reference),
     )
     store = setting.workplace.store
     found = store.find(key)
@@ -139,7 +140,8 @@ def transform(adaptor: Adaptor, options: Options, parent: Artifact, setting: Set
         return found.outcome
     folder = setting.workplace.claim_step(adaptor.name)
     started = dt.datetime.now(dt.UTC)
-    outcome = _run(adaptor, options, parent, setting, python=Path(environment.python), folder=folder)
+    job = make_job(adaptor, options, parent, setting, reference=reference)
+    outcome = _run(adaptor, options, parent, setting, job=job, python=Path(environment.python), folder=folder)
     seconds = (dt.datetime.now(dt.UTC) - started).total_seconds()
     setting.workplace.note(
         "build", adaptor=adaptor.name, folder=f"steps/{folder.name}", seconds=seconds, kind=outcome.kind, key=key
@@ -181,12 +183,12 @@ def _find_missing_need(adaptor: Adaptor, host: Host) -> str:
     return ""
 
 
-def _data_digests(adaptor: Adaptor, samples: Samples) -> dict[str, str]:
+def _data_digests(adaptor: Adaptor, samples: Samples, reference: Reference) -> dict[str, str]:
     digests = {}
     if Need.CALIBRATION_DATA in adaptor.needs:
         digests["calibration"] = digest_json([samples.digest, CALIBRATION])
     if Need.PROGRAM in adaptor.needs:
-        digests["program"] = digest_json([samples.digest, SEARCH])
+        digests["program"] = digest_json([samples.digest, SEARCH, reference.digest])
     return digests
 
 
@@ -202,15 +204,20 @@ def digest_worker(toolchain: Toolchain) -> str:
 
 
 def _run(
-    adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, python: Path, folder: Path
+    adaptor: Adaptor,
+    options: Options,
+    parent: Artifact,
+    setting: Setting,
+    *,
+    job: Job,
+    python: Path,
+    folder: Path,
 ) -> Outcome:
     with setting.workplace.store.workspace() as scratch:
         output, temporary = scratch / "output", scratch / "temporary"
         output.mkdir()
         temporary.mkdir()
-        job = make_job(adaptor, options, parent, setting).model_copy(
-            update={"output": str(output), "temporary": str(temporary)}
-        )
+        job = job.model_copy(update={"output": str(output), "temporary": str(temporary)})
         toolchain = adaptor.toolchain
         result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
         if not isinstance(result, StepResult):
@@ -221,7 +228,7 @@ def _run(
         return _seal(adaptor, options, parent, setting.workplace.store, job=job, result=result)
 
 
-def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting) -> Job:
+def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, reference: Reference) -> Job:
     """Return the job of an adaptor, without the folders that only exist while it runs.
 
     Args:
@@ -229,6 +236,7 @@ def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Sett
         options: Its options.
         parent: The artifact.
         setting: The run.
+        reference: The source's outputs on the search split.
 
     Returns:
         The job.
@@ -242,6 +250,7 @@ def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Sett
             "options": dict(recipe.program.options),
             "feeds": split.feeds,
             "targets": split.targets,
+            "source": reference.outputs,
             "outputs": [spec.name for spec in parent.outputs],
         }
     return Job(

@@ -32,7 +32,7 @@ from kedro_hone.nodes.transform import digest_worker, identify_environment
 
 logger = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
 """Raised when a validation would come out differently; part of its key in the store."""
 
 ODD_BATCH = 7

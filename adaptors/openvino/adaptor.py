@@ -35,14 +35,15 @@ class QuantizeOptions(Options):
 
     Attributes:
         preset: ``performance`` quantizes activations symmetrically, ``mixed`` asymmetrically; None lets NNCF choose.
-        transformer: Whether to use the quantization scheme for transformers.
+        transformer: Whether to use the quantization scheme for transformers; None uses it where the graph has
+            attention. Without it the mask of the attention is quantized too, which ruined a sentence encoder.
         subset_size: How many calibration rows are used at most.
         fast_bias_correction: The quick correction, or the thorough one that takes longer.
         exclude: Names of nodes to leave alone.
     """
 
     preset: Literal["performance", "mixed"] | None = None
-    transformer: bool = False
+    transformer: bool | None = None
     subset_size: int = Field(default=300, ge=1)
     fast_bias_correction: bool = True
     exclude: tuple[str, ...] = ()

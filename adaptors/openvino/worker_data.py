@@ -34,8 +34,9 @@ class Rows:
         return self._rows
 
     def take(self, rows: Iterable[int]) -> dict[str, Array]:
-        """Return these rows."""
-        return {name: array[list(rows)] for name, array in self._arrays.items()}
+        """Return these rows of every input."""
+        chosen = list(rows)  # once: an iterator would be empty for the second input
+        return {name: array[chosen] for name, array in self._arrays.items()}
 
     def take_one(self, row: int) -> dict[str, Array]:
         """Return one row, repeated to the batch of a model that takes no other."""
@@ -61,7 +62,8 @@ class Validation:
         self.name = str(getattr(self._program, "METRIC", "metric"))
         self._sign = 1.0 if getattr(self._program, "HIGHER_IS_BETTER", True) else -1.0
         self.rows = Rows(program["feeds"], job["input"]["inputs"], BATCH)
-        with np.load(program["targets"], allow_pickle=False) as data:
+        labelled = getattr(self._program, "NEEDS_TARGETS", True)
+        with np.load(program["targets" if labelled else "source"], allow_pickle=False) as data:
             self._targets = dict(data)
 
     def measure(self, compiled: Any, rows: Iterable[int]) -> tuple[float, list[Any]]:

@@ -66,3 +66,27 @@ def _digest(folder: Path) -> str:
 
     tree = ET.parse(folder / "model.xml")  # noqa: S314 (expat bounds entities, the host bounds workers)
     return "sha256:" + hashlib.sha256(json.dumps(strip(tree.getroot())).encode()).hexdigest()
+
+
+REACH = 4
+"""How many operators may stand between a softmax and the product that makes it an attention: casts, masks, views."""
+
+
+def has_attention(model: Any) -> bool:
+    """Return whether a graph has attention: its operator, or a softmax whose result goes into a matrix product."""
+    for node in model.get_ops():
+        if node.get_type_name() == "ScaledDotProductAttention":
+            return True
+        if node.get_type_name() == "Softmax" and _reaches_product(node):
+            return True
+    return False
+
+
+def _reaches_product(softmax: Any) -> bool:
+    reached = [softmax]
+    for _ in range(REACH):
+        ports = [port for node in reached for output in node.outputs() for port in output.get_target_inputs()]
+        reached = [port.get_node() for port in ports]
+        if any(node.get_type_name() == "MatMul" for node in reached):
+            return True
+    return False

@@ -57,7 +57,7 @@ def _quantize(job: Job, source: Path, output: Path) -> Notes:
     rows = data.Rows(job["calibration"], job["input"]["inputs"])
     if _count_quantizers(model):
         return {"nothing_to_do": "the graph is quantized already"}
-    quantized = nncf.quantize(model, nncf.Dataset(rows.batches()), **_quantization(job, rows))
+    quantized = nncf.quantize(model, nncf.Dataset(rows.batches()), **_quantization(job, rows, model))
     return _finish(quantized, output, _count_quantizers(quantized))
 
 
@@ -75,17 +75,18 @@ def _quantize_controlled(job: Job, source: Path, output: Path) -> Notes:
         validation_dataset=nncf.Dataset(range(len(validation.rows)), validation.rows.take_one),
         validation_fn=validation.measure,
         max_drop=job["options"]["max_drop"],
-        **_quantization(job, rows),
+        **_quantization(job, rows, model),
     )
     return _finish(quantized, output, _count_quantizers(quantized), metric=validation.name)
 
 
-def _quantization(job: Job, rows: data.Rows) -> dict[str, Any]:
+def _quantization(job: Job, rows: data.Rows, model: Any) -> dict[str, Any]:
     """Return the arguments that NNCF's two quantizers share."""
     nncf, options = _import_nncf(), job["options"]
+    transformer = graphs.has_attention(model) if options["transformer"] is None else options["transformer"]
     return {
         "preset": nncf.QuantizationPreset(options["preset"]) if options["preset"] else None,
-        "model_type": nncf.ModelType.TRANSFORMER if options["transformer"] else None,
+        "model_type": nncf.ModelType.TRANSFORMER if transformer else None,
         "subset_size": min(-(-options["subset_size"] // rows.batch), rows.calls),
         "fast_bias_correction": options["fast_bias_correction"],
         "ignored_scope": _ignored(options),

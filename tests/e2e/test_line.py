@@ -123,7 +123,7 @@ def test_a_wrong_candidate_is_dropped_however_fast_it_is(project):
     assert check_evidence(project)["verdict"] == "FAIL"
     wrong = project.candidate(FAST)
     assert wrong["status"] == "dropped"
-    assert "agreement on the search split fell from 1.0000 to 0.0000" in wrong["reason"]
+    assert "cosine_similarity on the search split fell from 1.0000 to 0.0000" in wrong["reason"]
     assert list_published(project) == []
 
 

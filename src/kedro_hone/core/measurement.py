@@ -59,6 +59,26 @@ class Speedup(Value):
     launches: int
 
 
+class Spread(Value):
+    """How much worse a candidate is row by row, in the metric's unit; positive is worse.
+
+    Attributes:
+        best: The smallest difference of a row.
+        p5: Five in a hundred rows have a smaller one.
+        median: Half of the rows have a smaller one.
+        p95: Ninety-five in a hundred rows have a smaller one.
+        p99: Ninety-nine in a hundred rows have a smaller one.
+        worst: The largest difference of a row.
+    """
+
+    best: float
+    p5: float
+    median: float
+    p95: float
+    p99: float
+    worst: float
+
+
 class Quality(Value):
     """One metric of a candidate against the source, on the same rows.
 
@@ -70,6 +90,7 @@ class Quality(Value):
         drop: How much worse the candidate is, in the metric's unit (positive is worse), with its interval.
         limit: The largest drop that the recipe allows, or None when none was asked.
         n: The number of rows.
+        spread: How much worse single rows are; None where rows are right or wrong, or the metric is no mean over rows.
     """
 
     metric: str
@@ -79,6 +100,7 @@ class Quality(Value):
     drop: Interval
     limit: float | None = None
     n: int
+    spread: Spread | None = None
 
 
 class Status(StrEnum):

@@ -1,7 +1,8 @@
-"""No labels: how often a candidate answers as the source model does. One file, numpy only."""
+"""No labels: how close a candidate's outputs are to the source model's. One file, numpy only."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,25 @@ NEEDS_TARGETS = False
 
 OPTIONS: dict[str, Any] = {
     "arrays": {},  # input of the model: the name of its array in the data
-    "compare": "values",  # or "argmax": only the largest number of each row counts
-    "tolerance": 0.05,  # with "values": the largest relative L2 error of a row that agrees
+    "compare": None,  # "cosine", "l2" or "argmax"; empty: see choose_comparison
 }
+
+NAMES = {
+    "cosine": "cosine_similarity",
+    "l2": "l2_similarity",
+    "argmax": "argmax_agreement",
+    "equal": "agreement",
+}
+"""What the metric is called, by the comparison; ``similarity`` where outputs are compared in several ways."""
+
+CLASS_WORDS = frozenset({"logit", "logits", "prob", "probs", "probability", "probabilities", "softmax"})
+"""Words in the name of an output that holds one number for each class."""
+
+
+class BadOptionError(ValueError):
+    """An option of this program cannot be followed."""
+
+    slug = "recipe-invalid"
 
 
 class UnreadableError(ValueError):
@@ -39,8 +56,12 @@ def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Arra
 
     Raises:
         UnreadableError: An input has no array.
+        BadOptionError: The option ``compare`` is not known.
     """
-    arrays = (OPTIONS | job["program"]["options"])["arrays"]
+    options = OPTIONS | job["program"]["options"]
+    arrays, known = options["arrays"], ("cosine", "l2", "argmax")
+    if options["compare"] not in (None, *known):
+        raise BadOptionError(f"compare is {options['compare']!r}, and there are {', '.join(known)}")
     specs = job["input"]["inputs"]
     feeds = {}
     for spec in specs:
@@ -53,13 +74,70 @@ def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Arra
     return feeds, {}
 
 
+def choose_comparison(name: str, dtype: str, shape: tuple[int, ...]) -> str:
+    """Choose how an output is compared where the option ``compare`` is empty, from its interface alone.
+
+    In this order: what holds no floating-point numbers is ``equal`` or not; one number a row is compared by ``l2``;
+    an output with a word such as ``logits`` or ``probabilities`` in its name by ``argmax``; anything else, such as
+    embeddings and hidden states, by ``cosine``.
+
+    Args:
+        name: The output's name.
+        dtype: Its element type, as numpy names it.
+        shape: Its shape, rows first.
+
+    Returns:
+        ``equal``, ``l2``, ``argmax`` or ``cosine``.
+    """
+    if np.dtype(dtype).kind not in "fc":
+        return "equal"
+    if int(np.prod(shape[1:])) == 1:
+        return "l2"
+    words = set(re.split(r"[^a-z]+", name.lower()))
+    return "argmax" if words & CLASS_WORDS and shape[find_class_axis(len(shape))] > 1 else "cosine"
+
+
+def find_class_axis(dimensions: int) -> int:
+    """Return the axis of the classes: the last one, or the second one of images (four dimensions or more)."""
+    return 1 if dimensions > 3 else dimensions - 1
+
+
+def _choose_all(targets: dict[str, Array], options: dict[str, Any]) -> dict[str, str]:
+    """Return how each output is compared."""
+    asked = (OPTIONS | options)["compare"]
+    chosen = {}
+    for name, target in targets.items():
+        chosen[name] = asked or choose_comparison(name, str(target.dtype), target.shape)
+        if target.dtype.kind not in "biufc":
+            chosen[name] = "equal"  # text has no direction and no length
+        if chosen[name] == "argmax" and (target.ndim < 2 or target.shape[find_class_axis(target.ndim)] < 2):
+            raise BadOptionError(f"compare is 'argmax', and {name!r} of shape {target.shape} has one number to choose")
+    return chosen
+
+
+def describe_metric(targets: dict[str, Array], options: dict[str, Any]) -> dict[str, str]:
+    """Return the metric's name, and its kind: ``proportion`` where each row is right or wrong, else ``mean``."""
+    chosen = _choose_all(targets, options)
+    ways = set(chosen.values())
+    once = all(_count_decisions(targets[name], how) == 1 for name, how in chosen.items())
+    return {"name": NAMES[ways.pop()] if len(ways) == 1 else "similarity", "kind": "proportion" if once else "mean"}
+
+
+def _count_decisions(target: Array, how: str) -> int:
+    """Return how many things of a row can be right or wrong; 0 where it is a matter of degree."""
+    numbers = int(np.prod(target.shape[1:]))
+    if how == "argmax":
+        return numbers // int(target.shape[find_class_axis(target.ndim)])
+    return numbers if how == "equal" else 0
+
+
 def decode(outputs: dict[str, Array], options: dict[str, Any]) -> dict[str, Array]:  # noqa: ARG001 - part of every program
     """Return the outputs as they are: all of them are compared."""
     return outputs
 
 
 def score(predictions: dict[str, Array], targets: dict[str, Array], options: dict[str, Any]) -> Array:
-    """Return 1 for each row on which every output agrees with the source's, else 0.
+    """Return how similar each row is to the source's, from 0 to 1; the least similar output of a row counts.
 
     Args:
         predictions: A candidate's outputs.
@@ -67,8 +145,12 @@ def score(predictions: dict[str, Array], targets: dict[str, Array], options: dic
         options: This program's options.
 
     Returns:
-        One number for each row.
+        One number for each row; 0 for an output with numbers that are not finite.
+
+    Raises:
+        BadOptionError: ``compare`` is ``argmax``, and an output has nothing to choose from.
     """
+<<<<<<< HEAD
     options = OPTIONS | options
     agrees = np.ones(len(next(iter(targets.values()))), dtype=bool)
     for name, target in targets.items():
@@ -84,17 +166,84 @@ def score(predictions: dict[str, Array], targets: dict[str, Array], options: dic
         else:
             agrees &= measure_error(given, wanted) <= options["tolerance"]
     return agrees.astype(np.float64)
+=======
+    rows = [MEASURES[how](predictions[name], targets[name]) for name, how in _choose_all(targets, options).items()]
+    return np.asarray(np.min(rows, axis=0), dtype=np.float64)
+>>>>>>> a4
 
 
-def measure_error(given: Array, wanted: Array) -> Array:
-    """Return the relative L2 error of each row; NaN or infinite where a number is not finite."""
-    given, wanted = given.astype(np.float64), wanted.astype(np.float64)
-    smallest = np.finfo(np.float64).tiny
+def measure_cosine(given: Array, wanted: Array) -> Array:
+    """Return the cosine of each row, lowered where the two rows are not equally long.
+
+    ``2 a·b / (|a|² + |b|²)`` is the cosine where both are equally long, and 0.8 where one is twice the other: the
+    cosine alone would find nothing wrong with a candidate that returns half of everything.
+
+    Args:
+        given: A candidate's output, rows first.
+        wanted: The source's.
+
+    Returns:
+        From 0 (at right angles, opposite, or not finite) to 1.
+    """
+    given, wanted = _flatten(given), _flatten(wanted)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        lengths = (given**2).sum(axis=1) + (wanted**2).sum(axis=1)
+        cosine = np.where(lengths == 0, 1.0, 2 * (given * wanted).sum(axis=1) / lengths)
+    return _bound(cosine)
+
+
+def measure_l2(given: Array, wanted: Array) -> Array:
+    """Return 1 less the relative L2 error of each row.
+
+    The error is relative to the length of the source's row, or to the root mean square of all rows' lengths where that
+    is more: a row that happens to be near 0 has no large relative error of its own.
+
+    Args:
+        given: A candidate's output, rows first.
+        wanted: The source's.
+
+    Returns:
+        From 0 (an error as large as the row, or more, or not finite) to 1.
+    """
+    given, wanted = _flatten(given), _flatten(wanted)
     with np.errstate(invalid="ignore", over="ignore"):
-        error = np.linalg.norm(given - wanted, axis=1) / np.maximum(np.linalg.norm(wanted, axis=1), smallest)
-    return np.asarray(error)
+        lengths = np.linalg.norm(wanted, axis=1)
+        scale = np.maximum(lengths, np.sqrt(np.mean(lengths**2)))
+        error = np.linalg.norm(given - wanted, axis=1) / np.maximum(scale, np.finfo(np.float64).tiny)
+    return _bound(1 - error)
+
+
+def measure_argmax(given: Array, wanted: Array) -> Array:
+    """Return the share of each row's positions whose largest number stands at the same class.
+
+    Args:
+        given: A candidate's output, rows first.
+        wanted: The source's.
+
+    Returns:
+        From 0 to 1; a position with numbers that are not finite is wrong.
+    """
+    axis = find_class_axis(wanted.ndim)
+    right = (given.argmax(axis=axis) == wanted.argmax(axis=axis)) & np.isfinite(given).all(axis=axis)
+    return np.asarray(right.reshape(len(right), -1).mean(axis=1))
+
+
+def measure_equal(given: Array, wanted: Array) -> Array:
+    """Return the share of each row's elements that are equal."""
+    return np.asarray((given == wanted).reshape(len(wanted), -1).mean(axis=1))
+
+
+MEASURES = {"cosine": measure_cosine, "l2": measure_l2, "argmax": measure_argmax, "equal": measure_equal}
+
+
+def _flatten(output: Array) -> Array:
+    return output.reshape(len(output), -1).astype(np.float64)
+
+
+def _bound(similarity: Array) -> Array:
+    return np.asarray(np.clip(np.where(np.isfinite(similarity), similarity, 0.0), 0.0, 1.0))
 
 
 def metric(predictions: dict[str, Array], targets: dict[str, Array], options: dict[str, Any]) -> float:
-    """Return the share of rows that agree."""
+    """Return the mean similarity of the rows."""
     return float(score(predictions, targets, options).mean())

@@ -44,6 +44,7 @@ class Metric:
         rows: One number for each row, higher is better, whose mean is the metric or its negative; None when the metric
             is no mean over rows.
         probabilities: Whether it takes the probabilities of classes as predictions.
+        kind: ``proportion`` or ``mean`` where the program says it; None lets the numbers tell.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Metric:
     value: Callable[[Any, Any], float]
     rows: Callable[[Any, Any], Array | None]
     probabilities: bool = False
+    kind: str | None = None
 
 
 def _no_rows(_predictions: Any, _targets: Any) -> None:

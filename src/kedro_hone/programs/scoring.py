@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -41,6 +42,14 @@ def measure(metric: Metric, predictions: Any, targets: Any) -> float:
     return value
 
 
+def describe(metric: Metric, program: Any, targets: Any, options: dict[str, Any]) -> Metric:
+    """Let a program say what its own metric is called and of which kind it is, where that depends on the targets."""
+    if not hasattr(program, "describe_metric"):
+        return metric
+    said = program.describe_metric(targets, options)
+    return dataclasses.replace(metric, name=said["name"], kind=said["kind"])
+
+
 def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[str, Any] | None:
     """Compare a candidate with the source row by row.
 
@@ -52,8 +61,8 @@ def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[s
 
     Returns:
         ``kind`` ``proportion`` with ``lost`` and ``gained`` rows when every row is right or wrong; ``mean`` with the
-        ``differences`` (source less candidate, so that positive is worse) otherwise; None when the metric is no mean
-        over rows.
+        ``differences`` (source less candidate, so that positive is worse) otherwise, or where the program says so; None
+        when the metric is no mean over rows.
 
     Raises:
         BadMetricError: ``program-failed`` when the rows do not average to the metric.
@@ -64,7 +73,7 @@ def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[s
     before, after = (np.asarray(row, dtype=np.float64) for row in rows)
     for scores, predictions in ((before, source), (after, candidate)):
         _check_mean(metric, scores, measure(metric, predictions, targets))
-    if np.isin(before, (0, 1)).all() and np.isin(after, (0, 1)).all():
+    if metric.kind != "mean" and np.isin(before, (0, 1)).all() and np.isin(after, (0, 1)).all():
         return {"kind": "proportion", "lost": int((before > after).sum()), "gained": int((before < after).sum())}
     return {"kind": "mean", "differences": before - after}
 

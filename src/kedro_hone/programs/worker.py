@@ -154,6 +154,8 @@ def _evaluate(job: Job) -> Notes:
     metric = metrics.find_metric(given.get("metric"), program, options, project=given.get("project"))
     outputs = _load_arrays(given["source"])
     targets = _load_arrays(given["targets"]) if getattr(program, "NEEDS_TARGETS", True) else outputs
+    if given.get("metric") in (None, program.METRIC):
+        metric = scoring.describe(metric, program, targets, options)
     source = scoring.decode(program, metric, outputs=outputs, targets=targets, options=options)
     measured = scoring.measure(metric, source, targets)
 

@@ -55,6 +55,7 @@ def record_quality(candidate: str, quality: Quality, *, provable: float | None =
         limit=quality.limit,
         provable=provable,
         n=quality.n,
+        spread=quality.spread,
     )
 
 

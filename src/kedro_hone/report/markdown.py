@@ -13,12 +13,16 @@ from kedro_hone.core.measurement import Status, Verdict
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord, ShapeLatency
 from kedro_hone.report.view import (
+    SPREAD_COLUMNS,
     describe_verdict,
     format_estimate,
     format_quality,
     group_candidates,
     list_key_numbers,
+    list_spread_cells,
+    list_spreads,
     say_provable,
+    say_spread_unit,
     write_usage,
 )
 from kedro_hone.report.wording import (
@@ -160,6 +164,8 @@ def _list_details(evidence: Evidence, publication: Publication | None) -> list[_
             lines = ["| candidate | why |", "|---|---|"]
             rows = [_write_reason(candidate) for candidate in group.candidates]
         details.append((title, lines, rows))
+    if spreads := _write_spreads(evidence):
+        details.append(spreads)
     details.append(_write_machine(evidence))
     return details
 
@@ -182,6 +188,23 @@ def _write_measured(evidence: Evidence, candidate: CandidateRecord) -> str:
         f"| `{_code(name_route(candidate.route))}` | {shown or '–'} | {format_quality(evidence, candidate)} "
         f"| {' '.join(remark for remark in remarks if remark)} |"
     )
+
+
+def _write_spreads(evidence: Evidence) -> _Detail | None:
+    spreads = list_spreads(evidence)
+    if not spreads:
+        return None
+    lines = [
+        f"How much worse than the source, in {escape_markdown(say_spread_unit(evidence))}; the gate limits *at most*.",
+        "",
+        f"| candidate | split | {' | '.join(SPREAD_COLUMNS)} |",
+        f"|---|---|{'--:|' * len(SPREAD_COLUMNS)}",
+    ]
+    rows = [
+        f"| `{_code(name_route(candidate.route))}` | {record.split} | {' | '.join(list_spread_cells(record, spread))} |"
+        for candidate, record, spread in spreads
+    ]
+    return "Loss of quality, row by row", lines, rows
 
 
 def _write_reason(candidate: CandidateRecord) -> str:

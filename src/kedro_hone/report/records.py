@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kedro_hone.core.measurement import Interval, Latency, Status
+from kedro_hone.core.measurement import Interval, Latency, Spread, Status
 
 
 class Record(BaseModel):
@@ -126,6 +126,8 @@ class QualityRecord(Record):
         limit: The largest drop that the recipe allows, or None when none was asked.
         provable: The smallest limit that so many rows could prove with nothing lost, or None where it is not known.
         n: The number of rows.
+        spread: How much worse single rows are, in the metric's unit; None where rows are right or wrong, or the metric
+            is no mean over rows.
     """
 
     candidate: str
@@ -140,6 +142,7 @@ class QualityRecord(Record):
     limit: float | None = None
     provable: float | None = None
     n: int
+    spread: Spread | None = None
 
 
 class CandidateRecord(Record):

@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kedro_hone.core.measurement import Status, Verdict
+from kedro_hone.core.measurement import Spread, Status, Verdict
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.records import CandidateRecord
+from kedro_hone.report.records import CandidateRecord, QualityRecord
 from kedro_hone.report.wording import (
     decide_decimals,
     find_subject,
@@ -22,7 +22,9 @@ from kedro_hone.report.wording import (
     format_range,
     format_ratio,
     format_seconds,
+    is_fraction,
     list_winner_quality,
+    name_metric,
     name_shape,
 )
 
@@ -150,6 +152,38 @@ def format_quality(evidence: Evidence, candidate: CandidateRecord) -> str:
         return format_metric(candidate.quality.metric, candidate.quality.winner)
     reference = next((one.quality for one in evidence.candidates if one.quality), None)
     return format_metric(reference.metric, reference.source) if reference and not candidate.route else "–"
+
+
+def list_spreads(evidence: Evidence) -> tuple[tuple[CandidateRecord, QualityRecord, Spread], ...]:
+    """Return how much worse the single rows of each candidate are, the best candidate first.
+
+    On the gate split where the candidate was looked at there, else on the search split.
+    """
+    rows = []
+    for candidate in evidence.candidates:
+        gate = next((record for record in evidence.quality if record.candidate == candidate.id), None)
+        record = gate or candidate.quality
+        if record is not None and record.spread is not None:
+            rows.append((candidate, record, record.spread))
+    return tuple(sorted(rows, key=lambda row: row[1].drop))
+
+
+def list_spread_cells(record: QualityRecord, spread: Spread) -> tuple[str, ...]:
+    """Return one row of the table of spreads: the mean with what the gate compares, then the rows' quantiles."""
+    numbers = (record.drop, record.high, spread.best, spread.p5, spread.median, spread.p95, spread.p99, spread.worst)
+    return tuple(format_drop(record.metric, number, unit=False) for number in numbers)
+
+
+SPREAD_COLUMNS: Final = ("mean", "at most", "best row", "5 %", "median", "95 %", "99 %", "worst row")
+"""The columns of ``list_spread_cells``."""
+
+
+def say_spread_unit(evidence: Evidence) -> str:
+    """Return in which unit the spreads are, such as ``points of argmax agreement``."""
+    record = next((record for _, record, _ in list_spreads(evidence)), None)
+    if record is None:
+        return ""
+    return f"{'points of ' if is_fraction(record.metric) else ''}{name_metric(record.metric)}"
 
 
 def tag_candidate(evidence: Evidence, candidate: CandidateRecord) -> str:

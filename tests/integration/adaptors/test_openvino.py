@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -12,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from kedro_hone.adaptors.openvino import adaptor as module
 from kedro_hone.core.contract import Host
 from kedro_hone.core.types import Artifact, Refused
+from kedro_hone.programs import find_program
 
 pytestmark = pytest.mark.toolchain
 
@@ -162,6 +166,38 @@ def test_conversion_twice_gives_the_same_bytes(bench, digits_onnx, digits_ir):
         assert (again / file).read_bytes() == (digits_ir / file).read_bytes(), file
 
 
+@pytest.fixture(scope="module")
+def encoder_onnx(tmp_path_factory):
+    """A BERT-like encoder: two integer inputs of a free batch and length, mean pooling over the mask, one embedding."""
+    script = Path(__file__).with_name("encoder_model.py")
+    out = tmp_path_factory.mktemp("encoder")
+    command = [sys.executable, "-W", "ignore", str(script), str(out)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return out / "encoder"
+
+
+def make_tokens(rows, seed=0):
+    """Sentences of different lengths, filled up with the token 0 that the mask hides."""
+    draw = np.random.default_rng(seed)
+    mask = np.arange(12) < draw.integers(4, 13, size=(rows, 1))
+    return {"input_ids": draw.integers(1, 50, size=(rows, 12)) * mask, "attention_mask": mask.astype("i8")}
+
+
+def test_a_model_of_several_inputs_is_calibrated_with_whole_rows(bench, encoder_onnx, tmp_path):
+    """The second input once came without rows, and NNCF ended in ``TypeError: 'NoneType' object is not iterable``."""
+    path = convert(bench, encoder_onnx)
+    np.savez(tmp_path / "tokens.npz", **make_tokens(40))
+    notes, output = bench.transform("openvino.int8-ptq", path, calibration=str(tmp_path / "tokens.npz"))
+    plain = {"calibration": str(tmp_path / "tokens.npz"), "options": {"transformer": False}}
+    everything, _ = bench.transform("openvino.int8-ptq", path, **plain)
+    counts = [one["metadata"]["quantized_operators"] for one in (notes, everything)]
+    assert 10 < counts[0] < counts[1], "the attention's mask and sums keep their precision by default"
+    feeds = [make_tokens(30, seed=1)]
+    (want,), (got,) = run(bench, path, feeds), run(bench, output, feeds)
+    cosine = (want["sentence"] * got["sentence"]).sum(axis=1) / np.linalg.norm(got["sentence"], axis=1)
+    assert cosine.mean() > 0.99
+
+
 def program_of(tmp_path, samples, *, decomposes=True, rows=128):
     (tmp_path / "program.py").write_text(PROGRAM)
     np.savez(tmp_path / "feeds.npz", image=samples.x[:rows])
@@ -187,6 +223,22 @@ def test_accuracy_control_gives_layers_back(bench, digits_ir, digits_samples, tm
     if "nothing_to_do" not in notes:  # it may have to give everything back
         assert notes["metadata"]["metric"] == "accuracy"
         assert accuracy(bench, output, digits_samples) > 0.97
+
+
+def test_accuracy_control_takes_the_sources_outputs_where_there_are_no_labels(bench, encoder_onnx, tmp_path):
+    """The program ``fidelity`` has no targets: it once ended in ``StopIteration``."""
+    path = convert(bench, encoder_onnx)
+    feeds = make_tokens(40, seed=1)
+    (source,) = run(bench, path, [feeds])
+    for name, arrays in (("tokens", make_tokens(40)), ("feeds", feeds), ("targets", {}), ("source", source)):
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+    program = {name: str(tmp_path / f"{name}.npz") for name in ("feeds", "targets", "source")}
+    program |= {"path": find_program("fidelity", project=tmp_path).path, "options": {}, "outputs": ["sentence"]}
+    job = {"calibration": str(tmp_path / "tokens.npz"), "program": program, "options": {"max_drop": 0.02}}
+    notes, output = bench.transform("openvino.int8-accuracy-control", path, **job)
+    assert notes["metadata"]["quantized_operators"]
+    (got,) = run(bench, output, [feeds])
+    assert (source["sentence"] * got["sentence"]).sum(axis=1).mean() > 0.97
 
 
 def test_accuracy_control_quantizes_where_it_can(bench, digits_ir, digits_samples, tmp_path):

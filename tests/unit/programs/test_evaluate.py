@@ -143,22 +143,40 @@ def test_metrics_of_probabilities(evaluate, random, metric, classes):
         assert value == pytest.approx(sklearn.metrics.roc_auc_score(labels, scores, multi_class="ovr"))
 
 
-def test_fidelity_needs_no_labels(evaluate, random):
-    source = {"a": random.normal(size=(N, 3)), "b": random.normal(size=N)}
+def test_fidelity_is_a_mean_over_rows_and_needs_no_labels(evaluate, random):
+    source = {"a": random.normal(size=(N, 3)), "b": random.normal(size=(N, 8))}
     near = {name: array * 1.01 for name, array in source.items()}
     far = {name: array.copy() for name, array in near.items()}
-    far["a"][:10] *= 1.5
+    far["a"][:10] *= -1
     far["b"][5:15] = np.nan
-    rows = evaluate("fidelity", source=source, targets=None, near=near, far=far)["candidates"]
-    assert (rows["near"]["metric"], rows["near"]["source"], rows["near"]["candidate"]) == ("agreement", 1.0, 1.0)
-    assert (rows["far"]["kind"], rows["far"]["lost"], rows["far"]["gained"]) == ("proportion", 15, 0)
+    rows = evaluate("fidelity", source=source, targets=None, near=near, far=far, same=source)["candidates"]
+    assert (rows["near"]["metric"], rows["near"]["source"]) == ("cosine_similarity", 1.0)
+    assert {row["kind"] for row in rows.values()} == {"mean"}, "the source against itself too: its kind plans the gate"
+    near_drops, far_drops = (read(rows[name]["differences"], "differences") for name in ("near", "far"))
+    np.testing.assert_allclose(near_drops, 1 - 2 * 1.01 / (1 + 1.01**2))
+    np.testing.assert_allclose(far_drops, [1.0] * 15 + [near_drops[0]] * (N - 15))
+    assert rows["far"]["candidate"] == pytest.approx(1 - far_drops.mean())
 
 
-def test_fidelity_by_argmax(evaluate, logits):
+def test_fidelity_by_argmax_counts_rows(evaluate, logits):
     changed = logits * 3
     changed[0] = -changed[0]
     rows = evaluate("fidelity", source=logits, targets=None, options={"compare": "argmax"}, changed=changed)
-    assert rows["candidates"]["changed"]["lost"] == 1
+    row = rows["candidates"]["changed"]
+    assert (row["metric"], row["kind"], row["lost"]) == ("argmax_agreement", "proportion", 1)
+
+
+def test_fidelity_by_argmax_of_one_number_is_refused(evaluate, random):
+    error = evaluate("fidelity", source=random.normal(size=(N, 1)), targets=None, options={"compare": "argmax"})[
+        "error"
+    ]
+    assert (error["slug"], "one number" in error["why"]) == ("recipe-invalid", True)
+
+
+def test_a_metric_of_the_table_keeps_its_name_under_fidelity(evaluate, random):
+    source = random.normal(size=(N, 2))
+    row = evaluate("fidelity", source=source, targets=None, metric="agreement", same=source)["candidates"]["same"]
+    assert row["metric"] == "cosine_similarity"
 
 
 def test_scores_that_are_not_finite_are_wrong(evaluate, logits, labels):

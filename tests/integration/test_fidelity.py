@@ -1,0 +1,115 @@
+"""Fidelity from end to end on small transformers: quantized candidates score by how close they are, and can pass."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from digits_bench import Bench, track
+
+from kedro_hone.core.measurement import Quality, Status
+from kedro_hone.core.samples import GATE
+from kedro_hone.core.types import Artifact, TensorSpec
+from kedro_hone.core.workplace import Workplace
+from kedro_hone.nodes.answers import Answered, answer, score_answers
+from kedro_hone.nodes.gate import holds
+from kedro_hone.nodes.reference import refer
+from kedro_hone.nodes.samples import prepare
+from kedro_hone.nodes.scoring import Score
+from kedro_hone.nodes.setting import Setting
+from kedro_hone.nodes.transform import apply_adaptor
+
+pytestmark = pytest.mark.toolchain
+
+SCRIPT = Path(__file__).parent / "adaptors" / "encoder_model.py"
+OUTPUTS = {"encoder": ("sentence", ("batch", 32)), "decoder": ("logits", ("batch", "length", 50))}
+ROWS = {"calibration": 64, "search": 80, "gate": 60}
+LIMIT = 0.05
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("transformers")
+    command = [sys.executable, "-W", "ignore", str(SCRIPT), str(out)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return out
+
+
+def make_bench(folder: Path, model: Path, kind: str) -> Bench:
+    """Seal a model as the source, and let it answer rows of tokens; there are no labels."""
+    output, shape = OUTPUTS[kind]
+    parameters = {
+        "model": {"uri": "models:/text/1"},
+        "program": {"name": "fidelity"},
+        "shapes": {"batch8": {"batch": 8}},
+        "threads": 1,
+        "gates": {"drop": LIMIT},
+        "adaptors": {"openvino.int8-accuracy-control": {"options": {"max_drop": 0.01}}},
+    }
+    workplace = Workplace(root=str(folder / "hone"), run_id="run")
+    (folder / "source").mkdir()
+    (folder / "source" / "model.onnx").write_bytes(model.read_bytes())
+    source = workplace.store.seal(
+        folder / "source",
+        format="onnx",
+        inputs=tuple(
+            TensorSpec(name=name, dtype="int64", shape=("batch", "length")) for name in ("input_ids", "attention_mask")
+        ),
+        outputs=(TensorSpec(name=output, dtype="float32", shape=shape),),
+        runtime="onnxruntime",
+    )
+    draw = np.random.default_rng(0)
+    files = {}
+    for name, rows in ROWS.items():
+        mask = np.arange(12) < draw.integers(4, 13, size=(rows, 1))
+        tokens = {"input_ids": draw.integers(1, 50, size=(rows, 12)) * mask, "attention_mask": mask.astype("i8")}
+        files[name] = track(folder / f"{name}.npz", tokens)
+    samples = prepare(source=source, parameters=parameters, workplace=workplace, **files)
+    reference = refer(source=source, samples=samples, parameters=parameters, workplace=workplace)
+    return Bench(Setting.of(source, samples, parameters, workplace), reference, parameters)
+
+
+def build(bench: Bench, *route: str) -> Artifact:
+    outcome: object = bench.setting.source
+    for adaptor in route:
+        outcome = apply_adaptor(parent=outcome, reference=bench.reference, adaptor=adaptor, **bench.common)
+        assert isinstance(outcome, Artifact), outcome
+    return outcome
+
+
+def measure_gate(bench: Bench, artifact: Artifact, folder: Path) -> Quality:
+    """Score an artifact on the gate split, as the gate does with a finalist."""
+    split, outputs = bench.setting.samples.splits[GATE], []
+    for name, model in (("source", bench.setting.source), ("candidate", artifact)):
+        (folder / name).mkdir(exist_ok=True)
+        outputs.append(folder / name / "outputs.npz")
+        answered = answer(model, name=name, feeds=Path(split.feeds), output=outputs[-1], setting=bench.setting)
+        assert isinstance(answered, Answered), answered
+    reference, candidate = outputs
+    found = score_answers({"it": candidate}, reference=reference, split=split, setting=bench.setting)["it"]
+    assert isinstance(found, Score), found
+    return found.judge(GATE, LIMIT)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_quantized_transformers_pass_the_quality_gate(models, tmp_path, kind):
+    bench = make_bench(tmp_path, models / kind / "model.onnx", kind)
+    metric = {"encoder": "cosine_similarity", "decoder": "argmax_agreement"}[kind]
+    assert (bench.reference.metric, bench.reference.value, bench.reference.kind) == (metric, 1.0, "mean")
+    for adaptor in ("openvino.int8-weights", "openvino.int8-ptq", "openvino.int8-accuracy-control"):
+        route = ("openvino.ir", adaptor, "openvino.f32")
+        artifact = build(bench, *route)
+        found = bench.validate(artifact, *route)
+        quality = found.quality
+        assert quality.metric == metric
+        assert quality.candidate > 0.9
+        spread = quality.spread
+        assert 0 <= spread.best <= spread.p5 <= spread.median <= spread.p95 <= spread.p99 <= spread.worst <= 1
+        assert spread.worst > 0, "eight bits are never exact on every row"
+        assert quality.drop.low <= quality.drop.estimate <= quality.drop.high
+        assert found.status is Status.MEASURED, found.reason
+        assert holds(quality, LIMIT)
+    assert holds(measure_gate(bench, artifact, tmp_path), LIMIT)

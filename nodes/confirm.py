@@ -23,7 +23,7 @@ from kedro_hone.core.rounds import Timings, measure_round
 from kedro_hone.core.samples import Samples
 from kedro_hone.core.types import Artifact, Failed
 from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.race import SAMPLES_FILE, SOURCE, save_samples, summarize_latency
+from kedro_hone.nodes.race import SOURCE, keep_samples, summarize_latency
 from kedro_hone.nodes.setting import Setting, explain_source_failure
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def confirm(
     if artifacts:
         with hold_device(find_home() / "locks", "cpu"):
             findings = _launch_until_decided(artifacts, setting, launches)
-    save_samples(workplace.folder / SAMPLES_FILE, "confirm", launches.timings)
+    raw = keep_samples(workplace.store, "confirm", launches.timings)
     finalists = [_describe(name, findings.get(name), launches, setting) for name in artifacts]
     return Confirmation(
         finalists=tuple(sorted(finalists, key=_order)),
@@ -85,7 +85,7 @@ def confirm(
         launches=launches.count,
         looks=sum(look <= launches.count for look in setting.recipe.confirm.looks),
         seconds=time.monotonic() - started,
-        samples=SAMPLES_FILE,
+        samples=raw,
     )
 
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,9 +23,11 @@ from kedro_hone.core.envs import find_home
 from kedro_hone.core.launches import Entrant, enter
 from kedro_hone.core.locks import hold_device
 from kedro_hone.core.measurement import Interval, Latency, RaceResult, Standing, Status, Validation
+from kedro_hone.core.proof import SAMPLES
 from kedro_hone.core.rounds import Timings, measure_round
 from kedro_hone.core.samples import Samples
-from kedro_hone.core.types import Artifact
+from kedro_hone.core.store import Store
+from kedro_hone.core.types import Artifact, digest_file
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.setting import Setting, explain_source_failure
 from kedro_hone.recipe import Recipe
@@ -34,7 +35,6 @@ from kedro_hone.recipe import Recipe
 logger = logging.getLogger(__name__)
 
 SOURCE = "source"
-SAMPLES_FILE = "samples.npz"
 START_MEMORY_MB = 200
 """What a worker takes that was never measured, in MiB."""
 
@@ -86,14 +86,14 @@ def race(
     with hold_device(find_home() / "locks", "cpu"), ExitStack() as everything:
         budget_ended = _run(state, stable, setting, everything)
     seconds = time.monotonic() - started
-    save_samples(workplace.folder / SAMPLES_FILE, "race", state.timings)
+    raw = keep_samples(workplace.store, "race", state.timings)
     return RaceResult(
         standings=_rank(state, [*order, *twins], setting),
         source_latency=summarize_latency(state.timings, SOURCE, setting.shapes),
         rounds=state.timings.count,
         seconds=seconds,
         budget_ended=budget_ended,
-        samples=SAMPLES_FILE,
+        samples=raw,
     )
 
 
@@ -283,23 +283,38 @@ def summarize_latency(timings: Timings, name: str, shapes: Sequence[str]) -> tup
     return tuple(rows)
 
 
-def save_samples(path: Path, prefix: str, timings: Timings) -> None:
-    """Add the raw timings to a run's ``samples.npz``: one array of nanoseconds for each candidate, shape and round.
+def keep_samples(store: Store, prefix: str, timings: Timings) -> str:
+    """Keep the raw timings in the store: one array of nanoseconds for each candidate, shape and round.
 
     Args:
-        path: The file; what it holds already is kept.
-        prefix: ``race`` or ``confirm``.
+        store: The artifact store.
+        prefix: ``race`` or ``confirm``: the first part of every array's name.
         timings: What was measured.
+
+    Returns:
+        The key of the tree that holds them, for ``read_samples``.
     """
     arrays: dict[str, Any] = {}
-    if path.exists():
-        with np.load(path) as known:
-            arrays = {name: known[name] for name in known.files}
     for name, shapes in timings.rounds.items():
         for shape, rounds in shapes.items():
             arrays[f"{prefix}/{name}/{shape}"] = np.concatenate([np.asarray(calls, dtype=np.int64) for calls in rounds])
             arrays[f"{prefix}/{name}/{shape}/calls"] = np.asarray([len(calls) for calls in rounds], dtype=np.int64)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp.npz")
-    np.savez_compressed(temporary, **arrays)
-    temporary.replace(path)
+    with store.workspace() as folder:
+        np.savez_compressed(folder / SAMPLES, allow_pickle=False, **arrays)
+        key = digest_file(folder / SAMPLES)
+        store.keep_tree(key, folder)
+    return key
+
+
+def read_samples(store: Store, key: str) -> dict[str, NDArray[np.int64]] | None:
+    """Return the raw timings that ``keep_samples`` kept, or None when the store has lost them.
+
+    Args:
+        store: The artifact store.
+        key: From ``keep_samples``.
+    """
+    folder = store.find_tree(key)
+    if folder is None:
+        return None
+    with np.load(folder / SAMPLES, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}

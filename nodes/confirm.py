@@ -23,8 +23,9 @@ from kedro_hone.core.rounds import Timings, measure_round
 from kedro_hone.core.samples import Samples
 from kedro_hone.core.types import Artifact, Failed
 from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.race import SOURCE, keep_samples, summarize_latency
+from kedro_hone.nodes.race import SOURCE, summarize_latency
 from kedro_hone.nodes.setting import Setting, explain_source_failure
+from kedro_hone.nodes.timings import keep_samples
 
 logger = logging.getLogger(__name__)
 

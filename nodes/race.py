@@ -23,13 +23,12 @@ from kedro_hone.core.envs import find_home
 from kedro_hone.core.launches import Entrant, enter
 from kedro_hone.core.locks import hold_device
 from kedro_hone.core.measurement import Interval, Latency, RaceResult, Standing, Status, Validation
-from kedro_hone.core.proof import SAMPLES
 from kedro_hone.core.rounds import Timings, measure_round
 from kedro_hone.core.samples import Samples
-from kedro_hone.core.store import Store
-from kedro_hone.core.types import Artifact, digest_file
+from kedro_hone.core.types import Artifact
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.setting import Setting, explain_source_failure
+from kedro_hone.nodes.timings import keep_samples
 from kedro_hone.recipe import Recipe
 
 logger = logging.getLogger(__name__)
@@ -281,40 +280,3 @@ def summarize_latency(timings: Timings, name: str, shapes: Sequence[str]) -> tup
                 Latency(shape=shape, n=len(calls), p50_ms=found.p50_ms, p90_ms=found.p90_ms, p99_ms=found.p99_ms)
             )
     return tuple(rows)
-
-
-def keep_samples(store: Store, prefix: str, timings: Timings) -> str:
-    """Keep the raw timings in the store: one array of nanoseconds for each candidate, shape and round.
-
-    Args:
-        store: The artifact store.
-        prefix: ``race`` or ``confirm``: the first part of every array's name.
-        timings: What was measured.
-
-    Returns:
-        The key of the tree that holds them, for ``read_samples``.
-    """
-    arrays: dict[str, Any] = {}
-    for name, shapes in timings.rounds.items():
-        for shape, rounds in shapes.items():
-            arrays[f"{prefix}/{name}/{shape}"] = np.concatenate([np.asarray(calls, dtype=np.int64) for calls in rounds])
-            arrays[f"{prefix}/{name}/{shape}/calls"] = np.asarray([len(calls) for calls in rounds], dtype=np.int64)
-    with store.workspace() as folder:
-        np.savez_compressed(folder / SAMPLES, allow_pickle=False, **arrays)
-        key = digest_file(folder / SAMPLES)
-        store.keep_tree(key, folder)
-    return key
-
-
-def read_samples(store: Store, key: str) -> dict[str, NDArray[np.int64]] | None:
-    """Return the raw timings that ``keep_samples`` kept, or None when the store has lost them.
-
-    Args:
-        store: The artifact store.
-        key: From ``keep_samples``.
-    """
-    folder = store.find_tree(key)
-    if folder is None:
-        return None
-    with np.load(folder / SAMPLES, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}

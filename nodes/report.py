@@ -22,8 +22,8 @@ from kedro_hone.core.workplace import Workplace
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.nodes.evidence import Findings, gather_evidence
 from kedro_hone.nodes.log import NodeLog, list_events
-from kedro_hone.nodes.race import read_samples
 from kedro_hone.nodes.setting import Setting
+from kedro_hone.nodes.timings import read_samples
 from kedro_hone.report.evidence import Evidence, dump_evidence
 from kedro_hone.report.markdown import render_markdown
 from kedro_hone.report.page import render_page

@@ -94,7 +94,7 @@ class Step(Record):
 
 
 class Counts(Record):
-    """How much work the run did; all of it is zero when everything was found in the store.
+    """How much work made the values of this evidence; nothing is built or validated that was found in the store.
 
     Attributes:
         builds: Steps that were really run.

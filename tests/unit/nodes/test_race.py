@@ -4,7 +4,8 @@ from kedro_hone.core.measurement import Status, Validation
 from kedro_hone.core.rounds import Timings
 from kedro_hone.core.store import Store
 from kedro_hone.core.types import Artifact, Candidate, Refused
-from kedro_hone.nodes.race import keep_samples, read_samples, select_racers, summarize_latency
+from kedro_hone.nodes.race import select_racers, summarize_latency
+from kedro_hone.nodes.timings import keep_samples, read_samples
 
 
 def validation(name, digest, *, route=("toolchain.what",), status=Status.MEASURED):

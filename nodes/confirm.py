@@ -20,8 +20,9 @@ from kedro_hone.core.rounds import Timings, measure_round
 from kedro_hone.core.samples import Samples
 from kedro_hone.core.types import Artifact, Failed
 from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.race import SAMPLES_FILE, SOURCE, save_samples, summarize_latency
+from kedro_hone.nodes.race import SOURCE, summarize_latency
 from kedro_hone.nodes.setting import Setting, explain_source_failure, measure_alone
+from kedro_hone.nodes.timings import keep_samples
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ def confirm(
         with measure_alone(workplace, "confirm") as clock:
             findings = _launch_until_decided(artifacts, setting, launches)
             seconds = clock()
-    save_samples(workplace.folder / SAMPLES_FILE, "confirm", launches.timings)
+    raw = keep_samples(workplace.store, "confirm", launches.timings)
     finalists = [_describe(name, findings.get(name), launches, setting) for name in artifacts]
     return Confirmation(
         finalists=tuple(sorted(finalists, key=_order)),
@@ -83,7 +84,7 @@ def confirm(
         launches=launches.count,
         looks=sum(look <= launches.count for look in setting.recipe.confirm.looks),
         seconds=seconds,
-        samples=SAMPLES_FILE,
+        samples=raw,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,11 +25,11 @@ from kedro_hone.core.measurement import (
     Status,
     Validation,
 )
+from kedro_hone.core.proof import SAMPLES
 from kedro_hone.core.registry import read_catalogue
 from kedro_hone.core.samples import SEARCH, Reference
 from kedro_hone.core.stats import smallest_provable_drop
-from kedro_hone.core.types import Artifact, Failed
-from kedro_hone.core.workplace import Workplace
+from kedro_hone.core.types import Artifact, Failed, Json
 from kedro_hone.nodes.costs import sum_costs
 from kedro_hone.nodes.setting import Setting
 from kedro_hone.nodes.validate import measure_size
@@ -49,6 +50,7 @@ class Findings:
         confirmation: The finalists.
         decision: The verdict.
         winner: Where the winner lies, or None when there is none.
+        events: What the nodes did to find it, oldest first; each names its ``run``.
     """
 
     setting: Setting
@@ -59,6 +61,7 @@ class Findings:
     confirmation: Confirmation
     decision: Decision
     winner: Path | None
+    events: tuple[dict[str, Json], ...]
 
     @cached_property
     def best(self) -> Finalist | None:
@@ -74,11 +77,10 @@ class Findings:
 
     @cached_property
     def timings(self) -> dict[str, float]:
-        """Seconds that this run spent in each phase."""
-        events = self.setting.workplace.read_events()
+        """Seconds that were spent in each phase."""
         return {
-            "build": sum(e["seconds"] for e in events if e["event"] == "build"),
-            "validate": sum(e["seconds"] for e in events if e["event"] == "validation"),
+            "build": sum(e["seconds"] for e in self.events if e["event"] == "build"),
+            "validate": sum(e["seconds"] for e in self.events if e["event"] == "validation"),
             "race": self.race.seconds,
             "confirm": self.confirmation.seconds,
         }
@@ -146,14 +148,14 @@ def _record_candidates(findings: Findings) -> dict[str, Any]:
             for name, quality in qualities
         ),
         "race": records.RaceRecord(
-            rounds=race.rounds, seconds=race.seconds, budget_ended=race.budget_ended, samples=race.samples
+            rounds=race.rounds, seconds=race.seconds, budget_ended=race.budget_ended, samples=SAMPLES
         ),
         "confirmation": records.ConfirmationRecord(
             launches=confirmation.launches,
             looks=confirmation.looks,
             seconds=confirmation.seconds,
             control=tuple(conversion.record_speedup(c, baseline=baseline) for c in confirmation.control),
-            samples=confirmation.samples,
+            samples=SAMPLES,
         ),
     }
 
@@ -167,8 +169,8 @@ def _record_provenance(findings: Findings) -> dict[str, Any]:
             provenance.DataRecord(split=s.name, path=s.path, md5=s.md5, rev=s.resolved_rev, n=s.n)
             for s in setting.samples.splits.values()
         ),
-        "steps": _record_steps(setting.workplace),
-        "counts": _count(setting.workplace),
+        "steps": _record_steps(findings),
+        "counts": _count(findings),
     }
 
 
@@ -261,16 +263,14 @@ def _record_environments(findings: Findings) -> tuple[provenance.EnvironmentReco
     return tuple(rows)
 
 
-def _record_steps(workplace: Workplace) -> tuple[provenance.Step, ...]:
+def _record_steps(findings: Findings) -> tuple[provenance.Step, ...]:
     return tuple(
-        provenance.Step(adaptor=e["adaptor"], folder=e["folder"], seconds=e["seconds"], outcome=e["kind"])
-        for e in workplace.read_events()
+        provenance.Step(adaptor=e["adaptor"], run=e["run"], folder=e["folder"], seconds=e["seconds"], outcome=e["kind"])
+        for e in findings.events
         if e["event"] == "build"
     )
 
 
-def _count(workplace: Workplace) -> provenance.Counts:
-    counted = workplace.count_events()
-    return provenance.Counts(
-        builds=counted.get("build", 0), validations=counted.get("validation", 0), launches=counted.get("launch", 0)
-    )
+def _count(findings: Findings) -> provenance.Counts:
+    counted = Counter(str(event["event"]) for event in findings.events)
+    return provenance.Counts(builds=counted["build"], validations=counted["validation"], launches=counted["launch"])

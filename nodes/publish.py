@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import json
 import logging
-import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 from kedro_hone.core.contract import Publication, VersionInfo
 from kedro_hone.core.measurement import Decision, Verdict
+from kedro_hone.core.proof import EVIDENCE, EVIDENCE_FILES, REPORTS, EvidenceFolder, ProvenWinner, explain_incomplete
 from kedro_hone.core.registry import find_registry
 from kedro_hone.core.types import Artifact
 from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.report import write_reports
+from kedro_hone.nodes.report import write_reports, write_text
 from kedro_hone.recipe import read_recipe
-from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.evidence import Evidence, parse_evidence
 
 logger = logging.getLogger(__name__)
 
-PUBLISHED_FILES = ("evidence.json", "report.html", "report.md", "samples.npz")
+PUBLISHED = "published"
+"""The folder inside a run's folder that keeps the reports as they were published, before they name the publication."""
 
 
 def publish(
     *,
     decision: Decision,
     evidence: Evidence,
+    evidence_folder: EvidenceFolder,
     version: VersionInfo,
     source: Artifact,
     parameters: dict[str, Any],
@@ -34,42 +38,78 @@ def publish(
 
     Args:
         decision: The verdict.
-        evidence: What proves it; complete before anything is published.
+        evidence: What proves it.
+        evidence_folder: Where ``report`` wrote it, in this run or an earlier one, with the digest of each file.
         version: The source's version.
         source: The source model.
         parameters: The recipe.
-        workplace: Where the run works.
+        workplace: Where the run works. What is written about the publication goes to the run of the evidence.
 
     Returns:
         Where the winner went: one publication, or none.
 
     Raises:
-        HoneError: ``registry-unreachable``.
+        HoneError: ``evidence-incomplete``: the evidence is missing, was altered, or proves something else; nothing was
+            registered. ``registry-unreachable``.
     """
     recipe = read_recipe(parameters)
     if decision.verdict is not Verdict.PASS or decision.artifact is None or not recipe.publish.enabled:
         return ()
-    with workplace.store.workspace() as folder:
-        for name in PUBLISHED_FILES:
-            original = workplace.folder / name
-            if original.exists():
-                os.link(original, folder / name)
+    run = workplace.model_copy(update={"run_id": evidence_folder.run_id})
+    with workplace.store.workspace() as copy:
+        copy_evidence(run.folder, copy)
+        winner = ProvenWinner(
+            artifact=decision.artifact,
+            source_uri=version.uri,
+            source_digest=source.digest,
+            evidence=evidence_folder,
+            folder=copy,
+        )
+        if parse_evidence((copy / EVIDENCE).read_bytes()) != evidence:
+            raise explain_incomplete(run.run_id, "The evidence in the catalog is of another run.")
         publication = find_registry(version.uri).publish(
-            decision.artifact,
+            winner,
             name=recipe.publish.name or version.name,
-            evidence=folder,
             tags=make_tags(decision, evidence, version, source),
             alias=recipe.publish.alias,
             metrics=find_metrics(decision),
         )
-    path = workplace.folder / "publication.json"
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(publication.model_dump(mode="json"), indent=2) + "\n")
-    temporary.replace(path)
-    workplace.note("publication", uri=publication.uri)
-    write_reports(evidence, workplace.folder, publication)
+        keep_reports(copy, run.folder / PUBLISHED)
+    write_text(run.folder / "publication.json", json.dumps(publication.model_dump(mode="json"), indent=2) + "\n")
+    run.note("publication", uri=publication.uri)
+    write_reports(evidence, run.folder, publication)
     logger.info("published %s", publication.uri)
     return (publication,)
+
+
+def copy_evidence(folder: Path, target: Path) -> None:
+    """Copy what is there of a run's evidence to where nobody else writes.
+
+    Reports that were written again after a publication are copied as they were published, so that publishing again is
+    the same publication.
+
+    Args:
+        folder: The run's folder.
+        target: An empty directory.
+    """
+    for name in EVIDENCE_FILES:
+        if (folder / name).is_file():
+            kept = folder / PUBLISHED / name
+            shutil.copyfile(kept if kept.is_file() else folder / name, target / name)
+
+
+def keep_reports(copy: Path, folder: Path) -> None:
+    """Keep the reports as they were published.
+
+    Args:
+        copy: Where they are.
+        folder: Where they go; made when it does not exist.
+    """
+    folder.mkdir(exist_ok=True)
+    for name in REPORTS:
+        temporary = folder / f".{name}"
+        shutil.copyfile(copy / name, temporary)
+        temporary.replace(folder / name)
 
 
 def make_tags(decision: Decision, evidence: Evidence, version: VersionInfo, source: Artifact) -> dict[str, str]:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,12 +26,12 @@ from kedro_hone.core.samples import Samples
 from kedro_hone.core.types import Artifact
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.setting import Setting, explain_source_failure, measure_alone
+from kedro_hone.nodes.timings import keep_samples
 from kedro_hone.recipe import Recipe
 
 logger = logging.getLogger(__name__)
 
 SOURCE = "source"
-SAMPLES_FILE = "samples.npz"
 START_MEMORY_MB = 200
 """What a worker takes that was never measured, in MiB."""
 
@@ -84,14 +83,14 @@ def race(
         with ExitStack() as everything:
             budget_ended = _run(state, stable, setting, everything)
         seconds = clock()
-    save_samples(workplace.folder / SAMPLES_FILE, "race", state.timings)
+    raw = keep_samples(workplace.store, "race", state.timings)
     return RaceResult(
         standings=_rank(state, [*order, *twins], setting),
         source_latency=summarize_latency(state.timings, SOURCE, setting.shapes),
         rounds=state.timings.count,
         seconds=seconds,
         budget_ended=budget_ended,
-        samples=SAMPLES_FILE,
+        samples=raw,
     )
 
 
@@ -279,25 +278,3 @@ def summarize_latency(timings: Timings, name: str, shapes: Sequence[str]) -> tup
                 Latency(shape=shape, n=len(calls), p50_ms=found.p50_ms, p90_ms=found.p90_ms, p99_ms=found.p99_ms)
             )
     return tuple(rows)
-
-
-def save_samples(path: Path, prefix: str, timings: Timings) -> None:
-    """Add the raw timings to a run's ``samples.npz``: one array of nanoseconds for each candidate, shape and round.
-
-    Args:
-        path: The file; what it holds already is kept.
-        prefix: ``race`` or ``confirm``.
-        timings: What was measured.
-    """
-    arrays: dict[str, Any] = {}
-    if path.exists():
-        with np.load(path) as known:
-            arrays = {name: known[name] for name in known.files}
-    for name, shapes in timings.rounds.items():
-        for shape, rounds in shapes.items():
-            arrays[f"{prefix}/{name}/{shape}"] = np.concatenate([np.asarray(calls, dtype=np.int64) for calls in rounds])
-            arrays[f"{prefix}/{name}/{shape}/calls"] = np.asarray([len(calls) for calls in rounds], dtype=np.int64)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp.npz")
-    np.savez_compressed(temporary, **arrays)
-    temporary.replace(path)

@@ -1,21 +1,29 @@
-"""Write down what proves the verdict: evidence.json, report.html and report.md."""
+"""Write down what proves the verdict: evidence.json, report.html, report.md and samples.npz."""
 
 from __future__ import annotations
 
 import logging
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kedro_hone.core.contract import Publication, VersionInfo
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.measurement import Confirmation, Decision, RaceResult, Validation
+from kedro_hone.core.proof import EVIDENCE, REPORTS, SAMPLES, EvidenceFolder
 from kedro_hone.core.samples import Reference, Samples
 from kedro_hone.core.types import Artifact
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.nodes.evidence import Findings, gather_evidence
+from kedro_hone.nodes.log import NodeLog, list_events
 from kedro_hone.nodes.setting import Setting
+from kedro_hone.nodes.timings import read_samples
 from kedro_hone.report.evidence import Evidence, dump_evidence
 from kedro_hone.report.markdown import render_markdown
 from kedro_hone.report.page import render_page
@@ -34,9 +42,9 @@ def report(
     samples: Samples,
     parameters: dict[str, Any],
     workplace: Workplace,
-    **validations: Validation,
-) -> Evidence:
-    """Write the evidence and the reports of a run.
+    **found: Validation | NodeLog,
+) -> tuple[Evidence, EvidenceFolder]:
+    """Write the evidence and the reports of a run, from values only: what other runs left in their folders is not read.
 
     Args:
         result: The race.
@@ -48,48 +56,82 @@ def report(
         samples: The prepared data.
         parameters: The recipe.
         workplace: Where the run works.
-        **validations: What ``validate`` found.
+        **found: What ``validate`` found, and what the nodes before did, under any names.
 
     Returns:
-        The evidence, as it stands in ``evidence.json``.
+        The evidence, as it is in ``evidence.json``; and where that is, with the digest of each file.
+
+    Raises:
+        HoneError: ``evidence-incomplete``: the raw timings of the race or of the confirmation are not in the store.
     """
     folder = workplace.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    write_samples(folder / SAMPLES, {"race": result.samples, "confirm": confirmation.samples}, workplace)
     evidence = gather_evidence(
         Findings(
             setting=Setting.of(source, samples, parameters, workplace),
             version=version,
             reference=reference,
-            validations=tuple(validations.values()),
+            validations=tuple(value for value in found.values() if isinstance(value, Validation)),
             race=result,
             confirmation=confirmation,
             decision=decision,
             winner=keep_winner(decision.artifact, folder) if decision.artifact else None,
+            events=list_events(value for value in found.values() if isinstance(value, NodeLog)),
         )
     )
+    write_text(folder / EVIDENCE, dump_evidence(evidence))
     write_reports(evidence, folder)
     point_latest(Path(workplace.root), folder)
     logger.info("report    %s", folder / "report.html")
-    return evidence
+    return evidence, EvidenceFolder.read(workplace.run_id, folder)
+
+
+def write_samples(path: Path, keys: Mapping[str, str], workplace: Workplace) -> None:
+    """Write the raw timings of the race and of the confirmation into one file.
+
+    Args:
+        path: The file, ``.npz``.
+        keys: The node that measured them, and their key in the store.
+        workplace: Where the run works.
+
+    Raises:
+        HoneError: ``evidence-incomplete``: the store has lost some of them.
+    """
+    arrays: dict[str, NDArray[np.int64]] = {}
+    for node, key in keys.items():
+        known = read_samples(workplace.store, key)
+        if known is None:
+            raise HoneError(
+                "evidence-incomplete",
+                f"The raw timings of the node {node} are not in the store.",
+                why="They are part of the evidence, and the store was emptied or damaged since they were measured.",
+                hint=f"Measure again: `kedro run --pipelines compare --from-nodes {node}`.",
+            )
+        arrays |= known
+    temporary = path.with_name(f".{path.name}")
+    np.savez_compressed(temporary, allow_pickle=False, **arrays)
+    temporary.replace(path)
 
 
 def write_reports(evidence: Evidence, folder: Path, publication: Publication | None = None) -> None:
-    """Write the three files, each of them whole or not at all.
+    """Write the page and the summary, each of them whole or not at all.
 
     Args:
-        evidence: What is written.
+        evidence: What they tell.
         folder: The run's folder.
         publication: Where the winner went, once it was published.
     """
-    texts = {
-        "evidence.json": dump_evidence(evidence),
-        "report.html": render_page(evidence, publication),
-        "report.md": render_markdown(evidence, publication),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        temporary = folder / f".{name}"
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(folder / name)
+    page, summary = REPORTS
+    write_text(folder / page, render_page(evidence, publication))
+    write_text(folder / summary, render_markdown(evidence, publication))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in one go: a reader sees the old one or the new one."""
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
 
 
 def keep_winner(artifact: Artifact, folder: Path) -> Path:

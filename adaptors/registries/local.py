@@ -16,8 +16,9 @@ from kedro_hone.adaptors.registries.model_folder import list_requirements, write
 from kedro_hone.adaptors.registries.names import suggest
 from kedro_hone.core.contract import Publication, VersionInfo
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.proof import ProvenWinner
 from kedro_hone.core.registry import read_catalogue
-from kedro_hone.core.types import Artifact, digest_file, digest_tree
+from kedro_hone.core.types import digest_file, digest_tree
 
 TAGS: Final = "hone.json"
 """The file with a published version's tags."""
@@ -98,10 +99,9 @@ class LocalRegistry:
 
     def publish(
         self,
-        artifact: Artifact,
+        winner: ProvenWinner,
         *,
         name: str,
-        evidence: Path,
         tags: Mapping[str, str],
         alias: str | None,
         metrics: Mapping[str, float] | None = None,
@@ -114,9 +114,8 @@ class LocalRegistry:
         same publication is not made twice.
 
         Args:
-            artifact: The winner.
+            winner: The winner with what proves it.
             name: The path of the model; the versions go to a folder of that name with ``-hone`` behind it.
-            evidence: The folder or file that proves it.
             tags: The version's tags, from ``publication.make_tags``.
             alias: The link that is to point to it, or None.
             metrics: Numbers that are kept with the tags.
@@ -125,20 +124,23 @@ class LocalRegistry:
 
         Returns:
             The new version; the old one when the same publication was made before.
+
+        Raises:
+            HoneError: ``toolchain-unknown``, or ``evidence-incomplete``.
         """
         if requirements is None:
-            requirements = list_requirements(read_catalogue().find_toolchain(str(artifact.runtime)))
+            requirements = list_requirements(read_catalogue().find_toolchain(str(winner.artifact.runtime)))
         path = (self.root / name).absolute()
         home = path.with_name(path.name + SUFFIX)
         home.mkdir(parents=True, exist_ok=True)
         _remove_stages(home)
-        key = publication.derive_key(artifact, name=str(path), evidence=evidence, tags=tags)
+        key = publication.derive_key(winner, name=str(path), tags=tags)
         place = _find_key(home, key)
         if place is None:
             stage = home / f"{_STAGE}{publication.name_publisher()}"
             stage.mkdir()
-            write_winner(stage, artifact, evidence=evidence, requirements=requirements, example=example)
-            content = {publication.KEY: key, publication.DIGEST: artifact.digest, **tags}
+            write_winner(stage, winner, requirements=requirements, example=example)
+            content = {publication.KEY: key, publication.DIGEST: winner.artifact.digest, **tags}
             content |= {f"hone.metric.{metric}": repr(float(value)) for metric, value in (metrics or {}).items()}
             (stage / TAGS).write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
             place = _claim_number(home, stage)

@@ -28,6 +28,7 @@ from kedro_hone.adaptors.registries.model_folder import list_requirements, write
 from kedro_hone.adaptors.registries.names import find_version, read_uri
 from kedro_hone.adaptors.registries.unfinished import finish_version, settle
 from kedro_hone.core.contract import Publication, VersionInfo
+from kedro_hone.core.proof import ProvenWinner
 from kedro_hone.core.registry import read_catalogue
 from kedro_hone.core.types import Artifact
 
@@ -112,10 +113,9 @@ class MlflowRegistry:
 
     def publish(
         self,
-        artifact: Artifact,
+        winner: ProvenWinner,
         *,
         name: str,
-        evidence: Path,
         tags: Mapping[str, str],
         alias: str | None,
         metrics: Mapping[str, float] | None = None,
@@ -129,9 +129,8 @@ class MlflowRegistry:
         what another one left.
 
         Args:
-            artifact: The winner.
+            winner: The winner with what proves it.
             name: The registered model; made when it does not exist.
-            evidence: The folder or file that proves it.
             tags: The version's tags, from ``publication.make_tags``.
             alias: What is to point to it, or None.
             metrics: Numbers for the logged model, such as ``speedup``.
@@ -142,10 +141,11 @@ class MlflowRegistry:
             The new version; the old one when the same publication was made before.
 
         Raises:
-            HoneError: ``registry-unreachable``, or ``toolchain-unknown``.
+            HoneError: ``registry-unreachable``, ``toolchain-unknown``, or ``evidence-incomplete``.
         """
+        artifact = winner.artifact
         needed = requirements if requirements is not None else _find_requirements(artifact)
-        key = publication.derive_key(artifact, name=name, evidence=evidence, tags=tags)
+        key = publication.derive_key(winner, name=name, tags=tags)
         with explain_errors(self.tracking_uri):
             self._ensure_model(name)
             version = settle(self.client, self._experiment, name, key)
@@ -155,7 +155,7 @@ class MlflowRegistry:
                 version = self._write_version(
                     name,
                     lambda folder, identity: write_winner(
-                        folder, artifact, evidence=evidence, requirements=needed, example=example, identity=identity
+                        folder, winner, requirements=needed, example=example, identity=identity
                     ),
                     tags=pending | {publication.STATE: publication.PUBLISHING},
                     metrics=metrics or {},

@@ -18,6 +18,7 @@ from kedro_hone import __version__
 from kedro_hone.adaptors.registries.flavors import MLMODEL, OURS
 from kedro_hone.adaptors.registries.signature import write_signature
 from kedro_hone.core.contract import Toolchain
+from kedro_hone.core.proof import ProvenWinner
 from kedro_hone.core.types import Artifact, TensorSpec
 from kedro_hone.learner.manifest import list_files, write_manifest
 
@@ -30,9 +31,8 @@ LARGEST_EXAMPLE: Final = 1_000_000
 
 def write_winner(
     folder: Path,
-    artifact: Artifact,
+    winner: ProvenWinner,
     *,
-    evidence: Path,
     requirements: Sequence[str],
     example: Mapping[str, np.ndarray] | None = None,
     identity: Mapping[str, Any] | None = None,
@@ -41,22 +41,21 @@ def write_winner(
 
     Args:
         folder: An empty directory.
-        artifact: The winner.
-        evidence: A folder or file that proves it.
+        winner: The winner with what proves it.
         requirements: What pip must install to load it.
         example: One array for each input; one row of zeros when not given.
         identity: Entries for the ``MLmodel``, such as MLflow's ``model_id``.
+
+    Raises:
+        HoneError: ``evidence-incomplete``: the evidence was altered since it was proved.
     """
+    artifact = winner.artifact
     for path in list_files(artifact.folder):
         target = folder / ARTIFACT / path.relative_to(artifact.folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
     write_manifest(folder / ARTIFACT, artifact)
-    if evidence.is_dir():
-        shutil.copytree(evidence, folder / EVIDENCE)
-    else:
-        (folder / EVIDENCE).mkdir()
-        shutil.copyfile(evidence, folder / EVIDENCE / evidence.name)
+    winner.copy_evidence(folder / EVIDENCE)
     flavor = {"artifact": ARTIFACT, "format": artifact.format, "runtime": artifact.runtime, "digest": artifact.digest}
     write_mlmodel(
         folder,

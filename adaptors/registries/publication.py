@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.contract import VersionInfo
-from kedro_hone.core.types import Artifact, digest_file, digest_json, digest_tree
+from kedro_hone.core.proof import ProvenWinner
+from kedro_hone.core.types import digest_json
 
 SOURCE: Final = "hone.source"
 """The URI of the version that was optimized. It marks a winner: a version that carries it is never optimized again."""
@@ -74,22 +75,21 @@ def make_tags(
     return tags | {f"{DATA}{split}": digest for split, digest in (data or {}).items()}
 
 
-def derive_key(artifact: Artifact, *, name: str, evidence: Path, tags: Mapping[str, str]) -> str:
+def derive_key(winner: ProvenWinner, *, name: str, tags: Mapping[str, str]) -> str:
     """Return what makes two calls of ``publish`` the same publication.
 
     The evidence is in it, so that a killed publication is completed only by the very same one.
 
     Args:
-        artifact: The winner.
+        winner: The winner with what proves it.
         name: Where it goes.
-        evidence: The folder or file of evidence.
         tags: The publication's tags.
 
     Returns:
         A digest.
     """
-    proof = digest_tree(evidence) if evidence.is_dir() else digest_file(evidence)
-    return digest_json([artifact.digest, name, proof, tags.get(SOURCE_DIGEST), tags.get(RECIPE)])
+    proof = winner.evidence.files
+    return digest_json([winner.artifact.digest, name, proof, tags.get(SOURCE_DIGEST), tags.get(RECIPE)])
 
 
 def name_publisher() -> str:

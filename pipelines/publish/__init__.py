@@ -9,6 +9,6 @@ from kedro_hone.nodes.publish import publish
 
 def create_pipeline() -> Pipeline:
     """Return the pipeline: the decision and its evidence in, the publication out."""
-    names = ("decision", "evidence", "version", "source", "workplace")
+    names = ("decision", "evidence", "evidence_folder", "version", "source", "workplace")
     inputs = {**{name: name for name in names}, "parameters": "params:hone"}
     return Pipeline([Node(publish, inputs, "publications", name="publish", tags=["publish"])])

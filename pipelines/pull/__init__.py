@@ -8,6 +8,7 @@ from kedro_hone.core.samples import SPLITS
 from kedro_hone.nodes.reference import refer
 from kedro_hone.nodes.samples import prepare
 from kedro_hone.nodes.source import pull
+from kedro_hone.pipelines.binding import log, name_log
 
 _COMMON = {"parameters": "params:hone", "workplace": "workplace"}
 
@@ -25,7 +26,11 @@ def create_pipeline() -> Pipeline:
                 tags=["pull"],
             ),
             Node(
-                refer, {"source": "source", "samples": "samples", **_COMMON}, "reference", name="refer", tags=["pull"]
+                log(refer, node="refer"),
+                {"source": "source", "samples": "samples", **_COMMON},
+                ["reference", name_log("reference")],
+                name="refer",
+                tags=["pull"],
             ),
         ]
     )

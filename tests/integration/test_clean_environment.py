@@ -22,13 +22,15 @@ PUBLISH = """
 import sys
 from pathlib import Path
 
+from proof import prove
+
 from kedro_hone.adaptors.registries.mlflow import MlflowRegistry
 from kedro_hone.core.types import Artifact
 
-artifact, uri, evidence = sys.argv[1:]
+artifact, uri, folder = sys.argv[1:]
 tags = {"hone.source": "models:/matrix/1", "hone.source_digest": "sha256:0", "hone.recipe": "sha256:1"}
 MlflowRegistry(uri).publish(
-    Artifact.model_validate_json(artifact), name="matrix", evidence=Path(evidence), tags=tags, alias="honed"
+    prove(Path(folder), Artifact.model_validate_json(artifact)), name="matrix", tags=tags, alias="honed"
 )
 """
 
@@ -64,10 +66,8 @@ def published(tmp_path, monkeypatch):
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])],
         [numpy_helper.from_array(WEIGHTS, "w")],
     )
-    files, evidence = tmp_path / "files", tmp_path / "evidence"
+    files = tmp_path / "files"
     files.mkdir()
-    evidence.mkdir()
-    (evidence / "evidence.json").write_text("{}")
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), files / "model.onnx"
     )
@@ -80,9 +80,10 @@ def published(tmp_path, monkeypatch):
         metadata={"interface": "onnx", "threads": 1},
     )
     uri = f"sqlite:///{tmp_path}/mlflow.db"
+    variables = os.environ | {"PYTHONPATH": str(ROOT / "tests")}
     # In a process of its own: MLflow's SQLAlchemy store warns of deprecations, and keeps its file open.
-    command = [sys.executable, "-c", PUBLISH, artifact.model_dump_json(), uri, str(evidence)]
-    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
+    command = [sys.executable, "-c", PUBLISH, artifact.model_dump_json(), uri, str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, env=variables)
     return uri
 
 

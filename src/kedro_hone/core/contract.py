@@ -17,6 +17,7 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from kedro_hone.core.proof import ProvenWinner
 from kedro_hone.core.types import Artifact, Format, Json, Precision, Refused, Stage, TensorSpec, Value
 
 
@@ -292,13 +293,12 @@ class Registry(Protocol):
 
     def publish(
         self,
-        artifact: Artifact,
+        winner: ProvenWinner,
         *,
         name: str,
-        evidence: Path,
         tags: Mapping[str, str],
         alias: str | None,
         metrics: Mapping[str, float] | None = None,
     ) -> Publication:
-        """Write a new version; the alias is moved last."""
+        """Write a new version with all its evidence, or none; the alias is moved last."""
         ...

@@ -179,7 +179,7 @@ class RaceResult(Value):
         rounds: How many rounds there were.
         seconds: How long it took, without the wait for another run's measuring.
         budget_ended: Whether the budget ended it.
-        samples: The file with the raw timings (``.npz``), relative to the run's folder.
+        samples: The raw timings, by their key in the store.
     """
 
     standings: tuple[Standing, ...]
@@ -222,7 +222,7 @@ class Confirmation(Value):
         launches: How many rounds of launches there were.
         looks: How often the data were looked at; the confidence level is corrected for it.
         seconds: How long it took, without the wait for another run's measuring.
-        samples: The file with one number for each launch (``.npz``), relative to the run's folder.
+        samples: The raw timings, by their key in the store.
     """
 
     finalists: tuple[Finalist, ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import Counter
 from pathlib import Path
 
 from kedro_hone.core.store import Store
@@ -18,10 +17,12 @@ class Workplace(Value):
     Attributes:
         root: ``data/hone`` of the project.
         run_id: The run's name, the same in every process of the run.
+        node: The node that works here, so that its events are known from those of others; empty outside of nodes.
     """
 
     root: str
     run_id: str
+    node: str = ""
 
     @property
     def folder(self) -> Path:
@@ -61,7 +62,7 @@ class Workplace(Value):
             **details: JSON values.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        line = json.dumps({"at": time.time(), "event": event, **details}, default=str) + "\n"
+        line = json.dumps({"at": time.time(), "event": event, "node": self.node, **details}, default=str) + "\n"
         handle = os.open(self.folder / "events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             os.write(handle, line.encode())
@@ -75,10 +76,6 @@ class Workplace(Value):
             return ()
         lines = path.read_text().splitlines()
         return tuple(json.loads(line) for line in lines if line.endswith("}"))
-
-    def count_events(self) -> dict[str, int]:
-        """Return how often each event happened in this run."""
-        return dict(Counter(str(event["event"]) for event in self.read_events()))
 
 
 def _create_exclusively(path: Path) -> bool:

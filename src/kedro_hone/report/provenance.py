@@ -73,13 +73,15 @@ class Step(Record):
 
     Attributes:
         adaptor: The adaptor's name.
-        folder: The step's folder, relative to the run's folder.
+        run: The id of the run that did it; empty where it is the run of the evidence.
+        folder: The step's folder, relative to that run's folder.
         seconds: How long it took when it was built.
         cached: Whether this run found it in the store.
         outcome: ``artifact``, ``refused`` or ``failed``.
     """
 
     adaptor: str
+    run: str = ""
     folder: str
     seconds: float
     cached: bool = False
@@ -92,7 +94,7 @@ class Step(Record):
 
 
 class Counts(Record):
-    """How much work the run did; all of it is zero when everything was found in the store.
+    """How much work made the values of this evidence; nothing is built or validated that was found in the store.
 
     Attributes:
         builds: Steps that were really run.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import proof
 import pytest
 
 from kedro_hone.core.types import Artifact, TensorSpec, digest_tree
@@ -85,8 +87,6 @@ def make_winner(tmp_path, onnx_model):
 
 
 @pytest.fixture
-def evidence(tmp_path):
-    folder = tmp_path / "evidence"
-    folder.mkdir()
-    (folder / "evidence.json").write_text('{"verdict": "PASS"}')
-    return folder
+def prove(tmp_path):
+    """Return a function that puts the evidence of a run beside an artifact."""
+    return partial(proof.prove, tmp_path)

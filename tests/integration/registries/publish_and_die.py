@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import mlflow
+from proof import prove
 
 from kedro_hone.adaptors.registries.mlflow import MlflowRegistry
 from kedro_hone.core.types import Artifact
@@ -25,7 +26,7 @@ def main() -> None:
 
     setattr(mlflow.MlflowClient, method, die)
     artifact = Artifact.model_validate(arguments.pop("artifact"))
-    MlflowRegistry().publish(artifact, evidence=Path(arguments.pop("evidence")), **arguments)
+    MlflowRegistry().publish(prove(Path(arguments.pop("folder")), artifact), **arguments)
 
 
 main()

@@ -29,17 +29,17 @@ MOMENTS = [
 """The calls of a publication in their order, and when it is killed."""
 
 
-def kill(artifact, evidence, method, moment):
+def kill(winner, method, moment):
     arguments = {
-        "artifact": artifact.model_dump(mode="json"),
-        "evidence": str(evidence),
+        "artifact": winner.artifact.model_dump(mode="json"),
+        "folder": str(winner.folder.parent),
         "name": "digits",
         "tags": TAGS,
         "alias": "honed",
         "metrics": {"speedup": 2.0},
     }
     script = Path(__file__).with_name("publish_and_die.py")
-    environment = os.environ | {"PYTHONPATH": str(Path(kedro_hone.__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": f"{Path(kedro_hone.__file__).parents[1]}:{Path(__file__).parents[2]}"}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", script, json.dumps(arguments), method, moment],
         check=False,
@@ -50,10 +50,8 @@ def kill(artifact, evidence, method, moment):
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
-def publish(artifact, evidence):
-    return MlflowRegistry().publish(
-        artifact, evidence=evidence, name="digits", tags=TAGS, alias="honed", metrics={"speedup": 2.0}
-    )
+def publish(winner):
+    return MlflowRegistry().publish(winner, name="digits", tags=TAGS, alias="honed", metrics={"speedup": 2.0})
 
 
 def check_whole(versions, alias):
@@ -76,19 +74,18 @@ def check_whole(versions, alias):
 
 
 @pytest.mark.parametrize(("method", "moment"), MOMENTS)
-def test_the_same_publication_again_completes_it(make_winner, evidence, method, moment):
+def test_the_same_publication_again_completes_it(make_winner, prove, method, moment):
     winner = make_winner()
-    kill(winner, evidence, method, moment)
-    assert publish(winner, evidence).version == "1"
+    kill(prove(winner), method, moment)
+    assert publish(prove(winner)).version == "1"
     check_whole(["1"], "1")
 
 
 @pytest.mark.parametrize(("method", "moment"), MOMENTS)
-def test_another_publication_removes_it(make_winner, evidence, method, moment):
+def test_another_publication_removes_it(make_winner, prove, method, moment):
     winner = make_winner()
-    kill(winner, evidence, method, moment)
-    (evidence / "evidence.json").write_text('{"verdict": "PASS", "run": 2}')
-    version = publish(winner, evidence).version
+    kill(prove(winner), method, moment)
+    version = publish(prove(winner, "2")).version
     # Once the alias points to it, everybody may have seen it: it stays.
     if method in {"set_registered_model_alias", "delete_model_version_tag"}:
         check_whole(["1", "2"], "2")
@@ -96,22 +93,21 @@ def test_another_publication_removes_it(make_winner, evidence, method, moment):
         check_whole([version], version)
 
 
-def test_it_can_be_completed_without_publishing_again(make_winner, evidence):
+def test_it_can_be_completed_without_publishing_again(make_winner, prove):
     winner = make_winner()
-    kill(winner, evidence, "create_model_version", "after")
+    kill(prove(winner), "create_model_version", "after")
     MlflowRegistry().complete_unfinished("digits")
     check_whole(["1"], "1")
 
 
-def test_an_old_one_is_not_completed_over_a_newer(make_winner, evidence):
+def test_an_old_one_is_not_completed_over_a_newer(make_winner, prove):
     winner = make_winner()
-    kill(winner, evidence, "create_model_version", "after")
+    kill(prove(winner), "create_model_version", "after")
     import mlflow
 
     client = mlflow.MlflowClient()
     client.set_model_version_tag("digits", "1", "hone.publisher", "elsewhere:1:1")  # seems to live: is left alone
-    (evidence / "evidence.json").write_text('{"verdict": "PASS", "run": 2}')
-    assert publish(make_winner("again"), evidence).version == "2"
+    assert publish(prove(make_winner("again"), "2")).version == "2"
     assert client.get_model_version("digits", "1").tags["hone.state"] == "publishing"
     client.delete_model_version_tag("digits", "1", "hone.publisher")
     MlflowRegistry().complete_unfinished("digits")

@@ -23,8 +23,8 @@ WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3)
 X = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
 
 
-def publish(artifact, evidence, **kwargs):
-    return MlflowRegistry().publish(artifact, name="digits", evidence=evidence, tags=TAGS, alias="honed", **kwargs)
+def publish(winner, **kwargs):
+    return MlflowRegistry().publish(winner, name="digits", tags=TAGS, alias="honed", **kwargs)
 
 
 def run_fresh(code):
@@ -36,8 +36,8 @@ def run_fresh(code):
     return json.loads(done.stdout)
 
 
-def test_plain_mlflow_loads_a_winner(make_winner, evidence):
-    publish(make_winner(), evidence)
+def test_plain_mlflow_loads_a_winner(make_winner, prove):
+    publish(prove(make_winner()))
     code = f"""
 import json, mlflow, numpy as np, pandas as pd
 x = np.array({X.tolist()}, np.float32)
@@ -49,8 +49,8 @@ print(json.dumps([answer.tolist() for answer in answers]))
         np.testing.assert_allclose(answer, X @ WEIGHTS, rtol=1e-5)
 
 
-def test_plain_mlflow_loads_a_winner_of_a_pytorch_source(make_winner, evidence):
-    publish(make_winner(interface="pytorch"), evidence)
+def test_plain_mlflow_loads_a_winner_of_a_pytorch_source(make_winner, prove):
+    publish(prove(make_winner(interface="pytorch")))
     code = f"""
 import json, mlflow, numpy as np
 model = mlflow.pyfunc.load_model("models:/digits@honed")
@@ -59,8 +59,8 @@ print(json.dumps(model.predict(np.array({X.tolist()}, np.float32)).tolist()))
     np.testing.assert_allclose(run_fresh(code), X @ WEIGHTS, rtol=1e-5)
 
 
-def test_a_fresh_process_loads_a_winner(make_winner, evidence):
-    done = publish(make_winner(), evidence)
+def test_a_fresh_process_loads_a_winner(make_winner, prove):
+    done = publish(prove(make_winner()))
     code = f"""
 import json, sys, kedro_hone, numpy as np
 learner = kedro_hone.load({done.uri!r})
@@ -73,10 +73,10 @@ print(json.dumps([answer.tolist(), heavy]))
     assert heavy == []
 
 
-def test_a_pytorch_source_takes_and_gives_tensors(make_winner, evidence):
+def test_a_pytorch_source_takes_and_gives_tensors(make_winner, prove):
     import torch
 
-    publish(make_winner(interface="pytorch"), evidence)
+    publish(prove(make_winner(interface="pytorch")))
     learner = kedro_hone.load("models:/digits@honed")
     x = torch.from_numpy(X)
     for given in (x, x.T.contiguous().T, x.clone().requires_grad_()):
@@ -91,7 +91,7 @@ def test_a_pytorch_source_takes_and_gives_tensors(make_winner, evidence):
     np.testing.assert_allclose(as_arrays(X), X @ WEIGHTS, rtol=1e-5)
 
 
-def test_a_winner_in_pytorch(tmp_path, evidence):
+def test_a_winner_in_pytorch(tmp_path, prove):
     import torch
 
     module = torch.nn.Linear(4, 3, bias=False).eval()
@@ -111,13 +111,13 @@ def test_a_winner_in_pytorch(tmp_path, evidence):
         runtime="pytorch",
         metadata={"interface": "pytorch", "threads": torch.get_num_threads()},
     )
-    publish(artifact, evidence)
+    publish(prove(artifact))
     learner = kedro_hone.load("models:/digits@honed")
     np.testing.assert_allclose(learner(torch.from_numpy(X)).numpy(), X @ WEIGHTS, rtol=1e-5)
 
 
-def test_code_in_the_registry_is_not_executed(make_winner, evidence, tmp_path):
-    done = publish(make_winner(), evidence)
+def test_code_in_the_registry_is_not_executed(make_winner, prove, tmp_path):
+    done = publish(prove(make_winner()))
     MlflowRegistry().pull(done.uri, tmp_path / "pulled")
     trap = "raise SystemExit('code from the registry was executed')"
     for place in (tmp_path / "pulled" / "artifact", tmp_path / "pulled"):
@@ -129,8 +129,8 @@ def test_code_in_the_registry_is_not_executed(make_winner, evidence, tmp_path):
     np.testing.assert_allclose(kedro_hone.load(tmp_path / "pulled")(X), X @ WEIGHTS, rtol=1e-5)
 
 
-def test_the_pulled_files_live_as_long_as_the_learner(make_winner, evidence):
-    publish(make_winner(), evidence)
+def test_the_pulled_files_live_as_long_as_the_learner(make_winner, prove):
+    publish(prove(make_winner()))
     learner = kedro_hone.load("models:/digits@honed")
     folder = Path(learner.artifact.path)
     assert (folder / "model.onnx").is_file()

@@ -70,13 +70,12 @@ def test_unknown_names_say_what_there_is(source):
         assert "versions 1" in error.why
 
 
-def test_a_publication_carries_everything(source, make_winner, evidence, tmp_path):
+def test_a_publication_carries_everything(source, make_winner, prove, tmp_path):
     import mlflow
 
     registry = MlflowRegistry()
-    done = registry.publish(
-        make_winner(), name="digits", evidence=evidence, tags=TAGS, alias="honed", metrics={"speedup": 2.0}
-    )
+    winner = prove(make_winner())
+    done = registry.publish(winner, name="digits", tags=TAGS, alias="honed", metrics={"speedup": 2.0})
     assert done.uri == "models:/digits/2"
     info = registry.resolve("models:/digits@honed")
     assert (info.uri, info.aliases) == (done.uri, ("honed",))
@@ -96,7 +95,7 @@ def test_a_publication_carries_everything(source, make_winner, evidence, tmp_pat
         {"name": "x", "type": "tensor", "tensor-spec": {"dtype": "float32", "shape": (-1, 4)}}
     ]
     registry.pull(done.uri, tmp_path / "pulled")
-    assert (tmp_path / "pulled" / "evidence" / "evidence.json").read_text() == '{"verdict": "PASS"}'
+    winner.evidence.check(tmp_path / "pulled" / "evidence")
     assert "kedro-hone[onnxruntime]==" in (tmp_path / "pulled" / "requirements.txt").read_text()
     loaded = mlflow.models.Model.load(str(tmp_path / "pulled"))
     np.testing.assert_array_equal(loaded.load_input_example(str(tmp_path / "pulled"))["x"], np.zeros((1, 4)))
@@ -104,53 +103,52 @@ def test_a_publication_carries_everything(source, make_winner, evidence, tmp_pat
     assert flavor.artifact.digest == make_winner("again").digest
 
 
-def test_the_same_publication_is_made_once(make_winner, evidence):
+def test_the_same_publication_is_made_once(make_winner, prove):
     registry = MlflowRegistry()
-    arguments = {"name": "digits", "evidence": evidence, "tags": TAGS, "alias": "honed"}
+    arguments = {"name": "digits", "tags": TAGS, "alias": "honed"}
     winner = make_winner()
-    assert registry.publish(winner, **arguments) == registry.publish(winner, **arguments)
-    (evidence / "evidence.json").write_text('{"verdict": "PASS", "again": true}')
-    assert registry.publish(winner, **arguments).version == "2"
+    assert registry.publish(prove(winner), **arguments) == registry.publish(prove(winner), **arguments)
+    assert registry.publish(prove(winner, "2"), **arguments).version == "2"
     assert registry.resolve("models:/digits@honed").version == "2"
 
 
-def test_without_an_alias_none_is_moved(make_winner, evidence):
+def test_without_an_alias_none_is_moved(make_winner, prove):
     registry = MlflowRegistry()
-    done = registry.publish(make_winner(), name="digits", evidence=evidence, tags=TAGS, alias=None)
+    done = registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias=None)
     assert registry.resolve(done.uri).aliases == ()
     assert registry.resolve(done.uri).tags["hone.state"] == "finished"
 
 
-def test_versions_since(source, make_winner, evidence):
+def test_versions_since(source, make_winner, prove):
     registry = MlflowRegistry()
     first, cursor = registry.versions_since(None)
     assert [info.uri for info in first] == ["models:/digits/1"]
     assert registry.versions_since(cursor) == ((), cursor)
-    registry.publish(make_winner(), name="digits", evidence=evidence, tags=TAGS, alias="honed")
-    registry.publish(make_winner("w"), name="words", evidence=evidence, tags=TAGS, alias="honed")
+    registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias="honed")
+    registry.publish(prove(make_winner("w")), name="words", tags=TAGS, alias="honed")
     second, cursor = registry.versions_since(cursor)
     assert [info.uri for info in second] == ["models:/digits/2", "models:/words/1"]
     assert all(is_honed(info) for info in second)
     assert registry.versions_since(cursor)[0] == ()
 
 
-def test_the_embedded_store_needs_nothing(tmp_path, monkeypatch, make_winner, evidence):
+def test_the_embedded_store_needs_nothing(tmp_path, monkeypatch, make_winner, prove):
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     project = tmp_path / "project"
     registry = MlflowRegistry(project=project)
     assert catch(lambda: registry.resolve("models:/digits/1")).slug == "registry-unreachable"
     assert not project.exists()  # who only reads makes nothing
-    registry.publish(make_winner(), name="digits", evidence=evidence, tags=TAGS, alias="honed")
+    registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias="honed")
     assert (project / "data" / "mlflow.db").is_file()
     assert list((project / "data" / "mlartifacts").rglob("MLmodel"))
     assert not (tmp_path / "mlruns").exists()
 
 
-def test_a_client_of_one_store_leaves_the_global_one_alone(tmp_path, make_winner, evidence, tracking_uri):
+def test_a_client_of_one_store_leaves_the_global_one_alone(tmp_path, make_winner, prove, tracking_uri):
     import mlflow
 
     registry = MlflowRegistry(f"sqlite:///{tmp_path}/other.db")
-    registry.publish(make_winner(), name="digits", evidence=evidence, tags=TAGS, alias="honed")
+    registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias="honed")
     assert mlflow.get_tracking_uri() == tracking_uri
     assert MlflowRegistry().tracking_uri == tracking_uri
     assert not (tmp_path / "mlflow.db").exists()

@@ -34,7 +34,7 @@ def test_events_are_counted_and_a_cut_line_is_left_out(tmp_path):
     with (place.folder / "events.jsonl").open("a") as stream:
         stream.write('{"event": "launch", "candi')
 
-    assert place.count_events() == {"build": 1, "launch": 2}
+    assert [event["event"] for event in place.read_events()] == ["build", "launch", "launch"]
 
 
 def test_a_run_that_did_nothing_has_no_events(tmp_path):

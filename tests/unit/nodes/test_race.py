@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from kedro_hone.core.measurement import Status, Validation
 from kedro_hone.core.rounds import Timings
+from kedro_hone.core.store import Store
 from kedro_hone.core.types import Artifact, Candidate, Refused
-from kedro_hone.nodes.race import save_samples, select_racers, summarize_latency
+from kedro_hone.nodes.race import select_racers, summarize_latency
+from kedro_hone.nodes.timings import keep_samples, read_samples
 
 
 def validation(name, digest, *, route=("toolchain.what",), status=Status.MEASURED):
@@ -41,17 +43,17 @@ def test_percentiles_only_where_there_are_samples_enough():
     assert (few.p50_ms, few.p90_ms) == (2.0, None)
 
 
-def test_samples_of_race_and_confirmation_share_a_file(tmp_path):
-    import numpy as np
-
-    timings = Timings()
+def test_raw_timings_are_kept_and_read_again(tmp_path):
+    store, timings = Store(tmp_path), Timings()
     timings.add("a", "b1", [1, 2, 3])
     timings.add("a", "b1", [4, 5])
-    path = tmp_path / "samples.npz"
-    save_samples(path, "race", timings)
-    save_samples(path, "confirm", timings)
+    key = keep_samples(store, "race", timings)
 
-    with np.load(path) as archive:
-        assert set(archive.files) == {f"{p}/a/b1{c}" for p in ("race", "confirm") for c in ("", "/calls")}
-        assert archive["race/a/b1"].tolist() == [1, 2, 3, 4, 5]
-        assert archive["race/a/b1/calls"].tolist() == [3, 2]
+    assert keep_samples(store, "race", timings) == key
+    known = read_samples(store, key)
+    assert {name: array.tolist() for name, array in known.items()} == {
+        "race/a/b1": [1, 2, 3, 4, 5],
+        "race/a/b1/calls": [3, 2],
+    }
+    assert read_samples(store, keep_samples(store, "confirm", Timings())) == {}
+    assert read_samples(store, "sha256:0") is None

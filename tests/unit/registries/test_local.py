@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from proof import prove
 
 import kedro_hone
 from kedro_hone.adaptors.registries.local import LocalRegistry
@@ -27,60 +28,60 @@ def winner(tmp_path):
     registry.forget_registrations()
 
 
-@pytest.fixture
-def evidence(tmp_path):
-    folder = tmp_path / "evidence"
-    folder.mkdir()
-    (folder / "evidence.json").write_text('{"run": 1}')
-    return folder
-
-
-def publish(tmp_path, artifact, evidence, **kwargs):
+def publish(tmp_path, artifact, run_id="1", **kwargs):
     arguments = {"name": "digits", "tags": TAGS, "alias": "honed", "metrics": {"speedup": 2.0}} | kwargs
-    return LocalRegistry(tmp_path).publish(artifact, evidence=evidence, **arguments)
+    return LocalRegistry(tmp_path).publish(prove(tmp_path, artifact, run_id), **arguments)
 
 
 def list_names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_winner_is_published_and_loaded(tmp_path, winner, evidence):
-    done = publish(tmp_path, winner, evidence)
+def test_a_winner_is_published_and_loaded(tmp_path, winner):
+    done = publish(tmp_path, winner)
     assert (done.version, done.alias, done.uri) == ("1", "honed", str(tmp_path / "digits-hone" / "1"))
     info = LocalRegistry(tmp_path).resolve("digits-hone/honed")
     assert (info.uri, info.name, info.aliases) == (done.uri, "digits", ("honed",))
     assert is_honed(info)
     assert info.tags["hone.metric.speedup"] == "2.0"
-    assert (Path(done.uri) / "evidence" / "evidence.json").is_file()
+    prove(tmp_path, winner).evidence.check(Path(done.uri) / "evidence")
     x, y = toy.answer(3)
     np.testing.assert_array_equal(kedro_hone.load(tmp_path / "digits-hone" / "honed")(x), y)
 
 
 @pytest.mark.parametrize("root", [".", "elsewhere"])
-def test_a_winner_goes_beside_its_model_wherever_that_lies(tmp_path, winner, evidence, root):
+def test_a_winner_goes_beside_its_model_wherever_that_lies(tmp_path, winner, root):
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "digits.onnx").write_text("x")
     registry = LocalRegistry(tmp_path / root)
     name = registry.resolve(str(tmp_path / "models" / "digits.onnx")).name
-    done = registry.publish(winner, name=name, evidence=evidence, tags=TAGS, alias="honed")
+    done = registry.publish(prove(tmp_path, winner), name=name, tags=TAGS, alias="honed")
     assert done.uri == str(tmp_path / "models" / "digits.onnx-hone" / "1")
     assert registry.resolve(done.uri).name == name
 
 
-def test_the_same_publication_is_made_once(tmp_path, winner, evidence):
-    assert publish(tmp_path, winner, evidence) == publish(tmp_path, winner, evidence)
-    (evidence / "evidence.json").write_text('{"run": 2}')
-    assert publish(tmp_path, winner, evidence).version == "2"
+def test_the_same_publication_is_made_once(tmp_path, winner):
+    assert publish(tmp_path, winner) == publish(tmp_path, winner)
+    assert publish(tmp_path, winner, "2").version == "2"
     assert (tmp_path / "digits-hone" / "honed").resolve().name == "2"
 
 
-def test_evidence_may_be_a_file_and_an_alias_may_be_none(tmp_path, winner, evidence):
-    done = publish(tmp_path, winner, evidence / "evidence.json", alias=None)
-    assert (Path(done.uri) / "evidence" / "evidence.json").is_file()
+def test_an_alias_may_be_none(tmp_path, winner):
+    done = publish(tmp_path, winner, alias=None)
     assert LocalRegistry().resolve(done.uri).aliases == ()
 
 
-def test_what_a_killed_publication_left_is_removed(tmp_path, winner, evidence):
+def test_evidence_that_changes_after_it_was_proved_is_not_published(tmp_path, winner):
+    proven = prove(tmp_path, winner)
+    (proven.folder / "samples.npz").write_bytes(b"other times")
+    with pytest.raises(HoneError) as caught:
+        LocalRegistry(tmp_path).publish(proven, name="digits", tags=TAGS, alias="honed")
+    assert caught.value.slug == "evidence-incomplete"
+    assert not (tmp_path / "digits-hone" / "1").exists()
+    assert not (tmp_path / "digits-hone" / "honed").exists()
+
+
+def test_what_a_killed_publication_left_is_removed(tmp_path, winner):
     code = (
         "import os, signal; from pathlib import Path; from kedro_hone.adaptors.registries import publication\n"
         f"home = Path({str(tmp_path / 'digits-hone')!r}); home.mkdir()\n"
@@ -90,13 +91,13 @@ def test_what_a_killed_publication_left_is_removed(tmp_path, winner, evidence):
     source = Path(kedro_hone.__file__).parents[1]
     subprocess.run([sys.executable, "-c", code], check=False, env={"PYTHONPATH": str(source)})
     assert [path.name[:11] for path in (tmp_path / "digits-hone").iterdir()] == [".publishing"]
-    publish(tmp_path, winner, evidence)
+    publish(tmp_path, winner)
     assert list_names(tmp_path / "digits-hone") == ["1", "honed"]
 
 
-def test_an_alias_cannot_be_a_version(tmp_path, winner, evidence):
+def test_an_alias_cannot_be_a_version(tmp_path, winner):
     with pytest.raises(ValueError, match="cannot be an alias"):
-        publish(tmp_path, winner, evidence, alias="3")
+        publish(tmp_path, winner, alias="3")
 
 
 def test_a_file_is_pulled_with_its_external_data(tmp_path):

@@ -1,0 +1,137 @@
+"""Assess, look at the report, publish: the steps of one line in runs of their own, and the proof is the same."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_project import FAST, copy_project
+
+FILES = ("evidence.json", "report.html", "report.md", "samples.npz")
+
+
+@pytest.fixture(scope="module")
+def template_assessed(template, tmp_path_factory) -> Path:
+    """A project whose winner waits to be published."""
+    project = copy_project(template, tmp_path_factory.mktemp("assessed"))
+    project.run("--pipelines", "assess")
+    return project.root
+
+
+@pytest.fixture
+def assessed(template_assessed, tmp_path):
+    return copy_project(template_assessed, tmp_path)
+
+
+def list_published(project):
+    return sorted({path.parent.resolve() for path in project.root.rglob("*-hone/*/hone.json")})
+
+
+def read_files(folder):
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def compare(first, second):
+    """Assert that two runs tell the same story: all but who tells it, and when."""
+    own = {"run_id", "created", "winner"}
+    assert {k: v for k, v in second.items() if k not in own} == {k: v for k, v in first.items() if k not in own}
+    assert second["winner"] | {"path": ""} == first["winner"] | {"path": ""}
+    assert second["run_id"] != first["run_id"]
+
+
+def test_what_was_assessed_is_published_with_all_its_proof(assessed):
+    (run,) = assessed.runs
+    proof = read_files(run)
+    assessed.run("--pipelines", "publish")
+    (place,) = list_published(assessed)
+    assert sorted(path.name for path in (place / "evidence").iterdir()) == sorted(FILES)
+    assert read_files(place / "evidence") == proof
+    # What is written about the publication stands where the report is.
+    assert assessed.runs == [run]
+    assert json.loads((run / "publication.json").read_text())["uri"] == str(place)
+    assert str(place) in (run / "report.html").read_text()
+    assert "publication" in {json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()}
+
+
+def test_to_publish_again_changes_nothing(assessed):
+    assessed.run("--pipelines", "publish")
+    (run,) = assessed.runs
+    proof, publications = read_files(run), (assessed.work / "work" / "publications.json").read_text()
+    assessed.run("--pipelines", "publish")
+    assert len(list_published(assessed)) == 1
+    assert (assessed.work / "work" / "publications.json").read_text() == publications
+    assert read_files(run) == proof
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", ["removed", "altered"])
+def test_without_whole_and_unmodified_proof_nothing_is_registered(assessed, name, damage):
+    (run,) = assessed.runs
+    if damage == "removed":
+        (run / name).unlink()
+    else:
+        content = (run / name).read_bytes()
+        (run / name).write_bytes(content.replace(b"PASS", b"KEEP") if b"PASS" in content else content + b"\0")
+    done = assessed.run("--pipelines", "publish", code=3)
+    assert "[evidence-incomplete]" in done.output
+    assert name in done.output
+    assert list_published(assessed) == []
+    assert not (run / "publication.json").exists()
+
+
+def test_proof_of_another_decision_is_none(assessed):
+    decision = assessed.work / "work" / "decision.json"
+    other = json.loads(decision.read_text())
+    other["artifact"]["digest"] = f"sha256:{'0' * 64}"
+    decision.write_text(json.dumps(other))
+    done = assessed.run("--pipelines", "publish", code=3)
+    assert "[evidence-incomplete]" in done.output
+    assert list_published(assessed) == []
+
+
+def test_a_run_that_was_removed_is_not_published(assessed):
+    (run,) = assessed.runs
+    shutil.rmtree(run)
+    done = assessed.run("--pipelines", "publish", code=3)
+    assert "[evidence-incomplete]" in done.output
+    assert list_published(assessed) == []
+    assert assessed.runs == []
+
+
+def test_the_report_alone_is_the_report_of_the_full_run(assessed):
+    (run,) = assessed.runs
+    first = assessed.evidence
+    assert first["counts"]["builds"] == len(first["steps"]) == 8
+    assessed.run("--nodes", "report")
+    compare(first, assessed.evidence)
+    latest = (assessed.work / "latest").resolve()
+    assert latest != run
+    assert (latest / "samples.npz").read_bytes() == (run / "samples.npz").read_bytes()
+    assessed.run("--pipelines", "publish")
+    (place,) = list_published(assessed)
+    assert json.loads((place / "evidence" / "evidence.json").read_text()) == assessed.evidence
+
+
+def test_a_gate_alone_changes_nothing_that_was_measured(assessed):
+    first = assessed.evidence
+    assessed.run("--pipelines", "compare", "--from-nodes", "gate")
+    compare(first, assessed.evidence)
+
+
+def test_a_confirmation_alone_keeps_the_race(assessed):
+    (run,) = assessed.runs
+    first = assessed.evidence
+    assessed.run("--pipelines", "compare", "--from-nodes", "confirm")
+    second = assessed.evidence
+    for same in ("steps", "race", "candidates", "counts", "source", "data"):
+        assert second[same] == first[same], same
+    assert second["timings"]["build"] == first["timings"]["build"] > 0
+    assert second["timings"]["validate"] == first["timings"]["validate"] > 0
+    with np.load(run / "samples.npz") as before, np.load(assessed.work / "latest" / "samples.npz") as after:
+        assert set(after.files) == set(before.files)
+        np.testing.assert_array_equal(after["race/source/eight"], before["race/source/eight"])
+        assert f"confirm/{FAST}/eight" in after.files
+        assert not np.array_equal(after["confirm/source/eight"], before["confirm/source/eight"])

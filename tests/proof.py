@@ -1,0 +1,36 @@
+"""Evidence for artifacts that no run made: what a registry's tests publish."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kedro_hone.core.proof import EVIDENCE, EVIDENCE_FILES, EvidenceFolder, ProvenWinner
+from kedro_hone.core.types import Artifact
+
+SOURCE_URI, SOURCE_DIGEST = "models:/digits/1", "sha256:1"
+
+
+def write_evidence(folder: Path, artifact: Artifact, *, run_id: str = "1") -> EvidenceFolder:
+    """Write the files of a run whose winner is an artifact."""
+    folder.mkdir(parents=True)
+    for name in EVIDENCE_FILES:
+        (folder / name).write_text(f"{name} of {run_id}")
+    claim = {
+        "schema": "kedro-hone/evidence/1",
+        "run_id": run_id,
+        "verdict": "PASS",
+        "source": {"uri": SOURCE_URI, "digest": SOURCE_DIGEST},
+        "winner": {"digest": artifact.digest},
+    }
+    (folder / EVIDENCE).write_text(json.dumps(claim))
+    return EvidenceFolder.read(run_id, folder)
+
+
+def prove(folder: Path, artifact: Artifact, run_id: str = "1") -> ProvenWinner:
+    """Return an artifact with evidence in a folder below another one; the same for the same run."""
+    place = folder / f"evidence-{run_id}-{artifact.digest[-8:]}"
+    evidence = EvidenceFolder.read(run_id, place) if place.is_dir() else write_evidence(place, artifact, run_id=run_id)
+    return ProvenWinner(
+        artifact=artifact, source_uri=SOURCE_URI, source_digest=SOURCE_DIGEST, evidence=evidence, folder=place
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from kedro.framework.context import KedroContext
 from kedro.framework.hooks import hook_impl
 
-from kedro_hone.graph import set_parameters
+from kedro_hone.graph import find_parameters, set_parameters
+from kedro_hone.logs import configure_logging
 from kedro_hone.recipe import read_recipe
 
 
@@ -21,7 +22,8 @@ class RecipeHooks:
         Args:
             context: The run's context, with ``--params`` and ``--env`` merged in.
         """
-        parameters = context.config_loader["parameters"].get("hone")
+        configure_logging()
+        parameters = find_parameters(context.config_loader)
         if parameters is not None:
             read_recipe(parameters)
             set_parameters(parameters)

@@ -30,7 +30,7 @@ def fail_oddly(job): return {"failed": {"class": "no such class", "reason": "?"}
 def no_dict(job): return [1]
 def no_json(job): return {"self": job["nowhere"] if "nowhere" in job else object()}
 def fault(job): raise ValueError("the first line\\nthe second")
-def fault_at(job): raise ValueError("Exception from core.cpp:84:\\nCheck 'false' failed at report.cpp:151:\\nIt failed:\\n\\n- the cause\\n")
+def fault_at(job): raise ValueError("Exception from core.cpp:84:\\nAt report.cpp:151:\\nIt failed:\\n\\n- the cause\\n")
 def fault_somewhere(job): raise ValueError("Check 'false' failed at report.cpp:151:")
 def fault_with_list(job): raise ValueError("missing keys:\\n  one,\\n  two")
 def disk_full(job): raise OSError(errno.ENOSPC, "No space left on device", "/somewhere")

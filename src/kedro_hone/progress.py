@@ -45,7 +45,11 @@ class ProgressHooks:
             TimeElapsedColumn(),
             TextColumn("{task.fields[best]}", markup=False),
         )
-        self._display = Progress(*columns, console=console, transient=True)
+        # Standard output stays as it is: colorama (through DVC) keeps what it finds there, and writes a reset to it at the
+        # end, which rich would print as text.
+        self._display = Progress(
+            *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
         self._task = self._display.add_task("starting", total=len(pipeline.nodes), best="")
         atexit.register(self.stop)  # Kedro calls no hook after Ctrl-C, and the cursor would stay hidden
         self._display.start()

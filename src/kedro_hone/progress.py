@@ -45,8 +45,8 @@ class ProgressHooks:
             TimeElapsedColumn(),
             TextColumn("{task.fields[best]}", markup=False),
         )
-        # Standard output stays as it is: colorama (through DVC) keeps what it finds there, and writes a reset to it at the
-        # end, which rich would print as text.
+        # Standard output stays as it is: colorama (through DVC) keeps what it finds there, and writes a reset to it
+        # at the end, which rich would print as text.
         self._display = Progress(
             *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
         )

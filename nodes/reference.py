@@ -9,10 +9,10 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.host import read_host
 from kedro_hone.core.registry import read_catalogue
 from kedro_hone.core.samples import GATE, SEARCH, Reference, Samples
-from kedro_hone.core.stats import needed_rows, provable, share_level, smallest_provable_drop
 from kedro_hone.core.types import Artifact, Failed, digest_json
 from kedro_hone.core.workplace import Workplace
 from kedro_hone.nodes.answers import answer, score_source
+from kedro_hone.nodes.recipe_checks import check_provable
 from kedro_hone.nodes.setting import Setting
 from kedro_hone.nodes.transform import digest_worker, identify_environment
 from kedro_hone.programs import digest_worker as digest_programs
@@ -64,7 +64,8 @@ def refer(*, source: Artifact, samples: Samples, parameters: dict[str, Any], wor
     else:
         reference = _make_reference(key, setting)
         store.write_value(key, reference.model_dump(mode="json"))
-    check_provable(reference, samples.splits[GATE].n, setting)
+    if reference.kind == "proportion":  # with a program that counts its rows this was known before the pull
+        check_provable(samples.splits[GATE].n, setting.recipe)
     return reference
 
 
@@ -92,24 +93,4 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         n=itself.n,
         cold_start_ms=answered.cold_start_ms,
         peak_memory_bytes=answered.peak_memory_bytes,
-    )
-
-
-def check_provable(reference: Reference, rows: int, setting: Setting) -> None:
-    """Refuse to begin when the gate split cannot prove the limit even if nothing is lost.
-
-    Raises:
-        HoneError: ``gate-unprovable``, with the rows that would be needed.
-    """
-    gates = setting.recipe.gates
-    confidence = 1 - share_level(1 - gates.confidence, finalists=setting.recipe.confirm.finalists)
-    if reference.kind != "proportion" or provable(rows, gates.drop, confidence):
-        return
-    needed, possible = needed_rows(gates.drop, confidence), smallest_provable_drop(rows, confidence)
-    raise HoneError(
-        "gate-unprovable",
-        f"{rows} gate rows cannot prove a drop under {gates.drop:g}, even if nothing is lost.",
-        why=f"With so few rows the interval still reaches {possible:.4f} "
-        f"(confidence {gates.confidence:g}, shared by {setting.recipe.confirm.finalists} finalists).",
-        hint=f"Use at least {needed} rows, or set hone.gates.drop above {possible:.4f}.",
     )

@@ -77,16 +77,21 @@ class Score(Value):
 
 
 def call_program(
-    function: str, *, job: Mapping[str, Json], source: Artifact, samples_folder: Path, workplace: Workplace
+    function: str,
+    *,
+    job: Mapping[str, Json],
+    workplace: Workplace,
+    source: Artifact | None = None,
+    samples_folder: Path | None = None,
 ) -> dict[str, Json]:
     """Run one function of the program's worker.
 
     Args:
-        function: ``read`` or ``evaluate``.
+        function: ``check``, ``read`` or ``evaluate``.
         job: Its options.
-        source: The source model, for the specifications of its tensors.
-        samples_folder: Where it may write.
         workplace: Where the run works.
+        source: The source model, for the specifications of its tensors; ``check`` needs none.
+        samples_folder: Where it may write, if anywhere.
 
     Returns:
         The worker's notes.
@@ -103,8 +108,8 @@ def call_program(
                 worker=str(WORKER),
                 adaptor=f"program.{function}",
                 stage="program",
-                input=JobInput.of(source),
-                output=str(samples_folder),
+                input=JobInput.of(source) if source else None,
+                output=str(samples_folder) if samples_folder else None,
                 temporary=str(scratch / "temporary"),
                 options={**job, "project": str(Path.cwd())},
             ),

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from kedro.framework.project import configure_project
-from kedro.framework.startup import bootstrap_project
-from kedro.utils import find_kedro_project
+from kedro_hone.logs import choose_logging
 
 
 def main() -> None:
     """Configure the project around, or this package where there is none, and run the command."""
+    logging = choose_logging(Path("conf"))
+    if logging is not None:  # Kedro reads the variable when it is imported, and prints a line if it is not there
+        os.environ["KEDRO_LOGGING_CONFIG"] = str(logging)
+    from kedro.framework.project import configure_project  # noqa: PLC0415
+    from kedro.framework.startup import bootstrap_project  # noqa: PLC0415
+    from kedro.utils import find_kedro_project  # noqa: PLC0415
+
     found = find_kedro_project(Path.cwd())
     if found is None:
         configure_project("kedro_hone")

@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+from kedro.config import MissingConfigException
 from kedro.framework import project
 from kedro.utils import find_kedro_project
 
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.routes import Routes
 from kedro_hone.plan import make_plan
 from kedro_hone.recipe import read_recipe
@@ -50,7 +53,14 @@ def read_routes() -> Routes:
 
 
 def read_parameters() -> Mapping[str, Any]:
-    """Return what stands under ``hone`` in the project's configuration, of the environment ``KEDRO_ENV``."""
+    """Return what stands under ``hone`` in the project's configuration, of the environment ``KEDRO_ENV``.
+
+    Returns:
+        The recipe, not checked yet.
+
+    Raises:
+        HoneError: ``recipe-invalid``: there is none, or the parameters cannot be read.
+    """
     settings = project.settings
     root = find_kedro_project(Path.cwd()) or Path.cwd()
     loader = settings.CONFIG_LOADER_CLASS(
@@ -58,5 +68,40 @@ def read_parameters() -> Mapping[str, Any]:
         env=os.environ.get("KEDRO_ENV"),
         **settings.CONFIG_LOADER_ARGS,
     )
-    parameters: Mapping[str, Any] = loader["parameters"]["hone"]
+    parameters = find_parameters(loader)
+    if parameters is None:
+        raise HoneError(
+            "recipe-invalid",
+            "There is no recipe yet.",
+            why=f"The parameters in {root / settings.CONF_SOURCE} have nothing under `hone`.",
+            hint="Write a recipe into conf/base/parameters.yml. The least is `hone: {model: {uri: models:/NAME/1}}`; "
+            "docs/tutorial.md shows a whole one, and docs/reference/recipe.md has all keys.",
+        )
     return parameters
+
+
+def find_parameters(loader: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return what stands under ``hone`` in the parameters that a configuration loader reads.
+
+    Args:
+        loader: Kedro's configuration loader.
+
+    Returns:
+        The recipe, not checked yet; None where the project has none.
+
+    Raises:
+        HoneError: ``recipe-invalid``: a file of parameters is no YAML.
+    """
+    try:
+        found: Mapping[str, Any] | None = loader["parameters"].get("hone")
+    except MissingConfigException:
+        return None
+    except yaml.YAMLError as error:
+        raise HoneError(
+            "recipe-invalid",
+            "The parameters cannot be read.",
+            why=str(error),
+            hint="Mend the YAML there; the recipe is in conf/base/parameters.yml, and docs/reference/recipe.md has its "
+            "keys.",
+        ) from error
+    return found

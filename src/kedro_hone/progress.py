@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from typing import Any
 
 import rich
@@ -44,8 +45,13 @@ class ProgressHooks:
             TimeElapsedColumn(),
             TextColumn("{task.fields[best]}", markup=False),
         )
-        self._display = Progress(*columns, console=console, transient=True)
+        # Standard output stays as it is: colorama (through DVC) keeps what it finds there, and writes a reset to it
+        # at the end, which rich would print as text.
+        self._display = Progress(
+            *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
         self._task = self._display.add_task("starting", total=len(pipeline.nodes), best="")
+        atexit.register(self.stop)  # Kedro calls no hook after Ctrl-C, and the cursor would stay hidden
         self._display.start()
 
     @hook_impl
@@ -76,14 +82,16 @@ class ProgressHooks:
     @hook_impl
     def after_pipeline_run(self) -> None:
         """End the display."""
-        self._stop()
+        self.stop()
 
     @hook_impl
     def on_pipeline_error(self) -> None:
         """End the display."""
-        self._stop()
+        self.stop()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """End the display, if there is one, and leave the terminal as it was."""
+        atexit.unregister(self.stop)
         if self._display is not None:
             self._display.stop()
             self._display = None

@@ -192,6 +192,14 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
     Raises:
         HoneError: ``recipe-invalid``, naming every bad key and the nearest right one.
     """
+    if not isinstance(parameters, Mapping):
+        raise HoneError(
+            "recipe-invalid",
+            "The recipe is no section.",
+            why=f"What stands under `hone` in the parameters is {parameters!r}, and not keys with values.",
+            hint="Write at least `hone: {model: {uri: models:/NAME/1}}` into conf/base/parameters.yml; "
+            "docs/reference/recipe.md has all keys.",
+        )
     try:
         return Recipe.model_validate(dict(parameters))
     except ValidationError as error:

@@ -9,4 +9,5 @@ from kedro_hone.verdicts import VerdictHooks
 HOOKS = (RecipeHooks(), ProgressHooks(), VerdictHooks())
 CONFIG_LOADER_ARGS = {"base_env": "base", "default_run_env": "local", "merge_strategy": {"parameters": "soft"}}
 # kedro-mlflow 2.0.3 breaks every run with mlflow >= 3.17 when it is merely installed; the underscore is needed.
-DISABLE_HOOKS_FOR_PLUGINS = ("kedro_mlflow",)
+# kedro-telemetry sends usage data of all who did not object, and nobody was asked in a folder that holds only conf/.
+DISABLE_HOOKS_FOR_PLUGINS = ("kedro_mlflow", "kedro-telemetry")

@@ -243,7 +243,17 @@ CASES = {
         "metric-unknown", recipe(program={"name": "fidelity", "metric": "src/shop/metric.py:score"}), ("metric.py",)
     ),
     "program misspelt": Case("program-unknown", recipe(program={"name": "fidelty"}), ("Did you mean 'fidelity'?",)),
+    "program's option misspelt": Case(
+        "recipe-invalid",
+        recipe(program={"name": "tabular-classification", "options": {"score": "logits"}}),
+        ("'score': did you mean 'scores'?",),
+    ),
     "gate too small": Case("gate-unprovable", recipe(gates={"drop": 0.01}), ("120 gate rows cannot prove", "at least")),
+    "gate too small for its labels": Case(
+        "gate-unprovable",
+        recipe(gates={"drop": 0.01}, program={"name": "tabular-classification"}),
+        ("120 gate rows cannot prove", "Use at least"),
+    ),
 }
 
 
@@ -312,3 +322,21 @@ def test_it_is_explained_and_harms_nothing(attempts, name):
 def test_nothing_is_built_before_the_data_are_known_to_suffice(attempts, name):
     newest = attempts[name].result().project.runs[-1]
     assert list(newest.glob("steps/*shop.*")) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "program misspelt",
+        "program's option misspelt",
+        "metric misspelt",
+        "metric's file unknown",
+        "gate too small for its labels",
+    ],
+)
+def test_what_the_recipe_and_the_data_tell_is_known_before_the_pull(attempts, finished, name):
+    tried = attempts[name].result()
+    known = {run.name for run in finished.runs}
+    steps = [step.name for run in tried.project.runs if run.name not in known for step in run.glob("steps/[0-9]*")]
+    assert [step for step in steps if not step.endswith("-program-check")] == []
+    assert "pulled" not in tried.done.output

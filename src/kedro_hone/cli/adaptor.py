@@ -11,7 +11,7 @@ from kedro_hone.cli.failures import explain_failures
 
 @click.group()
 def adaptor() -> None:
-    """Help for those who write adaptors."""
+    """Commands for authors of adaptors."""
 
 
 @adaptor.command()
@@ -23,4 +23,4 @@ def test(path: str) -> None:
         import pytest  # noqa: PLC0415 - only those who write adaptors have it
     except ImportError as error:
         raise click.ClickException("the suite runs under pytest: pip install pytest") from error
-    sys.exit(pytest.main(["--import-mode=prepend", path]))  # what lies beside the tests can be imported by them
+    sys.exit(pytest.main(["--import-mode=prepend", path]))  # tests can import what is next to them

@@ -20,8 +20,10 @@ from kedro_hone.core.run import call_worker
 
 @click.command()
 @click.argument("step")
-@click.option("--run", "run_folder", type=click.Path(path_type=Path), help="The run's folder; the latest one if empty.")
-@click.option("--output", type=click.Path(path_type=Path), help="Keep what the step makes in this folder.")
+@click.option(
+    "--run", "run_folder", type=click.Path(path_type=Path), help="The run's folder; the latest one if not given."
+)
+@click.option("--output", type=click.Path(path_type=Path), help="Keep the files that the step makes in this folder.")
 @explain_failures
 def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
     """Run STEP again, such as 007-onnxruntime.int8-static, and print what its worker prints."""
@@ -31,7 +33,10 @@ def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
     environment = EnvironmentStore().ensure(toolchain)
     if not isinstance(environment, Environment):
         raise HoneError(
-            "toolchain-unbuildable", "The step's environment is gone.", why=environment.reason, hint="Try again."
+            "toolchain-unbuildable",
+            f"The environment of {toolchain.name}, which the step needs, cannot be built.",
+            why=environment.reason,
+            hint=f"Read {environment.log}, or run `kedro hone toolchains build {toolchain.name}`.",
         )
     with tempfile.TemporaryDirectory() as scratch:
         target = (output or Path(scratch) / "output").absolute()

@@ -27,7 +27,7 @@ def report(folder: Path | None, *, in_browser: bool) -> None:
             "report-missing",
             f"There is no report in {place}.",
             why="A run writes evidence.json when it has come to a verdict.",
-            hint="Run `kedro run`, or name a folder below data/hone/runs.",
+            hint="Run `kedro run`, or name a run's folder in data/hone/runs.",
         )
     print_verdict(parse_evidence(path.read_bytes()), Console(), folder=place)
     if in_browser:

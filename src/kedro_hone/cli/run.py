@@ -11,6 +11,8 @@ from kedro.framework.project import settings
 
 from kedro_hone.cli.failures import explain_failures
 from kedro_hone.core.errors import ExitCode
+from kedro_hone.logs import configure_logging
+from kedro_hone.progress import ProgressHooks
 from kedro_hone.verdicts import VerdictHooks
 
 HELP = """Run the optimization: pull, convert, compress, compile, validate, race, confirm, gate, report and publish.
@@ -20,7 +22,13 @@ Exit codes: 0 a winner was published or the source stays; 10 FAIL; 11 INCONCLUSI
 
 @explain_failures
 def _run(**options: Any) -> None:
-    kedro_run.callback(**options)  # type: ignore[misc]  # click allows commands without a callback; this one has it
+    configure_logging()
+    try:
+        kedro_run.callback(**options)  # type: ignore[misc]  # click allows commands without a callback; this one has it
+    finally:  # what is printed next must not be printed through the display
+        for hook in settings.HOOKS:
+            if isinstance(hook, ProgressHooks):
+                hook.stop()
     code = max((hook.exit_code for hook in settings.HOOKS if isinstance(hook, VerdictHooks)), default=ExitCode.SUCCESS)
     sys.exit(code)
 

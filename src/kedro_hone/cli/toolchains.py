@@ -67,10 +67,10 @@ def test(names: tuple[str, ...]) -> None:
 
 
 @toolchains.command()
-@click.option("--days", default=30.0, show_default=True, help="Remove what was not used for so long.")
+@click.option("--days", default=30.0, show_default=True, help="Remove environments not used for so many days.")
 @explain_failures
 def gc(days: float) -> None:
-    """Remove environments that nothing uses any more."""
+    """Remove environments that no run has used for a while."""
     for stored in EnvironmentStore().collect(read_catalogue().toolchains.values(), days=days):
         click.echo(f"removed {stored.environment.toolchain} ({stored.size_bytes / 2**20:.0f} MiB)")
 

@@ -42,7 +42,7 @@ SLUGS: Final = MappingProxyType(
         "pickle-not-trusted": "The model can only be loaded by running code from the registry",
         "program-failed": "The program raised an error",
         "program-unknown": "The recipe names a program that does not exist",
-        "recipe-invalid": "The recipe has an unknown key or a bad value",
+        "recipe-invalid": "There is no recipe, or it has an unknown key or a bad value",
         "registry-unknown": "No registry serves this kind of URI",
         "registry-unreachable": "The registry does not answer",
         "replay-unknown": "There is no such step to replay",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Annotated
@@ -155,6 +157,7 @@ _MEMORY_WORDS = ("bad_alloc", "out of memory", "can't allocate memory", "cannot 
 _DISK_WORDS = ("no space left on device", "disk quota exceeded")
 _DISK_ERRNOS = frozenset({28, 122})  # ENOSPC, EDQUOT
 _LOG_END_BYTES = 4096
+_SOURCE_PLACE = re.compile(r"\S\.\w+:\d+:$")
 
 
 def explain_end(end: End, *, by: str, limits: Limits, log: Path) -> Failed:
@@ -200,9 +203,9 @@ def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log
         log: The worker's log, with the traceback.
 
     Returns:
-        The failure with its class; the reason is the traceback's last line.
+        The failure with its class; the reason is the exception's type and the cause in its message.
     """
-    kind, message = str(error.get("type", "Exception")), str(error.get("message", ""))
+    kind, message = str(error.get("type", "Exception")), shorten_message(str(error.get("message", "")))
     lowered = message.lower()
     reason = f"{kind}: {message}" if message else kind
     if error.get("errno") in _DISK_ERRNOS or any(word in lowered for word in _DISK_WORDS):
@@ -216,6 +219,21 @@ def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log
     elif error.get("where") == "describe":
         failure, reason = FailureClass.BAD_OUTPUT, f"the saved files cannot be read back: {reason}"
     return Failed(by=by, failure=failure, reason=reason[:1000], log=str(log))
+
+
+def shorten_message(message: str) -> str:
+    """Return what an exception's message says of the cause, in one line.
+
+    Args:
+        message: The message, often of many lines.
+
+    Returns:
+        Its first line; all of it where that line only announces what follows, by a colon. Lines at the beginning that
+        name a place in the toolchain's own source, such as ``Check 'false' failed at report.cpp:151:``, are left out.
+    """
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    said = list(itertools.dropwhile(_SOURCE_PLACE.search, lines)) or lines
+    return " ".join(said) if said and (len(said) < len(lines) or said[0].endswith(":")) else "".join(said[:1])
 
 
 def find_failure_class(stage: str) -> FailureClass:

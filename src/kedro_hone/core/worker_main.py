@@ -209,7 +209,6 @@ def protect(function: Callable[[], dict[str, Any]], job: dict[str, Any]) -> dict
 
 def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
     """Return an exception as JSON: its type, message and number, and whether it tried to write where it may not."""
-    lines = (str(error) or "").strip().splitlines()
     number = getattr(error, "errno", None)
     name = getattr(error, "filename", None)
     outside = False
@@ -221,7 +220,7 @@ def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
         )
     return {
         "type": type(error).__name__,
-        "message": lines[0] if lines else "",
+        "message": str(error)[:4000],
         "errno": number if isinstance(number, int) else None,
         "outside": outside,
         "where": getattr(error, "hone_where", None),

@@ -28,7 +28,7 @@ PROGRAMS: Final = MappingProxyType(
 """The built-in programs and their files."""
 
 WORKER: Final = _HERE / "worker.py"
-"""The worker file that runs programs: its functions are ``read`` and ``evaluate``."""
+"""The worker file that runs programs: its functions are ``check``, ``read`` and ``evaluate``."""
 
 
 class ProgramFile(Value):

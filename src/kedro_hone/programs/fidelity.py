@@ -150,26 +150,8 @@ def score(predictions: dict[str, Array], targets: dict[str, Array], options: dic
     Raises:
         BadOptionError: ``compare`` is ``argmax``, and an output has nothing to choose from.
     """
-<<<<<<< HEAD
-    options = OPTIONS | options
-    agrees = np.ones(len(next(iter(targets.values()))), dtype=bool)
-    for name, target in targets.items():
-        wanted = target.reshape(len(target), -1)
-        given = predictions[name].reshape(len(target), -1)
-        if wanted.dtype.kind == "U":
-            agrees &= (given == wanted).all(axis=1)
-        elif options["compare"] == "argmax":
-            agrees &= given.argmax(axis=1) == wanted.argmax(axis=1)
-            agrees &= np.isfinite(given.astype(np.float64)).all(axis=1)
-        elif wanted.dtype.kind in "biu":
-            agrees &= (given == wanted).all(axis=1)
-        else:
-            agrees &= measure_error(given, wanted) <= options["tolerance"]
-    return agrees.astype(np.float64)
-=======
     rows = [MEASURES[how](predictions[name], targets[name]) for name, how in _choose_all(targets, options).items()]
     return np.asarray(np.min(rows, axis=0), dtype=np.float64)
->>>>>>> a4
 
 
 def measure_cosine(given: Array, wanted: Array) -> Array:

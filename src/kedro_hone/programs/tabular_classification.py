@@ -224,6 +224,12 @@ def find_scores(outputs: dict[str, Array], options: dict[str, Any]) -> Array:
     return outputs[name]
 
 
+def count_rows(data: dict[str, Array], options: dict[str, Any]) -> int | None:
+    """Return how many rows will be right or wrong, before there is a model: so many must prove the gate's limit."""
+    labels = find_array(data, "target", arrays=(OPTIONS | options)["arrays"], aliases=LABELS)
+    return None if labels is None else len(labels)
+
+
 def decode(outputs: dict[str, Array], options: dict[str, Any]) -> Array:
     """Turn the model's outputs into classes.
 

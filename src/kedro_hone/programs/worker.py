@@ -42,6 +42,20 @@ CALIBRATION = "calibration"
 """The split that needs no labels: it is given to the toolchains, and nothing is scored on it."""
 
 
+def check(job: Job) -> Notes:
+    """Load the program and find the metric, and count the gate split's rows; no model is needed.
+
+    Args:
+        job: With ``options``: ``program``, ``program_options``, ``project`` and ``metric`` as below, and ``gate`` (the
+            split's path).
+
+    Returns:
+        ``rows``: how many rows of the gate split will be right or wrong, or None where the program does not say so.
+        Or ``error``.
+    """
+    return _explain(_check, job)
+
+
 def read(job: Job) -> Notes:
     """Prepare the splits.
 
@@ -101,6 +115,15 @@ def _explain_error(error: Exception) -> Notes | None:
         return None
     what = getattr(error, "what", None) or SLUGS.get(slug, "The program failed.")
     return {"slug": slug, "what": what, "why": str(error), "hint": HINTS[slug]}
+
+
+def _check(job: Job) -> Notes:
+    program, job = _load_program(job)
+    given, options = job["options"], job["program"]["options"]
+    metric = _load_beside("metrics").find_metric(given.get("metric"), program, options, project=given.get("project"))
+    if not hasattr(program, "count_rows") or metric.name != program.METRIC:
+        return {"rows": None}
+    return {"rows": program.count_rows(_load_beside("reading").read_arrays(Path(given["gate"])), options)}
 
 
 def _read(job: Job) -> Notes:

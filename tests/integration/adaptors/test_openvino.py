@@ -14,7 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from kedro_hone.adaptors.openvino import adaptor as module
 from kedro_hone.core.contract import Host
-from kedro_hone.core.types import Artifact, Refused
+from kedro_hone.core.job import Job, JobInput
+from kedro_hone.core.run import call_worker
+from kedro_hone.core.types import Artifact, Failed, FailureClass, Refused
 from kedro_hone.programs import find_program
 
 pytestmark = pytest.mark.toolchain
@@ -343,6 +345,37 @@ def test_graph_digest_ignores_names_and_sees_weights(bench, tmp_path):
 
     assert build("1", "a", 1.0) == build("2", "b", 1.0)
     assert len({build("3", "a", 1.0), build("4", "a", 2.0), build("5", "a", 1.0, "Add")}) == 3
+
+
+def test_a_failure_names_the_operator_that_it_is_about(tmp_path):
+    """OpenVINO's message begins with places in its own source, and comes to the cause five lines later."""
+    node = helper.make_node("Frobnicate", ["x"], ["y"], domain="shop")
+    graph = helper.make_graph([node], "shop", [vector("x", "batch", 4)], [vector("y", "batch", 4)])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("shop", 1)]
+    (tmp_path / "model").mkdir()
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "model" / "model.onnx")
+    job = Job(
+        function="transform",
+        worker=str(module.TOOLCHAIN.worker),
+        adaptor="openvino.ir",
+        stage="convert",
+        input=JobInput(path=str(tmp_path / "model"), format="onnx", **described_onnx(tmp_path / "model")),
+        output=str(tmp_path / "output"),
+        produces="openvino-ir",
+    )
+    done = call_worker(
+        job,
+        python=Path(sys.executable),
+        toolchain=module.TOOLCHAIN,
+        folder=tmp_path / "step",
+        limits=module.TOOLCHAIN.limits,
+    )
+    assert isinstance(done, Failed)
+    assert done.failure is FailureClass.CONVERT
+    assert "No conversion rule found for operations: shop.Frobnicate" in done.reason
+    assert ".cpp:" not in done.reason
+    assert "\n" not in done.reason
+    assert "unconverted_ops_report.cpp" in Path(str(done.log)).read_text()  # the whole message is in the log
 
 
 def test_external_data_travels_and_may_not_leave(bench, tmp_path):

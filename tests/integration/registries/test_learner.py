@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -136,3 +137,25 @@ def test_the_pulled_files_live_as_long_as_the_learner(make_winner, prove):
     assert (folder / "model.onnx").is_file()
     del learner
     assert not folder.exists()
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def list_pyfunc_blocks():
+    for name in ("README.md", "docs/how-to/use-the-winner.md"):
+        blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL)
+        yield pytest.param([block for block in blocks if "mlflow.pyfunc" in block], id=name)
+
+
+@pytest.mark.parametrize("blocks", [*list_pyfunc_blocks()])
+def test_the_documented_lines_for_mlflow_run_as_typed(blocks, tmp_path, monkeypatch, make_winner, evidence):
+    """In the project's folder, with the project's own registry, and nothing in the environment that names it."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    project = tmp_path / "project"
+    MlflowRegistry(project=project).publish(make_winner(), name="digits", evidence=evidence, tags=TAGS, alias="honed")
+    monkeypatch.chdir(project)
+    (block,) = blocks
+    given = f"import json, numpy as np\nimages = np.array({X.tolist()}, np.float32)\n"
+    logits = run_fresh(f"{given}{block}\nprint(json.dumps(logits.tolist()))")
+    np.testing.assert_allclose(logits, X @ WEIGHTS, rtol=1e-5)

@@ -33,6 +33,9 @@ def fail_oddly(job): return {"failed": {"class": "no such class", "reason": "?"}
 def no_dict(job): return [1]
 def no_json(job): return {"self": job["nowhere"] if "nowhere" in job else object()}
 def fault(job): raise ValueError("the first line\\nthe second")
+def fault_at(job): raise ValueError("Exception from core.cpp:84:\\nAt report.cpp:151:\\nIt failed:\\n\\n- the cause\\n")
+def fault_somewhere(job): raise ValueError("Check 'false' failed at report.cpp:151:")
+def fault_with_list(job): raise ValueError("missing keys:\\n  one,\\n  two")
 def disk_full(job): raise OSError(errno.ENOSPC, "No space left on device", "/somewhere")
 def disk_full_in_words(job): raise RuntimeError("write failed: No space left on device")
 def memory(job): raise MemoryError
@@ -158,6 +161,9 @@ def test_flags_become_values(call):
     ("function", "failure", "reason"),
     [
         ("fault", FailureClass.COMPILE, "ValueError: the first line"),
+        ("fault_at", FailureClass.COMPILE, "ValueError: It failed: - the cause"),
+        ("fault_somewhere", FailureClass.COMPILE, "ValueError: Check 'false' failed at report.cpp:151:"),
+        ("fault_with_list", FailureClass.COMPILE, "ValueError: missing keys: one, two"),
         ("no_such_function", FailureClass.COMPILE, "no attribute 'no_such_function'"),
         ("no_dict", FailureClass.COMPILE, "not a dict"),
         ("no_json", FailureClass.COMPILE, "not JSON"),

@@ -1,0 +1,222 @@
+"""What a person sees on a terminal: before there is a recipe, in a project of one's own, and after Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import kedro
+import pytest
+from small_project import Project, copy_project
+
+# Makes the standard input the controlling terminal, so that a Ctrl-C typed there is a signal to the command.
+OWN_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+SHOWN, HIDDEN = "\x1b[?25h", "\x1b[?25l"
+TEMPLATE = Path(kedro.__file__).parent / "templates" / "project" / "{{ cookiecutter.repo_name }}" / "conf"
+
+
+def read_until(terminal: int, process: subprocess.Popen, *marks: str, seconds: float = 300.0) -> Iterator[str]:
+    """Yield what appears on the terminal, until all marks were seen or the process is gone."""
+    seen, deadline = "", time.monotonic() + seconds
+    while not (marks and all(mark in seen for mark in marks)):
+        ready, _, _ = select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            process.kill()
+            pytest.fail(f"nothing more within {seconds} s: {seen[-2000:]!r}")
+        try:
+            data = os.read(terminal, 1 << 16)
+        except OSError:  # Linux says so when the last process has closed its side
+            return
+        if not data:
+            return
+        seen += data.decode(errors="replace")
+        yield data.decode(errors="replace")
+
+
+def run_and_interrupt(project: Project, *command: str, after: tuple[str, ...]) -> tuple[int, str]:
+    """Run Python on a pseudo-terminal, type Ctrl-C once some texts were seen; return its exit code and its output."""
+    project.write()
+    terminal, side = pty.openpty()
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-c", OWN_TERMINAL, *command],
+            cwd=project.root,
+            env={**project.variables, "TERM": "xterm-256color"},
+            stdin=side,
+            stdout=side,
+            stderr=side,
+            start_new_session=True,
+        ) as process:
+            os.close(side)
+            output = "".join(read_until(terminal, process, *after))
+            os.write(terminal, b"\x03")
+            output += "".join(read_until(terminal, process))
+            return process.wait(60), output
+    finally:
+        os.close(terminal)
+
+
+def check_terminal(output: str) -> None:
+    """Assert that the terminal is left as it was: the cursor shown, no attribute set, nothing after the last line."""
+    assert HIDDEN in output
+    assert output.rindex(SHOWN) > output.rindex(HIDDEN)
+    told = output[output.rindex(SHOWN) :]
+    assert "Interrupted; what was built is kept." in told
+    assert "\x1b[?25" not in told.removeprefix(SHOWN)
+    visible = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told)  # whole control sequences are not seen
+    assert visible.strip() == "Interrupted; what was built is kept.", repr(told)
+    assert re.findall(r"\x1b\[([0-9;]*)m", told)[-1:] in ([], ["0"]), repr(told)
+
+
+def test_ctrl_c_leaves_the_terminal_as_it_was(project):
+    project.set(race={"seconds": 600.0, "rounds": 10000})
+    code, output = run_and_interrupt(project, "-m", "kedro", "run", "--pipelines", "assess", after=(HIDDEN, "pull"))
+    assert code == 130, output
+    check_terminal(output)
+    project.wait_for_silence()
+
+
+def test_without_our_command_the_cursor_is_shown_again_all_the_same(project):
+    (project.root / "src" / "shop" / "cli.py").unlink()
+    code, output = run_and_interrupt(project, "-m", "kedro", "run", "--pipelines", "assess", after=(HIDDEN, "pull"))
+    assert code != 0
+    assert output.rindex(SHOWN) > output.rindex(HIDDEN), output
+    project.wait_for_silence()
+
+
+@pytest.fixture
+def bare(tmp_path) -> Project:
+    """A folder with nothing in it."""
+    root = tmp_path / "bare"
+    root.mkdir()
+    return Project(root)
+
+
+def call(project: Project, *arguments: str, module: str = "kedro_hone") -> subprocess.CompletedProcess[str]:
+    """Run a command without writing a recipe first, as somebody who chose nothing: no logging, no telemetry setting."""
+    chosen = {"KEDRO_LOGGING_CONFIG", "DO_NOT_TRACK", "KEDRO_DISABLE_TELEMETRY", "PYTHONWARNINGS"}
+    variables = {name: value for name, value in project.variables.items() if name not in chosen}
+    # Where nobody listens, so that not even this test sends something.
+    variables |= {"HTTPS_PROXY": "http://127.0.0.1:9", "XDG_CONFIG_HOME": str(project.root.parent / "config")}
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=project.root,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+
+def write_parameters(project: Project, text: str) -> None:
+    (project.root / "conf" / "base").mkdir(parents=True, exist_ok=True)
+    (project.root / "conf" / "local").mkdir(exist_ok=True)
+    (project.root / "conf" / "base" / "parameters.yml").write_text(text)
+
+
+@pytest.mark.parametrize("command", [("hone", "routes"), ("run",)], ids=" ".join)
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "conf/base"),
+        ("seed: 1\n", "`hone`"),
+        ("hone:\n", "`hone`"),
+        ("hone: models:/digits/1\n", "`hone`"),
+        ("hone: [1\n", "parameters.yml"),
+    ],
+    ids=["no conf", "no recipe", "an empty recipe", "no section", "no YAML"],
+)
+def test_before_there_is_a_recipe_it_says_so(bare, command, text, why):
+    if text is not None:
+        write_parameters(bare, text)
+    done = call(bare, *command)
+    assert done.returncode == 3, done.stdout
+    assert "[recipe-invalid]" in done.stdout
+    assert why in done.stdout
+    assert "conf/base/parameters.yml" in done.stdout
+    assert "docs/reference/recipe.md" in done.stdout
+    assert "bug" not in done.stdout
+    assert not (bare.root / "data").exists()
+
+
+def test_commands_that_need_no_recipe_work_without_one(bare):
+    assert call(bare, "hone", "toolchains").returncode == 0
+    assert "[report-missing]" in call(bare, "hone", "report").stdout
+    assert "[replay-unknown]" in call(bare, "hone", "replay", "1").stdout
+
+
+def test_without_a_recipe_in_a_project_of_ones_own_it_says_so(project):
+    (project.root / "conf" / "base" / "parameters.yml").write_text("seed: 1\n")
+    for command in (("hone", "routes"), ("run",)):
+        done = call(project, *command, module="kedro")
+        assert done.returncode == 3, done.stdout
+        assert "[recipe-invalid]" in done.stdout
+
+
+FLOOD = ("Loading data from", "Running node", "Saving data to", "Completed node")
+
+
+def check_quiet(output: str) -> None:
+    assert [text for text in FLOOD if text in output] == [], output
+    assert "anonymous usage data" not in " ".join(output.split()), output
+    assert "pulled" in output  # our own lines are there
+
+
+@pytest.mark.parametrize("logging", ["none", "the template's"])
+def test_in_a_project_of_ones_own_kedro_does_not_flood_the_console(project, logging):
+    project.write()
+    if logging != "none":
+        text = (TEMPLATE / "logging.yml").read_text().replace("{{ cookiecutter.python_package }}", "shop")
+        (project.root / "conf" / "logging.yml").write_text(text)
+    done = call(project, "run", "--pipelines", "pull", module="kedro")
+    assert done.returncode == 0, done.stdout
+    assert [text for text in FLOOD if text in done.stdout] == [], done.stdout
+    assert "pulled" in done.stdout
+
+
+def test_a_logging_configuration_of_ones_own_is_left_alone(project):
+    project.write()
+    text = (TEMPLATE / "logging.yml").read_text().replace("{{ cookiecutter.python_package }}", "shop")
+    (project.root / "conf" / "logging.yml").write_text(text.replace("rich_tracebacks: True", "rich_tracebacks: False"))
+    done = call(project, "run", "--pipelines", "pull", module="kedro")
+    assert "Running node" in done.stdout
+
+
+def test_in_a_bare_folder_only_our_own_lines_are_printed(template, tmp_path):
+    project = copy_project(template, tmp_path)
+    shutil.rmtree(project.root / "src")
+    (project.root / "pyproject.toml").unlink()
+    project.set(toolchains=["onnxruntime"], model={"uri": "models/plus.onnx"})
+    write_plus(project.root / "models" / "plus.onnx")
+    project.write()
+    done = call(project, "run", "--pipelines", "pull")
+    assert done.returncode == 0, done.stdout
+    check_quiet(done.stdout)
+    assert done.stdout.splitlines()[0].split()[1] == "pulled", done.stdout
+    assert not (tmp_path / "config").exists()  # where the telemetry would keep who we are
+
+
+def write_plus(path: Path) -> None:
+    """Write a model that adds one."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in "xy"]
+    one = numpy_helper.from_array(np.ones(4, np.float32), "one")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "one"], ["y"])], "plus", tensors[:1], tensors[1:], [one])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    path.write_bytes(made.SerializeToString())

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kedro_hone.core.host import read_host
+
 
 @dataclass(frozen=True)
 class DigitsSamples:
@@ -76,6 +78,7 @@ class Bench:
         self.scratch = scratch
         self.calls = 0
         self.python = sys.executable
+        self.host = read_host()
 
     def call(self, function: str, path: Path, form: str, *, feeds=(), expect_error: bool = False, **job):
         """Run one function on a directory of a format; return its result and the call's folder."""
@@ -130,7 +133,7 @@ class Bench:
         """Run an adaptor with its default or the given options; return its notes and where it wrote."""
         adaptor = self.adaptors[name]
         form = job.pop("form", next(iter(adaptor.accepts)))
-        job["options"] = adaptor.options(**(options or {})).model_dump(mode="json")
+        job["options"] = adaptor.options(**(options or {})).resolve(self.host).model_dump(mode="json")
         job["described"] = job.get("described") or self.describe(path, form)
         notes, folder = self.call("transform", path, form, adaptor=name, produces=adaptor.produces, **job)
         return notes or {}, folder / "output"

@@ -142,7 +142,7 @@ def test_another_precision_than_asked_for_is_an_error(bench, digits_ir, precisio
 def test_bf16_is_an_error_on_a_cpu_without_it(bench, digits_ir, emulator):
     bench.emulator = emulator
     result, _ = bench.transform("openvino.bf16", digits_ir, expect_error=True)
-    assert "OpenVINO computes in float32 on this CPU, not in bf16" in result["raised"]
+    assert "OpenVINO computes in f32 on this CPU, not in bf16" in result["raised"]
 
 
 def test_bf16_is_refused_without_the_instructions():

@@ -93,7 +93,7 @@ def test_openvino(quantize, seven, digits_onnx, name):
     output = quantize(openvino, name, ir)
     constants = [op for op in ov.Core().read_model(output / "model.xml").get_ops() if op.get_type_name() == "Constant"]
     weights = [op.get_data().astype(int) for op in constants if op.get_element_type().get_type_name() == "i8"]
-    largest = [np.abs(weight).max() for weight in weights if weight.ndim > 1]
+    largest = [int(np.abs(weight).max()) for weight in weights if weight.ndim > 1]
     assert len(largest) > 1
     assert min(largest) <= 64  # NNCF spares the first convolution on any CPU
     assert (max(largest) <= 64) is seven

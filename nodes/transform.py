@@ -13,7 +13,7 @@ from kedro_hone.core.host import read_host
 from kedro_hone.core.job import Job, JobInput, StepResult
 from kedro_hone.core.run import call_worker
 from kedro_hone.core.samples import CALIBRATION, SEARCH, Reference, Samples
-from kedro_hone.core.steps import StepRecord, step_key
+from kedro_hone.core.steps import StepRecord, list_machine_options, step_key
 from kedro_hone.core.store import Store
 from kedro_hone.core.types import Artifact, Failed, Json, Outcome, Refused, Stage, digest_file, digest_json
 from kedro_hone.core.verification import read_promise, verify_output
@@ -24,8 +24,9 @@ from kedro_hone.plan import make_plan
 
 logger = logging.getLogger(__name__)
 
-INHERITED = ("interface", "structure", "threads")
-"""What an artifact keeps of its source: how its callers call it, what they get, and with how many threads."""
+INHERITED = ("interface", "structure", "threads", "machine_options")
+"""What an artifact keeps of its source: how its callers call it, what they get, with how many threads, and the options
+of the adaptors before it that the machine decides where no recipe does."""
 
 
 def convert_to_backend(
@@ -107,7 +108,7 @@ def transform(
 
     Args:
         adaptor: The adaptor.
-        options: Its options.
+        options: Its options; what they leave to the machine is decided here, for the key and the worker alike.
         parent: The artifact.
         setting: The run.
         reference: The source's outputs on the search split.
@@ -116,6 +117,7 @@ def transform(
         The artifact, a refusal or a failure; never an exception because a toolchain failed.
     """
     host = read_host()
+    options = options.resolve(host)
     refusal = _refuse(adaptor, options, parent, host)
     if refusal is not None:
         return refusal
@@ -280,6 +282,8 @@ def _seal(
     promise = read_promise(job, result.notes)
     compiled = adaptor.stage is Stage.COMPILE
     inherited = {name: value for name, value in parent.metadata.items() if name in INHERITED}
+    if machine := list_machine_options(adaptor, options, read_host()):
+        inherited["machine_options"] = {**inherited.get("machine_options", {}), adaptor.name: machine}
     return store.seal(
         Path(str(job.output)),
         format=adaptor.produces,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from kedro_hone.core.contract import Adaptor, Capability, Need, Options, Support, Toolchain
+from kedro_hone.core.instructions import Int8Options
 from kedro_hone.core.types import Precision, Stage
 
 TOOLCHAIN = Toolchain(
@@ -39,17 +40,15 @@ class SessionOptions(Options):
     optimization: Literal["basic", "extended", "layout", "all"] = "all"
 
 
-class DynamicOptions(Options):
+class DynamicOptions(Int8Options):
     """Options of ``onnxruntime.int8-dynamic``.
 
     Attributes:
         per_channel: One scale for each output channel instead of one for each weight.
-        reduce_range: Seven bits, for x86 CPUs without VNNI, where eight can saturate.
         exclude: Names of nodes to leave alone.
     """
 
     per_channel: bool = True
-    reduce_range: bool = False
     exclude: tuple[str, ...] = ()
 
 

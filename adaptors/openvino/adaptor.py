@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from kedro_hone.core.contract import Adaptor, Capability, Host, Limits, Need, Options, Support, Toolchain
+from kedro_hone.core.instructions import Int8Options
 from kedro_hone.core.types import Artifact, Precision, Refused, Stage
 
 TOOLCHAIN = Toolchain(
@@ -30,7 +31,7 @@ _SUPPORTS = {
 }
 
 
-class QuantizeOptions(Options):
+class QuantizeOptions(Int8Options):
     """Options of ``openvino.int8-ptq``.
 
     Attributes:

@@ -57,7 +57,9 @@ def _quantize(job: Job, source: Path, output: Path) -> Notes:
     rows = data.Rows(job["calibration"], job["input"]["inputs"])
     if _count_quantizers(model):
         return {"nothing_to_do": "the graph is quantized already"}
-    quantized = nncf.quantize(model, nncf.Dataset(rows.batches()), **_quantization(job, rows, model))
+    quantized = nncf.quantize(
+        model, nncf.Dataset(rows.batches()), advanced_parameters=_choose_range(job), **_quantization(job, rows, model)
+    )
     return _finish(quantized, output, _count_quantizers(quantized))
 
 
@@ -75,6 +77,7 @@ def _quantize_controlled(job: Job, source: Path, output: Path) -> Notes:
         validation_dataset=nncf.Dataset(range(len(validation.rows)), validation.rows.take_one),
         validation_fn=validation.measure,
         max_drop=job["options"]["max_drop"],
+        advanced_quantization_parameters=_choose_range(job),
         **_quantization(job, rows, model),
     )
     return _finish(quantized, output, _count_quantizers(quantized), metric=validation.name)
@@ -91,6 +94,13 @@ def _quantization(job: Job, rows: data.Rows, model: Any) -> dict[str, Any]:
         "fast_bias_correction": options["fast_bias_correction"],
         "ignored_scope": _ignored(options),
     }
+
+
+def _choose_range(job: Job) -> Any:
+    """Return NNCF's advanced parameters: seven bits for all weights, or its own default, the first convolutions'."""
+    nncf = _import_nncf()
+    fix = nncf.OverflowFix.ENABLE if job["options"]["reduce_range"] else nncf.OverflowFix.FIRST_LAYER
+    return nncf.AdvancedQuantizationParameters(overflow_fix=fix)
 
 
 def _ignored(options: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from kedro_hone.core.contract import Adaptor, Capability, Host, Limits, Need, Options, Support, Toolchain
+from kedro_hone.core.instructions import Int8Options
 from kedro_hone.core.types import Artifact, Precision, Refused, Stage
 
 TOOLCHAIN = Toolchain(
@@ -59,16 +60,14 @@ class CompileOptions(Options):
     dynamic: bool | None = None
 
 
-class Pt2eOptions(Options):
+class Pt2eOptions(Int8Options):
     """Options of ``pytorch.pt2e-int8``.
 
     Attributes:
         samples: How many calibration rows are used at most.
-        reduce_range: Seven bits for activations, for x86 CPUs without VNNI, where eight can saturate.
     """
 
     samples: int = Field(default=256, ge=1)
-    reduce_range: bool = False
 
 
 def _compile_when_loaded(options: Options) -> dict[str, Any]:

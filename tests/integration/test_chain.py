@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import platform
 import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from digits_bench import Bench, make_bench, read_splits, write_models
+from onnx import numpy_helper
 
+from kedro_hone.core import host
 from kedro_hone.core.measurement import Status
+from kedro_hone.core.registry import read_catalogue
 from kedro_hone.core.types import Artifact
-from kedro_hone.nodes.transform import apply_adaptor
+from kedro_hone.nodes.transform import apply_adaptor, transform
 from kedro_hone.plan import make_plan
 
 pytestmark = pytest.mark.toolchain
@@ -80,3 +85,23 @@ def test_two_compressors_of_one_toolchain(digits, tmp_path):
     assert {"QLinearConv", "MatMulNBits"} <= count_operators(artifacts[3]).keys()  # as ONNX Runtime runs it
     validation = bench.validate(artifacts[-1], *CONVS_THEN_WEIGHTS, "onnxruntime.session")
     assert validation.status is Status.MEASURED, validation.reason
+
+
+@pytest.mark.skipif(platform.machine() not in {"x86_64", "AMD64"}, reason="the flags are those of x86")
+def test_one_store_serves_hosts_with_and_without_vnni(digits, tmp_path, monkeypatch):
+    """Each kind of host gets an int8 of its own, finds it again, and the compiled model says which it is."""
+    model = digits / "onnx" / "model.onnx"
+    bench = make_bench(tmp_path, model, read_splits(digits), form="onnx", runtime="onnxruntime")
+    quantizer, compiler = (read_catalogue().find_adaptor(f"onnxruntime.{name}") for name in ("int8-dynamic", "session"))
+    monkeypatch.setattr(host, "_CPUINFO", tmp_path / "cpuinfo")
+    built = {}
+    for flags in ("avx2", "avx2 avx512_vnni") * 2:
+        (tmp_path / "cpuinfo").write_text(f"flags: {flags}\n")
+        quantized = transform(quantizer, quantizer.options(), bench.setting.source, bench.setting)
+        compiled = transform(compiler, compiler.options(), quantized, bench.setting)
+        assert built.setdefault(flags, (quantized, compiled)) == (quantized, compiled)
+    assert bench.setting.workplace.count_events()["build"] == 4
+    for (quantized, compiled), largest in zip(built.values(), (64, 127), strict=True):
+        weights = map(numpy_helper.to_array, onnx.load(quantized.folder / "model.onnx").graph.initializer)
+        assert max(np.abs(w.astype(int)).max() for w in weights if w.dtype == np.int8 and w.ndim > 1) == largest
+        assert compiled.metadata["machine_options"] == {quantizer.name: {"reduce_range": largest == 64}}

@@ -11,6 +11,7 @@ from kedro_hone.core.contract import Toolchain
 from kedro_hone.core.envs import Environment, EnvironmentStore
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.host import read_host
+from kedro_hone.core.instructions import name_instructions
 from kedro_hone.core.registry import Catalogue, read_catalogue
 
 
@@ -79,9 +80,8 @@ def describe_capabilities(toolchain: Toolchain) -> str:
     """Return a toolchain's ``capabilities.yml``, below a line about this machine."""
     path = toolchain.folder / "capabilities.yml"
     host = read_host()
-    vector = ", ".join(sorted(flag for flag in host.flags if flag.startswith(("avx", "amx")))) or "no vector extensions"
     text = path.read_text() if path.exists() else "nothing is written down of this toolchain\n"
-    return f"# this machine: {host.cores} cores, {vector}, GPU: {host.gpu or 'none'}\n{text}"
+    return f"# this machine: {host.cores} cores, {name_instructions(host.flags)}, GPU: {host.gpu or 'none'}\n{text}"
 
 
 def _describe_environment(toolchain: Toolchain) -> str:

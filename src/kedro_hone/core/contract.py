@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
@@ -25,6 +25,19 @@ class Options(BaseModel):
     """Base of an adaptor's options. The defaults must be valid."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def resolve(self, host: Host) -> Self:  # noqa: ARG002 - the contract's name
+        """Return the options with everything decided that is left to the machine; these, where nothing is.
+
+        Called before a step's key is made, so that two machines that decide differently never share a result. Pure.
+
+        Args:
+            host: The machine.
+
+        Returns:
+            Options of the same class; the worker gets these.
+        """
+        return self
 
 
 class Need(StrEnum):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.contract import Host
+from kedro_hone.core.instructions import name_instructions
 from kedro_hone.core.types import Json, digest_json
 
 _LOG = logging.getLogger(__name__)
@@ -65,9 +66,10 @@ def describe_hardware() -> dict[str, Json]:
     """Return what the evidence says of this machine, at this moment.
 
     Returns:
-        ``cpu`` (the model), ``cores``, ``flags`` (sorted), ``gpu`` and ``driver`` (or None), ``memory_bytes`` (of the
-        machine), ``os``, ``governor`` (the CPU's frequency governor, or None where the system hides it) and ``load``
-        (the mean number of runnable processes over the last 1, 5 and 15 minutes).
+        ``cpu`` (the model), ``cores``, ``flags`` (sorted), ``instructions`` (see ``name_instructions``), ``gpu`` and
+        ``driver`` (or None), ``memory_bytes`` (of the machine), ``os``, ``governor`` (the CPU's frequency governor, or
+        None where the system hides it) and ``load`` (the mean number of runnable processes over the last 1, 5 and 15
+        minutes).
     """
     model, flags = read_cpu(_CPUINFO)
     gpu = find_gpu()
@@ -75,6 +77,7 @@ def describe_hardware() -> dict[str, Json]:
         "cpu": model,
         "cores": len(os.sched_getaffinity(0)),
         "flags": sorted(flags),
+        "instructions": name_instructions(flags),
         "gpu": gpu.name if gpu else None,
         "driver": gpu.driver if gpu else None,
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),

@@ -81,3 +81,22 @@ def step_key(
         "machine": host.fingerprint if adaptor.machine_specific else None,
     }
     return digest_json(inputs).removeprefix("sha256:"), inputs
+
+
+def list_machine_options(adaptor: Adaptor, options: Options, host: Host) -> dict[str, Json]:
+    """Return the options that a machine decides where the recipe does not, whoever decided them this time.
+
+    They are told by their defaults, so that equal options say the same wherever they came from. Pure.
+
+    Args:
+        adaptor: The adaptor.
+        options: Its options, resolved.
+        host: Any machine.
+
+    Returns:
+        Their values by name; empty where nothing is left to the machine.
+    """
+    defaults = adaptor.options()
+    before, after = defaults.model_dump(mode="json"), defaults.resolve(host).model_dump(mode="json")
+    values = options.model_dump(mode="json")
+    return {name: values[name] for name in values if before[name] != after[name]}

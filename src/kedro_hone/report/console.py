@@ -87,6 +87,7 @@ def _list_sentences(evidence: Evidence) -> list[RenderableType]:
             Text(),
             Text(f"Against {evidence.speedup.baseline}", style="dim"),
             Text(f"{name_shape(evidence.speedup.shape).capitalize()}: {say_comparison(evidence.speedup)}", style="dim"),
+            Text(f"On {evidence.hardware.processor}", style="dim"),
         ]
     return lines
 

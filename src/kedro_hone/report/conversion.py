@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Literal, cast
 
 from kedro_hone.core.measurement import Finalist, Quality, Speedup, Standing, Status, Validation
-from kedro_hone.core.types import Failed
+from kedro_hone.core.types import Artifact, Failed, Json
 from kedro_hone.report.records import CandidateRecord, FinalistRecord, QualityRecord, SpeedupRecord
 
 
@@ -75,6 +76,8 @@ def record_candidate(validation: Validation, standing: Standing | None) -> Candi
     elif status is Status.MEASURED:
         status, reason = Status.NOT_TRIED, reason or "It was valid, but the race had no place for it."
     outcome = validation.candidate.outcome
+    metadata = outcome.metadata if isinstance(outcome, Artifact) else {}
+    machine_options = cast("dict[str, dict[str, Json]]", metadata.get("machine_options", {}))
     failure = outcome.failure.value if isinstance(outcome, Failed) else validation.slug
     if standing is not None:
         failure = standing.slug or failure
@@ -95,8 +98,16 @@ def record_candidate(validation: Validation, standing: Standing | None) -> Candi
         cached=validation.cached,
         rounds=standing.rounds if standing else 0,
         publishable=validation.publishable,
-        note=validation.note,
+        machine_options=machine_options,
+        note=" ".join(part for part in (validation.note, _say_options(machine_options)) if part),
     )
+
+
+def _say_options(machine_options: dict[str, dict[str, Json]]) -> str:
+    """Say which options of the machine are on; what is off needs no remark."""
+    pairs = [(adaptor, name, value) for adaptor, row in machine_options.items() for name, value in row.items()]
+    said = [f"{adaptor}: {name}={json.dumps(value)}" for adaptor, name, value in pairs if value]
+    return f"For the CPU, {'; '.join(said)}." if said else ""
 
 
 def record_finalist(finalist: Finalist, *, baseline: str) -> FinalistRecord:

@@ -220,7 +220,7 @@ def _write_machine(evidence: Evidence) -> _Detail:
     system = "; ".join(part for part in (hardware.gpu, hardware.os) if part)
     took = format_seconds(evidence.optimization_seconds)
     lines = [
-        f"- {escape_markdown(hardware.cpu)}, {hardware.cores} cores; {escape_markdown(system)}",
+        f"- {escape_markdown(hardware.processor)}; {escape_markdown(system)}",
         f"- {counts.builds} builds, {counts.validations} validations, {counts.launches} launches; {took} in all",
         f"- recipe `{_code(str(evidence.recipe['digest']))}`",
         f"- source `{_code(evidence.source.digest)}`",

@@ -16,7 +16,8 @@ class Hardware(Record):
     Attributes:
         cpu: The processor's name.
         cores: The cores that the run could use.
-        flags: The instruction sets that matter for inference.
+        flags: All of its feature flags, as the system names them.
+        instructions: The names of its vector instructions, such as ``AVX-512, VNNI, BF16`` or ``AVX2 only``.
         gpu: The accelerator's name, or None.
         driver: Its driver, or None.
         os: The operating system and its kernel.
@@ -27,11 +28,18 @@ class Hardware(Record):
     cpu: str
     cores: int
     flags: tuple[str, ...] = ()
+    instructions: str = ""
     gpu: str | None = None
     driver: str | None = None
     os: str
     memory_bytes: int | None = None
     threads: int | None = None
+
+    @property
+    def processor(self) -> str:
+        """The processor, its vector instructions and its cores, as every report names them."""
+        instructions = f" ({self.instructions})" if self.instructions else ""
+        return f"{self.cpu}{instructions}, {self.cores} cores"
 
 
 class EnvironmentRecord(Record):

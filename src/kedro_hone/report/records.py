@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from kedro_hone.core.measurement import Interval, Latency, Spread, Status
+from kedro_hone.core.types import Json
 
 
 class Record(BaseModel):
@@ -165,6 +166,7 @@ class CandidateRecord(Record):
         cached: Whether nothing of it had to be built or validated in this run.
         rounds: How many rounds of the race it was measured in.
         publishable: False where the licence of its runtime forbids to publish it.
+        machine_options: Options that the machine decides where the recipe does not, as they were, by adaptor.
         note: Anything else that a reader must know, such as that licence.
     """
 
@@ -184,6 +186,7 @@ class CandidateRecord(Record):
     cached: bool = False
     rounds: int = 0
     publishable: bool = True
+    machine_options: dict[str, dict[str, Json]] = Field(default_factory=dict)
     note: str = ""
 
 

@@ -100,7 +100,7 @@ class AdaptorSuite:
             case = Case(
                 adaptor=adaptor,
                 artifact=artifact.model_copy(update={"path": str(folder / "source")}),
-                options=options,
+                options=options.resolve(host),
                 python=python,
                 host=host,
                 folder=folder,

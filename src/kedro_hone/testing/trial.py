@@ -48,7 +48,7 @@ class Case:
     Attributes:
         adaptor: The adaptor.
         artifact: A small model that it takes.
-        options: Its options.
+        options: Its options, with everything decided that is left to the machine.
         python: The interpreter of its environment.
         host: The machine.
         folder: An empty directory for everything that is written.

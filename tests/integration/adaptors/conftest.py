@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from kedro_hone.core.host import read_host
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class Bench:
         self.scratch = scratch
         self.calls = 0
         self.python = sys.executable
+        self.host = read_host()
+        self.emulator: list[str] = []
 
     def call(self, function: str, path: Path, form: str, *, feeds=(), expect_error: bool = False, **job):
         """Run one function on a directory of a format; return its result and the call's folder."""
@@ -115,7 +120,7 @@ class Bench:
             np.savez(folder / f"feeds-{index:02d}.npz", **arrays)
         script = Path(__file__).with_name("run_worker.py")
         done = subprocess.run(
-            [self.python, "-I", str(script), str(folder)],
+            [*self.emulator, self.python, "-I", str(script), str(folder)],
             env={**os.environ, **self.toolchain.environment, "TMPDIR": str(folder / "temporary")},
             cwd=folder / "temporary",
             capture_output=True,
@@ -130,7 +135,7 @@ class Bench:
         """Run an adaptor with its default or the given options; return its notes and where it wrote."""
         adaptor = self.adaptors[name]
         form = job.pop("form", next(iter(adaptor.accepts)))
-        job["options"] = adaptor.options(**(options or {})).model_dump(mode="json")
+        job["options"] = adaptor.options(**(options or {})).resolve(self.host).model_dump(mode="json")
         job["described"] = job.get("described") or self.describe(path, form)
         notes, folder = self.call("transform", path, form, adaptor=name, produces=adaptor.produces, **job)
         return notes or {}, folder / "output"
@@ -150,3 +155,12 @@ class Bench:
 def make_bench(tmp_path):
     """Return a function from a toolchain's adaptor module to its bench."""
     return lambda module: Bench(module, tmp_path)
+
+
+@pytest.fixture
+def emulator() -> list[str]:
+    """The command that runs a program on an emulated Haswell: AVX2, and neither AVX-512 nor VNNI nor BF16."""
+    program = shutil.which("qemu-x86_64")
+    if program is None:
+        pytest.skip("there is no qemu-x86_64 (Debian: qemu-user) to emulate a CPU without VNNI")
+    return [program, "-cpu", "Haswell"]

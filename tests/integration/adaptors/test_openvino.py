@@ -113,8 +113,7 @@ def test_conversion_keeps_names_dimensions_and_numbers(bench, digits_ir, digits_
 def test_precision_is_what_was_asked_for(bench, digits_ir, digits_samples, reference, case):
     name, tolerance = case
     adaptor = bench.adaptors[name]
-    if name == "openvino.bf16" and not host_has_bf16():
-        pytest.skip("this CPU has no bf16 instructions")
+    skip_without_bf16(name)
     notes, output = bench.transform(name, digits_ir)
     assert not notes
     assert bench.describe(output, "openvino-ir") == bench.describe(digits_ir, "openvino-ir")
@@ -124,17 +123,32 @@ def test_precision_is_what_was_asked_for(bench, digits_ir, digits_samples, refer
     assert (error > 1e-3) == (name == "openvino.bf16"), "the hint had no effect"
 
 
-def host_has_bf16():
+def list_precisions():
+    """Return what this CPU computes in, as OpenVINO names it."""
     import openvino
 
-    return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
-def test_another_precision_than_asked_for_is_an_error(bench, digits_ir):
+def skip_without_bf16(name):
+    if name == "openvino.bf16" and "BF16" not in list_precisions():
+        pytest.skip("this CPU has no bf16 instructions")
+
+
+@pytest.mark.parametrize(("precision", "capability"), [("f16", "FP16"), ("bf16", "BF16")])
+def test_another_precision_than_asked_for_is_an_error(bench, digits_ir, precision, capability):
+    if capability in list_precisions():
+        pytest.skip(f"this CPU computes in {precision}")
     result, _ = bench.call(
-        "run", digits_ir, "openvino-ir", run_options={"INFERENCE_PRECISION_HINT": "f16"}, expect_error=True
+        "run", digits_ir, "openvino-ir", run_options={"INFERENCE_PRECISION_HINT": precision}, expect_error=True
     )
     assert "OpenVINO computes in" in result["raised"]
+
+
+def test_bf16_is_an_error_on_a_cpu_without_it(bench, digits_ir, emulator):
+    bench.emulator = emulator
+    result, _ = bench.transform("openvino.bf16", digits_ir, expect_error=True)
+    assert "OpenVINO computes in f32 on this CPU, not in bf16" in result["raised"]
 
 
 def test_bf16_is_refused_without_the_instructions():
@@ -260,6 +274,7 @@ def test_a_broken_program_is_an_error_and_not_a_model(bench, digits_ir, digits_s
 
 @pytest.mark.parametrize("name", [adaptor.name for adaptor in module.ADAPTORS[1:]])
 def test_twice_gives_the_same_bytes(bench, digits_ir, digits_samples, tmp_path, name):
+    skip_without_bf16(name)
     job = {"calibration": str(digits_samples.calibration), "program": program_of(tmp_path, digits_samples)}
     first, second = (bench.transform(name, digits_ir, **job)[1] for _ in range(2))
     for file in ("model.xml", "model.bin"):

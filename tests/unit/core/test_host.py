@@ -113,6 +113,17 @@ def test_a_program_that_cannot_be_started_is_no_gpu(programs, tmp_path):
 
 def test_hardware_has_what_the_evidence_asks_for():
     hardware = describe_hardware()
-    assert set(hardware) == {"cpu", "cores", "flags", "gpu", "driver", "memory_bytes", "os", "governor", "load"}
+    assert set(hardware) == {
+        "cpu",
+        "cores",
+        "flags",
+        "instructions",
+        "gpu",
+        "driver",
+        "memory_bytes",
+        "os",
+        "governor",
+        "load",
+    }
     assert len(hardware["load"]) == 3
     assert hardware["flags"] == sorted(hardware["flags"])

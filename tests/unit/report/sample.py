@@ -336,6 +336,7 @@ def _describe_provenance() -> dict[str, Any]:
             cpu="Intel(R) Xeon(R) Platinum 8488C",
             cores=2,
             flags=("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"),
+            instructions="AVX-512, VNNI, BF16, AMX",
             os="Debian GNU/Linux 12, kernel 6.1.0-28-amd64",
             memory_bytes=16_400_000_000,
             threads=2,

@@ -47,3 +47,9 @@ def test_what_looks_like_rich_markup_is_printed_as_it_is():
 
 def test_without_a_winner_there_is_nothing_to_load():
     assert "kedro_hone.load" not in capture(make_evidence(Verdict.KEEP))
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.KEEP])
+def test_it_names_the_processor_that_the_times_hold_for(verdict):
+    text = capture(make_evidence(verdict), width=160)
+    assert "On Intel(R) Xeon(R) Platinum 8488C (AVX-512, VNNI, BF16, AMX), 2 cores" in text

@@ -88,3 +88,17 @@ def test_a_finalist_is_flattened():
     finalist = Finalist(id="onnx.x", speedups=(SPEEDUP,), latency=(), launches=7)
     record = record_finalist(finalist, baseline="eager")
     assert record.speedups == (record_speedup(SPEEDUP, baseline="eager"),)
+
+
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        ({}, "may race"),
+        ({"a.b": {"reduce_range": False}}, "may race"),
+        ({"a.b": {"reduce_range": True}}, "may race For the CPU, a.b: reduce_range=true."),
+    ],
+)
+def test_what_the_machine_decided_is_recorded_and_said(options, note):
+    artifact = make_artifact().model_copy(update={"metadata": {"machine_options": options} if options else {}})
+    record = record_candidate(make_validation(artifact, Status.MEASURED, note="may race"), None)
+    assert (record.machine_options, record.note) == (options, note)

@@ -104,3 +104,7 @@ def test_foreign_names_cannot_leave_their_back_ticks(evil):
     html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(render_markdown(evidence))
     assert "<img" not in html
     assert html.count("<td>") % 2 == 0
+
+
+def test_the_processor_is_named_with_its_instructions():
+    assert "8488C (AVX-512, VNNI, BF16, AMX), 2 cores" in render_markdown(make_evidence())

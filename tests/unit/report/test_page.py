@@ -190,3 +190,7 @@ def test_no_share_is_drawn_above_one():
     points = list_points(evidence, shape="batch1", reference=sure[0].quality)
     assert max(point.quality_high for point in points) == 1.0
     assert not re.search(r">1\d[1-9]\.\d%<", draw_chart(evidence).wide)
+
+
+def test_the_processor_is_named_with_its_instructions(page):
+    assert Outline(page).text.count("Platinum 8488C (AVX-512, VNNI, BF16, AMX), 2 cores") == 2

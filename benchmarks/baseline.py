@@ -159,9 +159,8 @@ def main() -> None:
 
     order = {"threads": arguments.threads, "rounds": arguments.rounds, "seconds": arguments.seconds}
     order["clock"] = arguments.clock
-    print(
-        f"{name_cpu()}, {arguments.threads} thread(s), {arguments.clock} time, {arguments.launches} launches of {arguments.rounds} rounds"
-    )
+    times = f"{arguments.launches} launches of {arguments.rounds} rounds"
+    print(f"{name_cpu()}, {arguments.threads} thread(s), {arguments.clock} time, {times}")
     print(f"{'network':20}{'batch':>6}{'class':>14}{'baseline':>14}{'ratio':>8}  (launches)")
     names = arguments.only or list(NETWORKS)
     fine = [compare(name, order, arguments.launches) for name in names]

@@ -111,7 +111,11 @@ def gather_evidence(findings: Findings) -> Evidence:
         verdict=findings.decision.verdict,
         reasons=findings.decision.reasons,
         source=records.SourceRecord(
-            uri=version.uri, version=version.version, format=source.format, digest=source.digest
+            uri=version.uri,
+            version=version.version,
+            format=source.format,
+            digest=source.digest,
+            baseline=findings.decision.baseline,
         ),
         winner=_record_winner(findings),
         **_record_speed(findings),

@@ -99,13 +99,14 @@ def _find_eligible(confirmation: Confirmation, found: dict[str, Validation], rea
 
 
 def describe_baseline(source: Artifact, recipe: Recipe) -> str:
-    """Return one sentence that says what everything was measured against."""
+    """Return what everything was measured against, as words that follow "measured against"."""
+    threads = "1 thread" if recipe.thread_count == 1 else f"{recipe.thread_count} threads"
     how = {
-        "pytorch-module": "the author's class in eager PyTorch (eval, inference mode)",
-        "pytorch": "the exported program in eager PyTorch",
-        "onnx": "ONNX Runtime with its default settings",
-    }.get(source.format, f"{source.runtime} on {source.format}")
-    return f"{how}, {recipe.thread_count} threads"
+        "pytorch-module": "the author's class in eager PyTorch (eval, inference mode),",
+        "pytorch": "the exported program, run as an ordinary PyTorch module in eager mode with",
+        "onnx": "ONNX Runtime with its default settings,",
+    }.get(source.format, f"{source.runtime} on {source.format},")
+    return f"{how} {threads}"
 
 
 def _measure_quality(

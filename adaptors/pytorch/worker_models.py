@@ -178,13 +178,22 @@ def flatten_program(program: torch.export.ExportedProgram) -> Flat:
     Raises:
         TypeError: It takes something other than plain tensors.
     """
+    positional, keywords = find_arguments(program)
+    if positional and keywords:
+        return Flat(_Mixed(program.module(), positional, keywords))
+    return Flat(program.module(), keywords)
+
+
+def find_arguments(program: torch.export.ExportedProgram) -> tuple[int, tuple[str, ...]]:
+    """Return how many inputs a program takes by position, and the names of those that follow by name.
+
+    Raises:
+        TypeError: It takes something other than plain tensors.
+    """
     arguments, keywords = program.call_spec.in_spec.children()
-    leaves = [*arguments.children(), *keywords.children()]
-    if not all(leaf.is_leaf() for leaf in leaves):
+    if not all(leaf.is_leaf() for leaf in (*arguments.children(), *keywords.children())):
         raise TypeError("the exported program takes nested arguments; only plain tensors can be fed")
-    if arguments.children() and keywords.children():
-        return Flat(_Mixed(program.module(), len(arguments.children()), tuple(keywords.context)))
-    return Flat(program.module(), tuple(keywords.context or ()))
+    return len(arguments.children()), tuple(keywords.context or ())
 
 
 class _Mixed(nn.Module):  # type: ignore[misc]

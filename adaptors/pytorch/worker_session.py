@@ -13,6 +13,7 @@ import torch
 
 from . import worker_jobs as jobs
 from . import worker_models as models
+from .worker_program import PlainProgram
 
 Array = np.ndarray[Any, Any]
 
@@ -57,7 +58,7 @@ class AuthorsSession(Session):
         tensors = [torch.from_numpy(feeds[name]) for name in self.inputs]
         args = () if self._keywords else tuple(tensors)
         kwargs = dict(zip(self._keywords, tensors, strict=True)) if self._keywords else {}
-        call = self._call
+        call = self._call.prepare(tensors) if isinstance(self._call, PlainProgram) else self._call
 
         def run() -> Any:
             with torch.inference_mode():
@@ -124,17 +125,21 @@ def open_session(job: dict[str, Any]) -> Session | StaticPackages:
     outputs = [spec["name"] for spec in artifact["outputs"]]
     keywords: tuple[str, ...] = ()
     call: Callable[..., Any]
+    compiled = bool((artifact.get("run_options") or {}).get("compile"))
     if artifact["format"] == "pytorch-module":
         module = models.read_module(folder, trust)
         call, keywords = module, models.find_keywords(module, inputs)
     elif artifact["format"] == "pytorch":
-        flat = models.flatten_program(models.read_program(folder / "model.pt2", trust))
-        call, keywords = flat.model, flat.keywords
+        program = models.read_program(folder / "model.pt2", trust)
+        if compiled:
+            flat = models.flatten_program(program)
+            call, keywords = flat.model, flat.keywords
+        else:
+            call = PlainProgram(program)
     elif artifact["format"] == "torchscript":
         call = torch.jit.load(folder / "model.ts", map_location="cpu")
     else:
         raise KeyError(artifact["format"])
-    compiled = bool((artifact.get("run_options") or {}).get("compile"))
     kind = Session if compiled or artifact["format"] == "torchscript" else AuthorsSession
     return _compile(job, kind(call, inputs=inputs, outputs=outputs, keywords=keywords), call)
 

@@ -31,12 +31,14 @@ class SourceRecord(Record):
         version: The registry's version, or the revision; empty for a plain path.
         format: What kind of files it is.
         digest: ``sha256:…`` of its artifact.
+        baseline: How it was run to be measured against, in words.
     """
 
     uri: str
     version: str = ""
     format: str
     digest: str
+    baseline: str = ""
 
 
 class WinnerRecord(Record):

@@ -138,8 +138,13 @@ def say_headline(evidence: Evidence) -> str:
         evidence: The evidence.
 
     Returns:
-        The sentence; for a pass it names the speed-up at every shape and what happened to the gate's metric.
+        The sentence; for a pass it names the speed-up at every shape and what happened to the gate's metric. Where the
+        recipe names no class of the author's, it says what was measured against.
     """
+    return ", ".join(filter(None, [_say_verdict(evidence), _say_baseline(evidence)]))
+
+
+def _say_verdict(evidence: Evidence) -> str:
     match evidence.verdict:
         case Verdict.PASS:
             speed = _say_speed(evidence.speedups or ((evidence.speedup,) if evidence.speedup else ()))
@@ -149,8 +154,21 @@ def say_headline(evidence: Evidence) -> str:
         case Verdict.FAIL:
             return "No candidate meets the recipe’s gates"
         case Verdict.INCONCLUSIVE:
-            compared = any(finalist.speedups for finalist in evidence.finalists)
+            compared = _was_compared(evidence)
             return "The measurements cannot decide" if compared else "No candidate could be compared with the original"
+
+
+def _was_compared(evidence: Evidence) -> bool:
+    return any(finalist.speedups for finalist in evidence.finalists)
+
+
+def _say_baseline(evidence: Evidence) -> str:
+    """Return what was measured against, where that is not the class that the recipe names."""
+    named = (evidence.recipe.get("model") or {}).get("module")
+    nothing = evidence.verdict is Verdict.INCONCLUSIVE and not _was_compared(evidence)
+    if named or nothing or not evidence.source.baseline:
+        return ""
+    return f"measured against {evidence.source.baseline}"
 
 
 def say_comparison(speedup: SpeedupRecord) -> str:

@@ -1,10 +1,17 @@
 # ruff: noqa: RUF001 - typographic signs
 
+import io
+import re
+
 import pytest
+from rich.console import Console
 from sample import make_evidence
 
 from kedro_hone.core.measurement import Verdict
 from kedro_hone.report import wording
+from kedro_hone.report.console import print_verdict
+from kedro_hone.report.markdown import render_markdown
+from kedro_hone.report.page import render_page
 
 
 @pytest.mark.parametrize(
@@ -100,3 +107,36 @@ def test_the_report_is_about_the_winner_or_the_best_finalist():
     assert wording.find_subject(passed) == passed.winner.candidate
     assert wording.find_subject(kept) == kept.finalists[0].id
     assert wording.find_subject(make_evidence(Verdict.KEEP, finalists=())) is None
+
+
+AGAINST = "the exported program, run as an ordinary PyTorch module in eager mode with 2 threads"
+
+
+def name_no_class(verdict, **changes):
+    evidence = make_evidence(verdict, **changes)
+    source = evidence.source.model_copy(update={"baseline": AGAINST})
+    recipe = {**evidence.recipe, "model": {**evidence.recipe["model"], "module": None}}
+    return evidence.model_copy(update={"recipe": recipe, "source": source})
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_headline_says_what_was_measured_against_where_no_class_was_named(verdict):
+    evidence = name_no_class(verdict)
+    assert wording.say_headline(evidence).endswith(f", measured against {AGAINST}")
+    named = evidence.model_copy(update={"recipe": make_evidence().recipe})
+    assert wording.say_headline(named) == wording.say_headline(make_evidence(verdict))
+
+
+def test_nothing_was_measured_against_where_nothing_could_be_compared():
+    evidence = name_no_class(Verdict.INCONCLUSIVE).model_copy(update={"finalists": ()})
+    assert wording.say_headline(evidence) == "No candidate could be compared with the original"
+
+
+def test_the_first_line_says_it_everywhere():
+    evidence = name_no_class(Verdict.PASS)
+    stream = io.StringIO()
+    print_verdict(evidence, Console(file=stream, width=400))
+    assert f"measured against {AGAINST}." in stream.getvalue().splitlines()[2]
+    assert f"measured against {AGAINST}" in render_markdown(evidence).splitlines()[0]
+    heading = re.search(r'<h1 id="headline">(.*?)</h1>', render_page(evidence), re.DOTALL)
+    assert f"measured against {AGAINST}" in " ".join(re.sub(r"<[^>]+>|&nbsp;|\u2060", "", heading[1]).split())

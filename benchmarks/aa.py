@@ -24,10 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from kedro_hone.core.measurement import Finalist, RaceResult, Standing, Status, Validation
-from kedro_hone.core.samples import Samples
-from kedro_hone.core.types import Artifact, Candidate, TensorSpec
-from kedro_hone.core.workplace import Workplace
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.values.measurement import Finalist, RaceResult, Standing, Status, Validation
+from kedro_hone.core.values.outcome import Candidate
+from kedro_hone.core.values.samples import Samples
 from kedro_hone.nodes.confirm import confirm
 
 ALLOWED = 2

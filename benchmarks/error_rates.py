@@ -1,7 +1,7 @@
 """Measures how often the statistics err, on launches drawn from distributions whose truth is known.
 
 Run ``python benchmarks/error_rates.py`` (a minute) to print the tables. Everything is seeded and goes through the very
-functions that a run uses; ``tests/unit/core/test_stats_error_rates.py`` holds the rates that are promised.
+functions that a run uses; ``tests/unit/core/stats/test_error_rates.py`` holds the rates that are promised.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats as distributions
 
-from kedro_hone.core.measurement import Interval
 from kedro_hone.core.stats import (
     LOOKS,
     Faster,
@@ -29,6 +28,7 @@ from kedro_hone.core.stats import (
     is_faster,
     next_step,
 )
+from kedro_hone.core.values.measurement import Interval
 
 Array = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, int]], Array]

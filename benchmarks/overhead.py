@@ -25,13 +25,14 @@ from typing import Any
 
 import numpy as np
 
-from kedro_hone.core.data import TrackedFile
-from kedro_hone.core.measurement import Status
-from kedro_hone.core.registry import register
-from kedro_hone.core.types import Artifact, digest_file
-from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.reference import refer
-from kedro_hone.nodes.samples import prepare
+from kedro_hone.core.contract.catalogue import register
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.data import TrackedFile
+from kedro_hone.core.values.digest import digest_file
+from kedro_hone.core.values.measurement import Status
+from kedro_hone.nodes.prepare import prepare
+from kedro_hone.nodes.refer import refer
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.nodes.validate import validate
 from kedro_hone.testing.toy.adaptor import ADAPTORS, TOOLCHAIN

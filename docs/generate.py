@@ -17,13 +17,14 @@ from generated import adaptors, commands, errors, recipe
 ROOT = Path(__file__).resolve().parent.parent
 ADAPTORS = ROOT / "docs" / "adaptors"
 
-EXAMPLE = ("adaptor.py", "worker.py", "requirements.in", "test_fp16.py")
+EXAMPLE = ("adaptor.py", "worker/__init__.py", "requirements.in", "test_fp16.py")
 
 
-def quote(path: Path) -> str:
-    """Return a file as a block of code with its name."""
+def quote(folder: Path, name: str) -> str:
+    """Return a file of a folder as a block of code with its name."""
+    path = folder / name
     language = "python" if path.suffix == ".py" else "text"
-    return f'```{language} title="{path.name}"\n{path.read_text().strip()}\n```'
+    return f'```{language} title="{name}"\n{path.read_text().strip()}\n```'
 
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
@@ -33,7 +34,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/reference/cli.md": {"commands": commands.describe_commands},
     "docs/reference/exit-codes.md": {"codes": errors.list_codes},
     "docs/reference/recipe.md": {"keys": recipe.describe_keys},
-    "docs/write-an-adaptor.md": {name: partial(quote, ROOT / "docs" / "examples" / "fp16" / name) for name in EXAMPLE},
+    "docs/write-an-adaptor.md": {name: partial(quote, ROOT / "docs" / "examples" / "fp16", name) for name in EXAMPLE},
 }
 
 

@@ -13,16 +13,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
+from kedro_hone.comparing.timings import keep_samples
 from kedro_hone.core import stats
-from kedro_hone.core.launches import enter
-from kedro_hone.core.measurement import Confirmation, Finalist, RaceResult, Speedup, Status, Validation
-from kedro_hone.core.rounds import Timings, measure_round
-from kedro_hone.core.samples import Samples
-from kedro_hone.core.types import Artifact, Failed
-from kedro_hone.core.workplace import Workplace
+from kedro_hone.core.measuring.launches import enter
+from kedro_hone.core.measuring.rounds import Timings, measure_round
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import Confirmation, Finalist, RaceResult, Speedup, Status, Validation
+from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.samples import Samples
 from kedro_hone.nodes.race import SOURCE, summarize_latency
-from kedro_hone.nodes.setting import Setting, explain_source_failure, measure_alone
-from kedro_hone.nodes.timings import keep_samples
 
 logger = logging.getLogger(__name__)
 

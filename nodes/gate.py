@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kedro_hone.core.measurement import (
+from kedro_hone.comparing.predictions import answer, score_answers, score_source
+from kedro_hone.comparing.setting import Setting, explain_source_failure
+from kedro_hone.core.stats import Faster, share_level
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import (
     Confirmation,
     Decision,
     Finalist,
@@ -17,14 +22,10 @@ from kedro_hone.core.measurement import (
     Validation,
     Verdict,
 )
-from kedro_hone.core.samples import GATE, Samples
-from kedro_hone.core.stats import Faster, share_level
-from kedro_hone.core.types import Artifact, Failed
-from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.answers import answer, score_answers, score_source
+from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.samples import GATE, Samples
 from kedro_hone.nodes.race import SOURCE
-from kedro_hone.nodes.setting import Setting, explain_source_failure
-from kedro_hone.recipe import Recipe
+from kedro_hone.recipe.schema import Recipe
 
 logger = logging.getLogger(__name__)
 

@@ -8,14 +8,21 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from kedro_hone.core.contract import Publication, VersionInfo
-from kedro_hone.core.measurement import Decision, Verdict
-from kedro_hone.core.proof import EVIDENCE, EVIDENCE_FILES, REPORTS, EvidenceFolder, ProvenWinner, explain_incomplete
-from kedro_hone.core.registry import find_registry
-from kedro_hone.core.types import Artifact
-from kedro_hone.core.workplace import Workplace
+from kedro_hone.core.contract.proof import (
+    EVIDENCE,
+    EVIDENCE_FILES,
+    REPORTS,
+    EvidenceFolder,
+    ProvenWinner,
+    explain_incomplete,
+)
+from kedro_hone.core.contract.registries import find_registry
+from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import Decision, Verdict
 from kedro_hone.nodes.report import write_reports, write_text
-from kedro_hone.recipe import read_recipe
+from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.evidence import Evidence, parse_evidence
 
 logger = logging.getLogger(__name__)

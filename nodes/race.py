@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
+from kedro_hone.comparing.timings import keep_samples
 from kedro_hone.core import stats
-from kedro_hone.core.launches import Entrant, enter
-from kedro_hone.core.measurement import Interval, Latency, RaceResult, Standing, Status, Validation
-from kedro_hone.core.rounds import Timings, measure_round
-from kedro_hone.core.samples import Samples
-from kedro_hone.core.types import Artifact
-from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.setting import Setting, explain_source_failure, measure_alone
-from kedro_hone.nodes.timings import keep_samples
-from kedro_hone.recipe import Recipe
+from kedro_hone.core.measuring.launches import Entrant, enter
+from kedro_hone.core.measuring.rounds import Timings, measure_round
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import Interval, Latency, RaceResult, Standing, Status, Validation
+from kedro_hone.core.values.samples import Samples
+from kedro_hone.recipe.schema import Recipe
 
 logger = logging.getLogger(__name__)
 

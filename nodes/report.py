@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.core.contract import Publication, VersionInfo
+from kedro_hone.comparing.evidence import Findings, gather_evidence
+from kedro_hone.comparing.log import NodeLog, list_events
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.comparing.timings import read_samples
+from kedro_hone.core.contract.proof import EVIDENCE, REPORTS, SAMPLES, EvidenceFolder
+from kedro_hone.core.contract.registry import Publication, VersionInfo
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.measurement import Confirmation, Decision, RaceResult, Validation
-from kedro_hone.core.proof import EVIDENCE, REPORTS, SAMPLES, EvidenceFolder
-from kedro_hone.core.samples import Reference, Samples
-from kedro_hone.core.types import Artifact
-from kedro_hone.core.workplace import Workplace
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import Confirmation, Decision, RaceResult, Validation
+from kedro_hone.core.values.samples import Reference, Samples
 from kedro_hone.learner.manifest import write_manifest
-from kedro_hone.nodes.evidence import Findings, gather_evidence
-from kedro_hone.nodes.log import NodeLog, list_events
-from kedro_hone.nodes.setting import Setting
-from kedro_hone.nodes.timings import read_samples
 from kedro_hone.report.evidence import Evidence, dump_evidence
 from kedro_hone.report.markdown import render_markdown
 from kedro_hone.report.page import render_page

@@ -15,20 +15,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.core.contract import Licence
-from kedro_hone.core.host import read_host
-from kedro_hone.core.launches import launch
-from kedro_hone.core.measurement import Status, Validation
-from kedro_hone.core.registry import read_catalogue
-from kedro_hone.core.samples import SEARCH, Reference, Samples
-from kedro_hone.core.types import Artifact, Candidate, Failed, FailureClass, Outcome, Refused, digest_json
-from kedro_hone.core.worker_session import Session
-from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.answers import score_answers
-from kedro_hone.nodes.costs import sum_costs
-from kedro_hone.nodes.scoring import Score
-from kedro_hone.nodes.setting import Setting
-from kedro_hone.nodes.transform import digest_worker, identify_environment
+from kedro_hone.building.steps import digest_worker, identify_environment
+from kedro_hone.comparing.costs import sum_costs
+from kedro_hone.comparing.predictions import score_answers
+from kedro_hone.comparing.scoring import Score
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.toolchain import Licence
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.measuring.launches import launch
+from kedro_hone.core.store.sealing import measure_files
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.digest import digest_json
+from kedro_hone.core.values.measurement import Status, Validation
+from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Outcome, Refused
+from kedro_hone.core.values.samples import SEARCH, Reference, Samples
+from kedro_hone.core.workers.host.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -148,17 +151,12 @@ def _check(named: Candidate, artifact: Artifact, reference: Reference, setting: 
         reason=_explain_loss(worst, where, limit) if lost else "",
         quality=worst.judge(SEARCH, limit),
         agreement=agreement,
-        size_bytes=measure_size(artifact),
+        size_bytes=sum(measure_files(artifact.folder).values()),
         cold_start_ms=loaded.cold_start_ms,
         peak_memory_bytes=memory,
         publishable=toolchain.licence is not Licence.EVALUATION,
         note=toolchain.note,
     )
-
-
-def measure_size(artifact: Artifact) -> int:
-    """Return the size of an artifact's files, in bytes."""
-    return sum(path.stat().st_size for path in artifact.folder.rglob("*") if path.is_file())
 
 
 def _explain_loss(worst: Score, where: str, limit: float) -> str:

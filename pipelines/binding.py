@@ -9,7 +9,7 @@ from typing import Any
 
 from kedro.pipeline import Node, Pipeline
 
-from kedro_hone.nodes.log import record
+from kedro_hone.comparing.log import record
 
 PARAMETERS = "params:hone"
 

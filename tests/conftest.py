@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from small_project import Project, copy_project, make_template
 
-from kedro_hone.core.envs import EnvironmentStore
+from kedro_hone.core.environments.store import EnvironmentStore
 
 
 def pytest_configure() -> None:

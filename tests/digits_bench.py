@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from kedro_hone.core.data import TrackedFile
-from kedro_hone.core.measurement import Validation
-from kedro_hone.core.samples import Reference
-from kedro_hone.core.types import Artifact, TensorSpec, digest_file
-from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.reference import refer
-from kedro_hone.nodes.samples import prepare
-from kedro_hone.nodes.setting import Setting
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.values.data import TrackedFile
+from kedro_hone.core.values.digest import digest_file
+from kedro_hone.core.values.measurement import Validation
+from kedro_hone.core.values.samples import Reference
+from kedro_hone.nodes.prepare import prepare
+from kedro_hone.nodes.refer import refer
 from kedro_hone.nodes.validate import validate
 
 MODELS = Path(__file__).parent / "integration" / "adaptors" / "digits_models.py"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kedro_hone.core.proof import EVIDENCE, EVIDENCE_FILES, EvidenceFolder, ProvenWinner
-from kedro_hone.core.types import Artifact
+from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FILES, EvidenceFolder, ProvenWinner
+from kedro_hone.core.values.artifact import Artifact
 
 SOURCE_URI, SOURCE_DIGEST = "models:/digits/1", "sha256:1"
 

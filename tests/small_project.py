@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from kedro_hone.core.store import Store
+from kedro_hone.core.store.artifacts import Store
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.testing.toy.model import make_model
 
@@ -45,7 +45,7 @@ from pathlib import Path
 
 from kedro.framework.hooks import hook_impl
 
-from kedro_hone.core.registry import register
+from kedro_hone.core.contract.catalogue import register
 from kedro_hone.settings import CONFIG_LOADER_ARGS, DISABLE_HOOKS_FOR_PLUGINS
 from kedro_hone.settings import HOOKS as HONE_HOOKS
 from shop import adaptors
@@ -70,7 +70,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from kedro_hone.core.types import Refused, Stage
+from kedro_hone.core.values.outcome import Refused; from kedro_hone.core.values.artifact import Stage
 from kedro_hone.testing.toy import adaptor as toy
 
 FILES = toy.TOOLCHAIN.formats["toy"]
@@ -352,17 +352,17 @@ def make_template(folder: Path) -> Path:
 
 def write_toolchain(folder: Path) -> None:
     """Write the toolchain's folder: the toy's, under our names."""
-    folder.mkdir()
+    (folder / "worker").mkdir(parents=True)
     for file in (TOY / "requirements.in", TOY / "requirements.lock"):
         shutil.copy(file, folder)
-    text = (TOY / "worker.py").read_text()
+    text = (TOY / "worker" / "__init__.py").read_text()
     for old, new in (
         ('"toy.compress"', '"shop.round"'),
         ('{"toy", "toy-source"}', '{"toy", "toy-source", "tensorflow"}'),
     ):
         assert old in text
         text = text.replace(old, new)
-    (folder / "worker.py").write_text(text)
+    (folder / "worker" / "__init__.py").write_text(text)
 
 
 def write_source(folder: Path, **options: Any) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.core.contract import Adaptor, Capability, Licence, Support, Toolchain
-from kedro_hone.core.types import Precision, Stage
+from kedro_hone.core.contract.adaptor import Adaptor, Capability, Support
+from kedro_hone.core.contract.toolchain import Licence, Toolchain
+from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="deepsparse",

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from kedro_hone.core.contract import Adaptor, Capability, Need, Options, Support, Toolchain
-from kedro_hone.core.instructions import Int8Options
-from kedro_hone.core.types import Precision, Stage
+from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.machine.instructions import Int8Options
+from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="onnxruntime",

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.contract import VersionInfo
-from kedro_hone.core.proof import ProvenWinner
-from kedro_hone.core.types import digest_json
+from kedro_hone.core.contract.proof import ProvenWinner
+from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.values.digest import digest_json
 
 SOURCE: Final = "hone.source"
 """The URI of the version that was optimized. It marks a winner: a version that carries it is never optimized again."""

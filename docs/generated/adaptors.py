@@ -7,8 +7,9 @@ from typing import Any
 import yaml
 
 from generated.models import describe_default, describe_value, make_table, read_attributes
-from kedro_hone.core.contract import Adaptor, Licence, Support, Toolchain
-from kedro_hone.core.registry import Catalogue, read_catalogue
+from kedro_hone.core.contract.adaptor import Adaptor, Support
+from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
+from kedro_hone.core.contract.toolchain import Licence, Toolchain
 
 STATES = {
     Support.FULL: "yes",

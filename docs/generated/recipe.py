@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 
 from generated.models import describe_default, describe_value, make_table
-from kedro_hone.recipe import Recipe, Section
+from kedro_hone.recipe.schema import Recipe, Section
 
 
 def describe_keys() -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from kedro.pipeline import Pipeline
 
-from kedro_hone.core.routes import SOURCE, Routes, Step
-from kedro_hone.core.types import Format
-from kedro_hone.nodes.transform import apply_adaptor, convert_to_backend
+from kedro_hone.core.values.base import Format
+from kedro_hone.nodes.convert import convert_to_backend
+from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.pipelines.binding import bind, place_node
+from kedro_hone.recipe.routes import SOURCE, Routes, Step
 
 
 def create_pipeline(routes: Routes) -> Pipeline:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from kedro.pipeline import Pipeline
 
-from kedro_hone.core.routes import Routes, Step
 from kedro_hone.nodes.confirm import confirm
 from kedro_hone.nodes.gate import gate
 from kedro_hone.nodes.race import race
 from kedro_hone.nodes.report import report
 from kedro_hone.nodes.validate import validate
 from kedro_hone.pipelines.binding import bind, name_log, place_node
+from kedro_hone.recipe.routes import Routes, Step
 
 MEASURE = ("compare", "needs.bench")
 """Only one node with the second tag may run on a machine at a time."""

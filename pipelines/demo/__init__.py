@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kedro.pipeline import Node, Pipeline
 
-from kedro_hone.nodes.demo import seed
+from kedro_hone.nodes.seed import seed
 
 
 def create_pipeline() -> Pipeline:

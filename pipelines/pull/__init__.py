@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kedro.pipeline import Node, Pipeline
 
-from kedro_hone.core.samples import SPLITS
-from kedro_hone.nodes.reference import refer
-from kedro_hone.nodes.samples import prepare
-from kedro_hone.nodes.source import pull
+from kedro_hone.core.values.samples import SPLITS
+from kedro_hone.nodes.prepare import prepare
+from kedro_hone.nodes.pull import pull
+from kedro_hone.nodes.refer import refer
 from kedro_hone.pipelines.binding import log, name_log
 
 _COMMON = {"parameters": "params:hone", "workplace": "workplace"}

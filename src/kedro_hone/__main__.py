@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kedro_hone.logs import choose_logging
+from kedro_hone.hooks.logs import choose_logging
 
 
 def main() -> None:

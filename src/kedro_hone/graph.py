@@ -18,9 +18,9 @@ from kedro.framework import project
 from kedro.utils import find_kedro_project
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.routes import Routes
-from kedro_hone.plan import make_plan
-from kedro_hone.recipe import read_recipe
+from kedro_hone.recipe.plan import make_plan
+from kedro_hone.recipe.routes import Routes
+from kedro_hone.recipe.schema import read_recipe
 
 _current: dict[str, Mapping[str, Any]] = {}
 

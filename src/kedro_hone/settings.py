@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kedro_hone.hooks import RecipeHooks
-from kedro_hone.progress import ProgressHooks
-from kedro_hone.verdicts import VerdictHooks
+from kedro_hone.hooks.progress import ProgressHooks
+from kedro_hone.hooks.recipe import RecipeHooks
+from kedro_hone.hooks.verdict import VerdictHooks
 
 HOOKS = (RecipeHooks(), ProgressHooks(), VerdictHooks())
 CONFIG_LOADER_ARGS = {"base_env": "base", "default_run_env": "local", "merge_strategy": {"parameters": "soft"}}

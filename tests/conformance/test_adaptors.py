@@ -9,12 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kedro_hone.core.contract import Adaptor, Need, Toolchain
-from kedro_hone.core.host import read_host
-from kedro_hone.core.job import Job, JobInput, StepResult
-from kedro_hone.core.registry import BUILTIN_TOOLCHAINS, read_catalogue
-from kedro_hone.core.run import call_worker
-from kedro_hone.core.types import Artifact, Failed, Shape, digest_tree
+from kedro_hone.core.contract.adaptor import Adaptor, Need
+from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.values.artifact import Artifact, Shape
+from kedro_hone.core.values.digest import digest_tree
+from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
+from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.programs import find_program
 from kedro_hone.testing import AdaptorSuite
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from kedro_hone.core.host import read_host
-from kedro_hone.core.registry import find_adaptors
-from kedro_hone.core.types import FailureClass, Refused, Stage
+from kedro_hone.core.contract.catalogue import find_adaptors
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.values.artifact import Stage
+from kedro_hone.core.values.outcome import FailureClass, Refused
 from kedro_hone.testing import AdaptorSuite
 from kedro_hone.testing.bad import BAD
 from kedro_hone.testing.checks import CHECKS, run_checks
@@ -165,8 +166,8 @@ def test_a_name_that_is_taken_is_caught(tmp_path):
 )
 def test_results_that_do_not_run_are_caught(check, session, failure, tmp_path):
     folder = tmp_path / "toolchain"
-    folder.mkdir()
-    (folder / "worker.py").write_text(
+    (folder / "worker").mkdir(parents=True)
+    (folder / "worker" / "__init__.py").write_text(
         "import shutil, types\n"
         "def transform(job): shutil.copytree(job['input']['path'], job['output'], dirs_exist_ok=True)\n"
         f"def load(job): {session}\n"

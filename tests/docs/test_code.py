@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kedro_hone.core.registry import forget_registrations, register
-from kedro_hone.plan import make_plan
-from kedro_hone.recipe import read_recipe
+from kedro_hone.core.contract.catalogue import forget_registrations, register
+from kedro_hone.recipe.plan import make_plan
+from kedro_hone.recipe.schema import read_recipe
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

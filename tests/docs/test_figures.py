@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from kedro_hone.core.stats import needed_rows, provable, share_level, smallest_provable_drop
-from kedro_hone.nodes.demo import SPLIT_ROWS
-from kedro_hone.recipe import read_recipe
+from kedro_hone.nodes.seed import SPLIT_ROWS
+from kedro_hone.recipe.schema import read_recipe
 
 ROOT = Path(__file__).parents[2]
 

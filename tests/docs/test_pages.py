@@ -11,9 +11,9 @@ import click
 import pytest
 
 from kedro_hone.cli import cli
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import SLUGS, ExitCode
-from kedro_hone.core.registry import read_catalogue
-from kedro_hone.recipe import Recipe, Section
+from kedro_hone.recipe.schema import Recipe, Section
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -12,7 +12,7 @@ from kedro_hone.testing.bad import BAD
 REGISTRATION = """
 from dataclasses import replace
 
-from kedro_hone.core.types import Stage
+from kedro_hone.core.values.artifact import Stage
 from kedro_hone.testing.bad import BAD
 
 for bad in BAD:

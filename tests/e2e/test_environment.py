@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -32,8 +33,7 @@ def project(template, tmp_path_factory) -> Project:
     project = copy_project(template, tmp_path_factory.mktemp("environment"))
     package = project.root / "src" / "shop"
     (package / "settings.py").write_text((package / "settings.py").read_text() + KIOSK)
-    (package / "kiosk").mkdir()
-    (package / "kiosk" / "worker.py").write_bytes((package / "toolchain" / "worker.py").read_bytes())
+    shutil.copytree(package / "toolchain" / "worker", package / "kiosk" / "worker")
     (package / "kiosk" / "requirements.in").write_text("numpy>=1.26\nsix==1.16.0\n")
     lock = (package / "toolchain" / "requirements.lock").read_text()
     (package / "kiosk" / "requirements.lock").write_text(f"{lock}six==1.16.0\n")

@@ -22,7 +22,7 @@ Prepare = Callable[[Project], None]
 
 REGISTER = """
 from pathlib import Path
-from kedro_hone.adaptors.registries.mlflow import MlflowRegistry
+from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 def write(folder, identity):
     (folder / "MLmodel").write_text("flavors: {}")
 MlflowRegistry().register(write, name="matrix", tags={})

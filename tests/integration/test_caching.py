@@ -61,7 +61,7 @@ def test_back_to_the_option_before_nothing_is_built(project):
 
 
 def test_another_worker_file_builds_everything_again(project):
-    worker = project.root / "src" / "shop" / "toolchain" / "worker.py"
+    worker = project.root / "src" / "shop" / "toolchain" / "worker" / "__init__.py"
     worker.write_text(worker.read_text() + "\n# another version\n")
     project.run("--pipelines", "pull,build")
     text = (project.runs[-1] / "events.jsonl").read_text()

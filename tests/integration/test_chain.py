@@ -13,12 +13,13 @@ import pytest
 from digits_bench import Bench, make_bench, read_splits, write_models
 from onnx import numpy_helper
 
-from kedro_hone.core import host
-from kedro_hone.core.measurement import Status
-from kedro_hone.core.registry import read_catalogue
-from kedro_hone.core.types import Artifact
-from kedro_hone.nodes.transform import apply_adaptor, transform
-from kedro_hone.plan import make_plan
+from kedro_hone.building.steps import transform
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.machine import hardware as host
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import Status
+from kedro_hone.nodes.transform import apply_adaptor
+from kedro_hone.recipe.plan import make_plan
 
 pytestmark = pytest.mark.toolchain
 

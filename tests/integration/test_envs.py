@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.contract import Toolchain
-from kedro_hone.core.envs import Environment, EnvironmentStore, environment_key
-from kedro_hone.core.types import Failed, FailureClass
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.environments.store import Environment, EnvironmentStore, environment_key
+from kedro_hone.core.values.outcome import Failed, FailureClass
 
 SOURCE = Path(__file__).parents[2] / "src"
 BUILDER = """
 import sys
 from pathlib import Path
-from kedro_hone.core.contract import Toolchain
-from kedro_hone.core.envs import EnvironmentStore
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.environments.store import EnvironmentStore
 print(EnvironmentStore(Path(sys.argv[1])).ensure(Toolchain(name="tiny", folder=Path(sys.argv[2]))).model_dump_json())
 """
 

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from digits_bench import Bench, track
 
-from kedro_hone.core.measurement import Quality, Status
-from kedro_hone.core.samples import GATE
-from kedro_hone.core.types import Artifact, TensorSpec
-from kedro_hone.core.workplace import Workplace
-from kedro_hone.nodes.answers import Answered, answer, score_answers
+from kedro_hone.comparing.predictions import Answered, answer, score_answers
+from kedro_hone.comparing.scoring import Score
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.values.measurement import Quality, Status
+from kedro_hone.core.values.samples import GATE
 from kedro_hone.nodes.gate import holds
-from kedro_hone.nodes.reference import refer
-from kedro_hone.nodes.samples import prepare
-from kedro_hone.nodes.scoring import Score
-from kedro_hone.nodes.setting import Setting
+from kedro_hone.nodes.prepare import prepare
+from kedro_hone.nodes.refer import refer
 from kedro_hone.nodes.transform import apply_adaptor
 
 pytestmark = pytest.mark.toolchain

@@ -15,9 +15,10 @@ from small_project import Project, copy_project
 
 import kedro_hone
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
-from kedro_hone.adaptors.registries.local import LocalRegistry
+from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.publication import make_tags
-from kedro_hone.core.types import OUTCOME, Artifact
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.outcome import OUTCOME
 from kedro_hone.learner import Learner
 
 torch = pytest.importorskip("torch")

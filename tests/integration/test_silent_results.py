@@ -16,12 +16,14 @@ from onnx import TensorProto, helper, numpy_helper
 from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
 
-from kedro_hone.core.contract import Adaptor, Limits, Need, Toolchain
-from kedro_hone.core.measurement import Status, Validation
-from kedro_hone.core.registry import forget_registrations, register
-from kedro_hone.core.types import Artifact, Candidate, FailureClass, Stage
+from kedro_hone.building.steps import transform
+from kedro_hone.core.contract.adaptor import Adaptor, Need
+from kedro_hone.core.contract.catalogue import forget_registrations, register
+from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.values.artifact import Artifact, Stage
+from kedro_hone.core.values.measurement import Status, Validation
+from kedro_hone.core.values.outcome import Candidate, FailureClass
 from kedro_hone.nodes.race import race
-from kedro_hone.nodes.transform import transform
 
 pytestmark = pytest.mark.toolchain
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.store import Store
+from kedro_hone.core.store.artifacts import Store
 
 SOURCE = Path(__file__).parents[2] / "src"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
@@ -20,8 +20,8 @@ PREAMBLE = """
 import itertools, os, sys
 from pathlib import Path
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store import StepRecord, Store
-from kedro_hone.core.types import Failed, FailureClass
+from kedro_hone.core.store.artifacts import StepRecord, Store
+from kedro_hone.core.values.outcome import Failed, FailureClass
 
 def seal(store, text):
     with store.workspace() as workspace:

@@ -13,9 +13,9 @@ from pipeline_models import CLASSES, draw_columns, make_encoder, make_pipeline, 
 from small_project import ROWS, Project, copy_project
 
 import kedro_hone
-from kedro_hone.adaptors.registries.local import LocalRegistry
+from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.publication import make_tags
-from kedro_hone.core.types import OUTCOME
+from kedro_hone.core.values.outcome import OUTCOME
 
 pytestmark = pytest.mark.toolchain
 INT8 = "onnx.onnxruntime_int8_dynamic.onnxruntime_session"

@@ -98,7 +98,7 @@ def test_the_wheel_holds_every_toolchain(wheel_files, toolchain):
     folder = ROOT / "adaptors" / toolchain
     wanted = {f"kedro_hone/adaptors/{toolchain}/{path.name}" for path in folder.iterdir() if path.is_file()}
 
-    assert {f"kedro_hone/adaptors/{toolchain}/{name}" for name in ("worker.py", "requirements.lock")} <= wanted
+    assert {f"kedro_hone/adaptors/{toolchain}/{name}" for name in ("worker/__init__.py", "requirements.lock")} <= wanted
     assert wanted <= wheel_files
 
 

@@ -15,8 +15,9 @@ ROOT = Path(__file__).parents[2]
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 
 PLANTS = {
-    "layers": ("core/routes.py", "from kedro_hone.recipe import Recipe"),
-    "core-light": ("core/store.py", "import numpy"),
+    "layers": ("core/store/steps.py", "from kedro_hone.recipe.schema import Recipe"),
+    "core-rooms": ("core/store/steps.py", "from kedro_hone.core.environments.store import EnvironmentStore"),
+    "core-light": ("core/store/artifacts.py", "import numpy"),
     "adaptors-independent": (
         "adaptors/openvino/adaptor.py",
         "from kedro_hone.adaptors.onnxruntime.adaptor import SESSION",
@@ -24,13 +25,13 @@ PLANTS = {
     "adaptors-light": ("adaptors/pytorch/adaptor.py", "import torch"),
     "adaptors-unnamed": ("nodes/race.py", "from kedro_hone.adaptors.openvino.adaptor import TOOLCHAIN"),
     "workers-alone": ("learner/runtimes.py", "from kedro_hone.adaptors.onnxruntime import worker"),
-    "workers-strangers": ("adaptors/iree/worker.py", "from kedro_hone.core.types import Artifact"),
+    "workers-strangers": ("adaptors/iree/worker/__init__.py", "from kedro_hone.core.values.base import Artifact"),
     "kedro-at-the-edge": ("nodes/gate.py", "from kedro.io import DataCatalog"),
-    "dvc-in-datasets": ("nodes/samples.py", "import dvc.api"),
+    "dvc-in-datasets": ("nodes/prepare.py", "import dvc.api"),
     "mlflow-in-registries": ("nodes/publish.py", "import mlflow"),
-    "learner-light": ("core/registry.py", "import mlflow"),
+    "learner-light": ("core/contract/catalogue.py", "import mlflow"),
     "toolchains-in-workers": ("nodes/validate.py", "import onnxruntime"),
-    "honesty-outside": ("../../benchmarks/honesty.py", "from kedro_hone.core.rounds import measure_round"),
+    "honesty-outside": ("../../benchmarks/honesty.py", "from kedro_hone.core.measuring.rounds import measure_round"),
 }
 """Contract to the file that is made to break it, below the package, and the line that does."""
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import click
 
-from kedro_hone.core.disk import explain_disk_errors
 from kedro_hone.core.errors import ExitCode, HoneError
+from kedro_hone.core.store.disk import explain_disk_errors
 from kedro_hone.datasets.errors import find_error
 
 WORK = Path("data/hone")

@@ -9,7 +9,7 @@ from kedro.framework.startup import bootstrap_project
 from kedro.utils import find_kedro_project
 
 from kedro_hone.graph import read_parameters
-from kedro_hone.recipe import Recipe, read_recipe
+from kedro_hone.recipe.schema import Recipe, read_recipe
 
 
 def find_project() -> Path:

@@ -10,12 +10,12 @@ import click
 
 from kedro_hone.cli.failures import explain_failures
 from kedro_hone.cli.project import find_work
-from kedro_hone.core.contract import Toolchain
-from kedro_hone.core.envs import Environment, EnvironmentStore
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.environments.store import Environment, EnvironmentStore
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.job import Job, StepResult
-from kedro_hone.core.registry import read_catalogue
-from kedro_hone.core.run import call_worker
+from kedro_hone.core.workers.host.job import Job, StepResult
+from kedro_hone.core.workers.host.run import WORKER_MAIN, call_worker
 
 
 @click.command()
@@ -86,5 +86,5 @@ def _find_toolchain(job: Job) -> Toolchain:
         "replay-unknown",
         f"The step was made by {job.worker}, which belongs to no toolchain.",
         why="Steps of the program (reading data, scoring) have no environment of their own.",
-        hint=f"Run it by hand: python {Path(__file__).parent.parent / 'core' / 'worker_main.py'} with its job.json.",
+        hint=f"Run it by hand: python {WORKER_MAIN} with its job.json.",
     )

@@ -11,8 +11,10 @@ from rich.table import Table
 
 from kedro_hone.cli.failures import explain_failures
 from kedro_hone.cli.project import find_work, read_project_recipe
-from kedro_hone.core.types import OUTCOME, Artifact, Json
-from kedro_hone.plan import make_plan
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.outcome import OUTCOME
+from kedro_hone.recipe.plan import make_plan
 
 
 @click.command()

@@ -11,9 +11,9 @@ from kedro.framework.project import settings
 
 from kedro_hone.cli.failures import explain_failures
 from kedro_hone.core.errors import ExitCode
-from kedro_hone.logs import configure_logging
-from kedro_hone.progress import ProgressHooks
-from kedro_hone.verdicts import VerdictHooks
+from kedro_hone.hooks.logs import configure_logging
+from kedro_hone.hooks.progress import ProgressHooks
+from kedro_hone.hooks.verdict import VerdictHooks
 
 HELP = """Run the optimization: pull, convert, compress, compile, validate, race, confirm, gate, report and publish.
 

@@ -7,12 +7,12 @@ from rich.console import Console
 from rich.table import Table
 
 from kedro_hone.cli.failures import explain_failures
-from kedro_hone.core.contract import Toolchain
-from kedro_hone.core.envs import Environment, EnvironmentStore
+from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.environments.store import Environment, EnvironmentStore
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.host import read_host
-from kedro_hone.core.instructions import name_instructions
-from kedro_hone.core.registry import Catalogue, read_catalogue
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.machine.instructions import name_instructions
 
 
 @click.group(invoke_without_command=True)

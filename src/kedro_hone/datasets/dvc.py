@@ -8,8 +8,8 @@ from typing import Any
 from kedro.io import AbstractDataset
 from kedro.utils import find_kedro_project
 
-from kedro_hone.core.data import TrackedFile
-from kedro_hone.core.types import Json
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.datasets.copies import keep_copy, measure_size
 from kedro_hone.datasets.errors import DataError
 from kedro_hone.datasets.pins import Pin, Repository, check_unmodified, find_pin, find_repository, open_revision

@@ -12,7 +12,7 @@ from typing import Any
 from kedro.io import AbstractDataset, DatasetError
 from pydantic import TypeAdapter, ValidationError
 
-from kedro_hone.core.types import Json
+from kedro_hone.core.values.base import Json
 
 
 class ValueDataset(AbstractDataset[Any, Any]):
@@ -22,7 +22,7 @@ class ValueDataset(AbstractDataset[Any, Any]):
     "{route}.artifact":
       type: kedro_hone.datasets.ValueDataset
       filepath: data/hone/work/{route}.json
-      model: kedro_hone.core.types:OUTCOME
+      model: kedro_hone.core.values.outcome:OUTCOME
     ```
 
     Attributes:

@@ -9,7 +9,7 @@ from typing import Any
 from kedro.framework import project
 from kedro.io import AbstractVersionedDataset, DatasetError, Version
 
-from kedro_hone.core.workplace import Workplace
+from kedro_hone.core.store.workplace import Workplace
 
 
 class WorkplaceDataset(AbstractVersionedDataset[None, Workplace]):

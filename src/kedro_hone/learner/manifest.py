@@ -9,7 +9,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.types import Artifact, digest_file
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.digest import digest_file
 
 MANIFEST: Final = "artifact.json"
 FILES: Final = "files"

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kedro_hone.core.contract import Toolchain
+from kedro_hone.core.contract.registries import find_registry
+from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.registry import find_registry
-from kedro_hone.core.types import Artifact
-from kedro_hone.learner.interfaces import Run, make_arrays_interface, make_tensors_interface
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.workers.inside.interfaces import Run, make_arrays_interface, make_tensors_interface
 from kedro_hone.learner.manifest import MANIFEST, read_artifact
 from kedro_hone.learner.rows import serve_any_rows
 from kedro_hone.learner.runtimes import open_session

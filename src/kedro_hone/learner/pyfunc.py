@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from kedro_hone.core.types import TensorSpec
-from kedro_hone.learner.interfaces import bind, check_text
+from kedro_hone.core.values.artifact import TensorSpec
+from kedro_hone.core.workers.inside.interfaces import bind, check_text
 from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.learner.model import Learner
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.types import Artifact, TensorSpec
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 BATCH = "batch"

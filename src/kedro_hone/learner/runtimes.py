@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kedro_hone.core.contract import Toolchain
+from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, find_toolchains
+from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.job import JobInput
-from kedro_hone.core.registry import BUILTIN_TOOLCHAINS, find_toolchains
-from kedro_hone.core.types import Artifact
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.workers.host.job import JobInput
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 

@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import Final
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.types import Value, digest_file, digest_json
+from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.digest import digest_file, digest_json
 
 _HERE = Path(__file__).parent
 

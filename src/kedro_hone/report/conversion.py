@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Literal, cast
 
-from kedro_hone.core.measurement import Finalist, Quality, Speedup, Standing, Status, Validation
-from kedro_hone.core.types import Artifact, Failed, Json
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.measurement import Finalist, Quality, Speedup, Standing, Status, Validation
+from kedro_hone.core.values.outcome import Failed
 from kedro_hone.report.records import CandidateRecord, FinalistRecord, QualityRecord, SpeedupRecord
 
 

@@ -11,8 +11,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, AwareDatetime, Field, WithJsonSchema
 
-from kedro_hone.core.measurement import Verdict
-from kedro_hone.core.types import Json
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.measurement import Verdict
 from kedro_hone.report.provenance import Counts, DataRecord, EnvironmentRecord, Hardware, Step
 from kedro_hone.report.records import (
     CandidateRecord,

@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from kedro_hone.core.contract import Publication
-from kedro_hone.core.measurement import Status, Verdict
+from kedro_hone.core.contract.registry import Publication
+from kedro_hone.core.values.measurement import Status, Verdict
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord, ShapeLatency
 from kedro_hone.report.view import (

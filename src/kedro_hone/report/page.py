@@ -10,7 +10,7 @@ from typing import Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from kedro_hone.core.contract import Publication
+from kedro_hone.core.contract.registry import Publication
 from kedro_hone.report import scales, view, wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.plot import draw_chart

@@ -14,7 +14,7 @@ from typing import Final
 import altair as alt
 import vl_convert
 
-from kedro_hone.core.types import Json
+from kedro_hone.core.values.base import Json
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.points import Point, list_points
 from kedro_hone.report.wording import is_fraction, name_metric, name_shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from kedro_hone.core.measurement import Latency, Status
+from kedro_hone.core.values.measurement import Latency, Status
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord, QualityRecord
 from kedro_hone.report.wording import (

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kedro_hone.core.measurement import Interval, Latency, Spread, Status
-from kedro_hone.core.types import Json
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.measurement import Interval, Latency, Spread, Status
 
 
 class Record(BaseModel):

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.types import Json
+from kedro_hone.core.values.base import Json
 from kedro_hone.report.evidence import SCHEMA_ID, Evidence
 
 SCHEMA_FILE: Final = Path(__file__).with_name("evidence.schema.json")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kedro_hone.core.measurement import Spread, Status, Verdict
+from kedro_hone.core.values.measurement import Spread, Status, Verdict
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord, QualityRecord
 from kedro_hone.report.wording import (

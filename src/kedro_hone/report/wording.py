@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kedro_hone.core.measurement import Status, Verdict
+from kedro_hone.core.values.measurement import Status, Verdict
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import QualityRecord, SpeedupRecord
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.contract import Adaptor, Limits, Toolchain
-from kedro_hone.core.types import FailureClass, Stage
+from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.values.artifact import Stage
+from kedro_hone.core.values.outcome import FailureClass
 from kedro_hone.testing.toy.adaptor import TOOLCHAIN as TOY
 
 _WORKERS = Path(__file__).parent / "bad_workers"

@@ -13,11 +13,12 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from kedro_hone.core.contract import Capability, Support
-from kedro_hone.core.formats import FORMATS
-from kedro_hone.core.registry import find_adaptors
-from kedro_hone.core.types import Artifact, Failed, FailureClass, Refused, Shape, TensorSpec
-from kedro_hone.core.verification import find_changes, record_tree
+from kedro_hone.core.contract.adaptor import Capability, Support
+from kedro_hone.core.contract.catalogue import find_adaptors
+from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
+from kedro_hone.core.values.formats import FORMATS
+from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
+from kedro_hone.core.workers.host.verification import find_changes, record_tree
 from kedro_hone.testing.trial import Arrays, CheckFailed, NotApplicable, Trial
 
 HEAVY: Final = frozenset({
@@ -55,12 +56,12 @@ def check_options(trial: Trial) -> None:
     if model.model_validate_json(options.model_dump_json()) != options:
         raise CheckFailed("the default options change on their way through JSON")
     if not model.model_config.get("frozen"):
-        raise CheckFailed("the options can be changed: derive them from kedro_hone.core.contract.Options")
+        raise CheckFailed("the options can be changed: derive them from kedro_hone.core.contract.adaptor.Options")
     try:
         model.model_validate({"surely_unknown": 1})
     except ValidationError:
         return
-    raise CheckFailed("the options take unknown keys: derive them from kedro_hone.core.contract.Options")
+    raise CheckFailed("the options take unknown keys: derive them from kedro_hone.core.contract.adaptor.Options")
 
 
 def check_schema(trial: Trial) -> None:
@@ -93,7 +94,7 @@ def check_imports(trial: Trial) -> None:
         raise CheckFailed(f"the module {name} cannot be imported by itself: {done.stderr.strip()[-500:]}")
     heavy = HEAVY.intersection(json.loads(done.stdout.splitlines()[-1]))
     if heavy:
-        raise CheckFailed(f"importing {name} imports {', '.join(sorted(heavy))}: that belongs into worker.py")
+        raise CheckFailed(f"importing {name} imports {', '.join(sorted(heavy))}: that belongs into worker/")
 
 
 def check_name(trial: Trial) -> None:

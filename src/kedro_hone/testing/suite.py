@@ -10,9 +10,13 @@ from typing import ClassVar
 
 import pytest
 
-from kedro_hone.core.contract import Adaptor, Host, Limits, Need, Options
-from kedro_hone.core.host import read_host
-from kedro_hone.core.types import Artifact, Failed, Json, Shape
+from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.contract.toolchain import Limits
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.values.artifact import Artifact, Shape
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.outcome import Failed
 from kedro_hone.testing import checks
 from kedro_hone.testing.trial import Arrays, Case, NotApplicable, Trial, make_arrays, make_shapes
 
@@ -30,7 +34,7 @@ class AdaptorSuite:
     @pytest.fixture
     def python(self, adaptor: Adaptor) -> Path:
         """The interpreter: that of the toolchain's environment, which is built when it is missing."""
-        from kedro_hone.core.envs import EnvironmentStore  # noqa: PLC0415 - only where nobody gave an interpreter
+        from kedro_hone.core.environments.store import EnvironmentStore  # noqa: PLC0415 - only where nobody gave an interpreter
 
         environment = EnvironmentStore().ensure(adaptor.toolchain)
         if isinstance(environment, Failed):

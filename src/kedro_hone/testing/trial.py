@@ -10,11 +10,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kedro_hone.core.contract import Adaptor, Host, Limits, Options
-from kedro_hone.core.job import Job, JobInput, Loaded, StepResult
-from kedro_hone.core.run import call_worker, open_session
-from kedro_hone.core.types import Artifact, Failed, Json, Refused, Shape, TensorSpec, digest_tree
-from kedro_hone.core.verification import Promise, read_promise, verify_output
+from kedro_hone.core.contract.adaptor import Adaptor, Options
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.contract.toolchain import Limits
+from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.digest import digest_tree
+from kedro_hone.core.values.outcome import Failed, Refused
+from kedro_hone.core.workers.host.job import Job, JobInput, Loaded, StepResult
+from kedro_hone.core.workers.host.run import call_worker, open_session
+from kedro_hone.core.workers.host.verification import Promise, read_promise, verify_output
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 

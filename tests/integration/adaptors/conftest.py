@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kedro_hone.core.host import read_host
+from kedro_hone.core.machine.hardware import read_host
 
 
 @dataclass(frozen=True)

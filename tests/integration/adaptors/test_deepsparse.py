@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from kedro_hone.adaptors.deepsparse import adaptor as module
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
-from kedro_hone.core.contract import Licence
+from kedro_hone.core.contract.toolchain import Licence
 
 pytestmark = pytest.mark.toolchain
 

@@ -13,10 +13,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from kedro_hone.adaptors.openvino import adaptor as module
-from kedro_hone.core.contract import Host
-from kedro_hone.core.job import Job, JobInput
-from kedro_hone.core.run import call_worker
-from kedro_hone.core.types import Artifact, Failed, FailureClass, Refused
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
+from kedro_hone.core.workers.host.job import Job, JobInput
+from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.programs import find_program
 
 pytestmark = pytest.mark.toolchain

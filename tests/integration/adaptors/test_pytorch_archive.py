@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 from kedro_hone.adaptors.pytorch import adaptor as module
-from kedro_hone.adaptors.pytorch import worker_archive as archive
+from kedro_hone.adaptors.pytorch.worker import archive
 
 pytestmark = pytest.mark.toolchain
 

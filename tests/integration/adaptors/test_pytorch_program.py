@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
-from kedro_hone.core.worker_main import import_file
+from kedro_hone.core.workers.inside.main import import_file
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.toolchain, pytest.mark.filterwarnings("ignore")]  # torch's own, of exporting

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
 from kedro_hone.adaptors.openvino import adaptor as openvino
 from kedro_hone.adaptors.pytorch import adaptor as pytorch
-from kedro_hone.core.contract import Host
+from kedro_hone.core.contract.host import Host
 
 pytestmark = pytest.mark.toolchain
 

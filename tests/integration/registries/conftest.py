@@ -10,7 +10,8 @@ import numpy as np
 import proof
 import pytest
 
-from kedro_hone.core.types import Artifact, TensorSpec, digest_tree
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.values.digest import digest_tree
 
 WARNINGS = (
     # What MLflow does with SQLAlchemy 2.1; nothing of ours can change it.

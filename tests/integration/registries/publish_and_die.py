@@ -11,8 +11,8 @@ from pathlib import Path
 import mlflow
 from proof import prove
 
-from kedro_hone.adaptors.registries.mlflow import MlflowRegistry
-from kedro_hone.core.types import Artifact
+from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
+from kedro_hone.core.values.artifact import Artifact
 
 
 def main() -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 import kedro_hone
-from kedro_hone.adaptors.registries import connection
-from kedro_hone.adaptors.registries.connection import check_sqlite, connect, find_probe
-from kedro_hone.adaptors.registries.mlflow import MlflowRegistry
+from kedro_hone.adaptors.registries.mlflow import connection
+from kedro_hone.adaptors.registries.mlflow.connection import check_sqlite, connect, find_probe
+from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.adaptors.registries.publication import make_tags
 from kedro_hone.core.errors import HoneError
 
@@ -65,7 +65,7 @@ def test_a_local_file_has_no_limit_and_a_network_has(tracking_uri, server):
 def test_nothing_is_imported_while_the_clock_runs(server):
     code = """
 import json, sys
-from kedro_hone.adaptors.registries.connection import find_probe
+from kedro_hone.adaptors.registries.mlflow.connection import find_probe
 probe = find_probe(sys.argv[1])
 before = set(sys.modules)
 probe()
@@ -152,7 +152,7 @@ def test_the_environment_is_left_as_it_was(tmp_path, make_winner, evidence, monk
 def test_progress_bars_are_off_unless_somebody_wants_them(value):
     name = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
     environment = {key: text for key, text in os.environ.items() if key != name} | ({name: value} if value else {})
-    code = f"import os, kedro_hone.adaptors.registries.connection; print(os.environ[{name!r}])"
+    code = f"import os, kedro_hone.adaptors.registries.mlflow.connection; print(os.environ[{name!r}])"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=environment | {"PYTHONPATH": str(SOURCE)},
@@ -191,7 +191,7 @@ def test_a_file_that_is_another_database_is_explained(tmp_path):
 
 TRY = """
 import sys
-from kedro_hone.adaptors.registries.connection import connect
+from kedro_hone.adaptors.registries.mlflow.connection import connect
 from kedro_hone.core.errors import HoneError
 try:
     connect(f"sqlite:///{sys.argv[1]}/mlflow.db")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kedro_hone
-from kedro_hone.adaptors.registries.mlflow import EXPERIMENT, MlflowRegistry
+from kedro_hone.adaptors.registries.mlflow.registry import EXPERIMENT, MlflowRegistry
 from kedro_hone.adaptors.registries.publication import make_tags
 
 TAGS = make_tags(source="models:/digits/1", source_digest="sha256:1", recipe="sha256:2", verdict="PASS")

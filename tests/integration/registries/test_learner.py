@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 import kedro_hone
-from kedro_hone.adaptors.registries.mlflow import MlflowRegistry
+from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.adaptors.registries.publication import make_tags
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.types import Artifact, TensorSpec, digest_tree
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.values.digest import digest_tree
 
 pytestmark = pytest.mark.toolchain
 TAGS = make_tags(source="models:/digits/1", source_digest="sha256:1", recipe="sha256:2", verdict="PASS")

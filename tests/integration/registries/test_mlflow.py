@@ -6,13 +6,13 @@ import time
 import numpy as np
 import pytest
 
-from kedro_hone.adaptors.registries.flavors import read_flavor
-from kedro_hone.adaptors.registries.mlflow import MlflowRegistry
+from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
+from kedro_hone.adaptors.registries.mlflow.sources import log_source
 from kedro_hone.adaptors.registries.publication import is_honed, make_tags
-from kedro_hone.adaptors.registries.sources import log_source
+from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.registry import find_registry
-from kedro_hone.core.types import TensorSpec
+from kedro_hone.core.values.artifact import TensorSpec
+from kedro_hone.sources.detection import read_flavor
 
 X = np.ones((2, 4), np.float32)
 TAGS = make_tags(source="models:/digits/1", source_digest="sha256:1", recipe="sha256:2", verdict="PASS", speedup=2.0)

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from kedro_hone.core.data import TrackedFile
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.datasets import DVCDataset
 
 

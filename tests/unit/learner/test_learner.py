@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kedro_hone
-from kedro_hone.core import registry
+from kedro_hone.core.contract import catalogue as registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.learner import Learner
 from kedro_hone.learner.manifest import read_artifact
@@ -52,9 +52,9 @@ def test_a_worker_may_have_parts_and_each_has_its_own(tmp_path, toolchains):
     x, y = toy.answer(5)
     np.testing.assert_array_equal(Learner(artifact, toolchains=toolchains)(x), y)
     for sign in (1, -1):
-        source = f"{toy.WORKER.replace('* (index', '* worker_sign.SIGN * (index')}\nfrom . import worker_sign\n"
+        source = f"{toy.WORKER.replace('* (index', '* sign.SIGN * (index')}\nfrom . import sign\n"
         toolchain = toy.make_toolchain(tmp_path / f"toolchain{sign}", source)
-        (toolchain.folder / "worker_sign.py").write_text(f"SIGN = {sign}\n")
+        toolchain.worker.with_name("sign.py").write_text(f"SIGN = {sign}\n")
         np.testing.assert_array_equal(Learner(artifact, toolchains={"toy": toolchain})(x), sign * y)
 
 
@@ -260,7 +260,8 @@ def test_loading_a_folder_imports_no_mlflow(tmp_path):
     toy.make_toolchain(tmp_path / "t")
     code = (
         "import sys, json, kedro_hone; from pathlib import Path\n"
-        "from kedro_hone.core.contract import Toolchain; from kedro_hone.core.registry import register\n"
+        "from kedro_hone.core.contract.catalogue import register\n"
+        "from kedro_hone.core.contract.toolchain import Toolchain\n"
         f"register(Toolchain(name='toy', folder=Path({str(tmp_path / 't')!r})))\n"
         f"answer = kedro_hone.load({str(tmp_path / 'a')!r})([[1, 0, 0, 0]])\n"
         "print(json.dumps([answer.tolist(), sorted({'kedro', 'dvc', 'mlflow', 'torch'} & set(sys.modules))]))"

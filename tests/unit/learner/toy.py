@@ -38,16 +38,17 @@ def load(job):
 
 
 def make_toolchain(folder: Path, source: str = WORKER, name: str = "toy", extra: str | None = None):
-    from kedro_hone.core.contract import Toolchain
+    from kedro_hone.core.contract.toolchain import Toolchain
 
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "worker.py").write_text(source)
+    (folder / "worker").mkdir(parents=True, exist_ok=True)
+    (folder / "worker" / "__init__.py").write_text(source)
     return Toolchain(name=name, folder=folder, runs=frozenset({"toy"}), extra=extra, environment={"HONE_TOY": "1"})
 
 
 def make_artifact(folder: Path, *, inputs=("x",), outputs=("y",), batches=(), interface=None, seal=True, **metadata):
     """Write a 4-to-3 matrix and return its artifact, sealed by a manifest."""
-    from kedro_hone.core.types import Artifact, Shape, TensorSpec, digest_tree
+    from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
+    from kedro_hone.core.values.digest import digest_tree
     from kedro_hone.learner.manifest import write_manifest
 
     folder.mkdir(parents=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.core.measurement import (
+from kedro_hone.core.values.measurement import (
     Confirmation,
     Finalist,
     Interval,
@@ -13,9 +13,9 @@ from kedro_hone.core.measurement import (
     Validation,
     Verdict,
 )
-from kedro_hone.core.types import Candidate, Refused
+from kedro_hone.core.values.outcome import Candidate, Refused
 from kedro_hone.nodes.gate import _check_absolute, _decide, fails, holds, was_compared
-from kedro_hone.recipe import read_recipe
+from kedro_hone.recipe.schema import read_recipe
 
 
 def quality(low, high, value=0.99):

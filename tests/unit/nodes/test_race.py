@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from kedro_hone.core.measurement import Status, Validation
-from kedro_hone.core.rounds import Timings
-from kedro_hone.core.store import Store
-from kedro_hone.core.types import Artifact, Candidate, Refused
+from kedro_hone.comparing.timings import keep_samples, read_samples
+from kedro_hone.core.measuring.rounds import Timings
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import Status, Validation
+from kedro_hone.core.values.outcome import Candidate, Refused
 from kedro_hone.nodes.race import select_racers, summarize_latency
-from kedro_hone.nodes.timings import keep_samples, read_samples
 
 
 def validation(name, digest, *, route=("toolchain.what",), status=Status.MEASURED):

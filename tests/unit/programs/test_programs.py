@@ -13,7 +13,7 @@ import pytest
 
 from kedro_hone import programs
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.types import digest_file
+from kedro_hone.core.values.digest import digest_file
 
 BUILT_IN = sorted(programs.PROGRAMS)
 

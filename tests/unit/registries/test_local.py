@@ -10,9 +10,9 @@ import pytest
 from proof import prove
 
 import kedro_hone
-from kedro_hone.adaptors.registries.local import LocalRegistry
+from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.publication import is_honed, make_tags
-from kedro_hone.core import registry
+from kedro_hone.core.contract import catalogue as registry
 from kedro_hone.core.errors import HoneError
 
 _SPEC = importlib.util.spec_from_file_location("hone_test_toy", Path(__file__).parents[1] / "learner" / "toy.py")

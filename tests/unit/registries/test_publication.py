@@ -9,15 +9,15 @@ import time
 import pytest
 
 from kedro_hone.adaptors.registries import publication
-from kedro_hone.adaptors.registries.connection import (
+from kedro_hone.adaptors.registries.mlflow.connection import (
     check_sqlite,
     find_sqlite_file,
     find_tracking_uri,
     hide_secrets,
     run_bounded,
 )
-from kedro_hone.adaptors.registries.names import read_uri, suggest
-from kedro_hone.core.contract import VersionInfo
+from kedro_hone.adaptors.registries.mlflow.names import read_uri, suggest
+from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.errors import HoneError
 
 

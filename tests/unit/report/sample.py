@@ -8,9 +8,9 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from kedro_hone.core.contract import Publication
-from kedro_hone.core.measurement import Interval, Latency, Status, Verdict
-from kedro_hone.core.types import digest_json
+from kedro_hone.core.contract.registry import Publication
+from kedro_hone.core.values.digest import digest_json
+from kedro_hone.core.values.measurement import Interval, Latency, Status, Verdict
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.provenance import Counts, DataRecord, EnvironmentRecord, Hardware, Step
 from kedro_hone.report.records import (

@@ -1,7 +1,17 @@
 import pytest
 
-from kedro_hone.core.measurement import Finalist, Interval, Latency, Quality, Speedup, Standing, Status, Validation
-from kedro_hone.core.types import Artifact, Candidate, Failed, FailureClass, Refused
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import (
+    Finalist,
+    Interval,
+    Latency,
+    Quality,
+    Speedup,
+    Standing,
+    Status,
+    Validation,
+)
+from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Refused
 from kedro_hone.report.conversion import record_candidate, record_finalist, record_quality, record_speedup
 
 QUALITY = Quality(

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 from sample import make_evidence
 
-from kedro_hone.core.measurement import Verdict
+from kedro_hone.core.values.measurement import Verdict
 from kedro_hone.report.evidence import SCHEMA_ID, dump_evidence, parse_evidence
 from kedro_hone.report.schema import SCHEMA_FILE, format_schema
 

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 from sample import WINNER, make_evidence, make_publication
 
-from kedro_hone.core.measurement import Status, Verdict
+from kedro_hone.core.values.measurement import Status, Verdict
 from kedro_hone.report.page import render_page
 from kedro_hone.report.plot import choose_steps, choose_ticks, draw_chart
 from kedro_hone.report.points import list_points

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from sample import make_evidence
 
-from kedro_hone.core.measurement import Spread
+from kedro_hone.core.values.measurement import Spread
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.markdown import render_markdown
 from kedro_hone.report.page import render_page

@@ -1,7 +1,7 @@
 """Everything statistical, as pure functions: numbers in, intervals and verdicts out.
 
 Who measures does not judge: nothing here starts a process, reads a clock or draws a random number. The error rates that
-are promised are measured by ``benchmarks/error_rates.py`` and kept by ``tests/unit/core/test_stats_error_rates.py``.
+are promised are measured by ``benchmarks/error_rates.py`` and kept by ``tests/unit/core/stats/test_error_rates.py``.
 """
 
 from __future__ import annotations

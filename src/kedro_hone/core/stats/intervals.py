@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.core.measurement import Interval
 from kedro_hone.core.stats.levels import check_confidence, find_t
 from kedro_hone.core.stats.proportions import interval_of_paired_proportions, smallest_provable_drop
+from kedro_hone.core.values.measurement import Interval
 
 Floats = Sequence[float] | NDArray[np.float64]
 UNITS = 20

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from kedro_hone.core.measurement import Interval, Speedup
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.levels import correct_for_looks, share_level
 from kedro_hone.core.stats.racing import combine_shapes
 from kedro_hone.core.stats.speed import Faster, find_noise_floor, is_faster
-from kedro_hone.core.types import Value
+from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.measurement import Interval, Speedup
 
 LOOKS = (7, 10, 13, 16, 20)
 """After how many launches the data are looked at. With these five the error of Student's t under Pocock's bound stays

@@ -6,8 +6,8 @@ import math
 
 from scipy import optimize
 
-from kedro_hone.core.measurement import Interval
 from kedro_hone.core.stats.levels import find_z
+from kedro_hone.core.values.measurement import Interval
 
 
 def interval_of_paired_proportions(*, n: int, lost: int, gained: int, confidence: float) -> Interval:

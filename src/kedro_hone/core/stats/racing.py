@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.core.measurement import Interval
+from kedro_hone.core.values.measurement import Interval
 
 
 def ratio_in_launch(source: Sequence[float], candidate: Sequence[float]) -> float:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kedro_hone.core.measurement import Interval
+from kedro_hone.core.values.measurement import Interval
 
 _P90_FROM, _P99_FROM = 64, 662
 

@@ -7,8 +7,11 @@ from types import MappingProxyType
 
 from pydantic import Field
 
-from kedro_hone.core.contract import Adaptor, Capability, Host, Limits, Options, Support, Toolchain
-from kedro_hone.core.types import Artifact, Precision, Refused, Stage
+from kedro_hone.core.contract.adaptor import Adaptor, Capability, Options, Support
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.values.artifact import Artifact, Precision, Stage
+from kedro_hone.core.values.outcome import Refused
 
 TOOLCHAIN = Toolchain(
     name="toy",

@@ -1,0 +1,162 @@
+"""Quantize ONNX graphs: one function for each adaptor."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnxruntime import quantization
+from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+from . import graphs
+
+Job = dict[str, Any]
+Notes = dict[str, Any]
+
+BATCH = 16
+"""Rows of one calibration call where the batch is free."""
+
+
+def transform(job: Job) -> Notes:
+    """Write ``model.onnx`` into the job's output as its adaptor demands, and return notes.
+
+    Raises:
+        KeyError: The adaptor is not this toolchain's.
+        ValueError: The input cannot be read, or its external data lies outside its folder.
+    """
+    tempfile.tempdir = job["temporary"]  # the quantizers put large intermediate models there
+    model = graphs.read(Path(job["input"]["path"]))
+    before = graphs.count(model)
+    if all(node.domain not in ("", "ai.onnx") for node in model.graph.node):
+        return {"nothing_to_do": "the graph has no standard operator that could be quantized"}
+    notes = _TRANSFORMATIONS[job["adaptor"]](job, model, Path(job["output"]) / "model.onnx")
+    if notes:
+        return notes
+    gained = graphs.count(onnx.load(Path(job["output"]) / "model.onnx", load_external_data=False))
+    fresh = {
+        name: n - before.get(name, 0) for name, n in gained.items() if name in _QUANTIZED and n > before.get(name, 0)
+    }
+    if not fresh:
+        for path in Path(job["output"]).iterdir():
+            path.unlink()
+        return {"nothing_to_do": "the quantizer took no operator of this graph"}
+    return {"metadata": {"quantized_operators": fresh}}
+
+
+_QUANTIZED = frozenset(
+    {"DynamicQuantizeLinear", "MatMulInteger", "DynamicQuantizeMatMul", "QuantizeLinear", "MatMulNBits"}
+)
+
+
+def _quantize_dynamic(job: Job, model: Any, output: Path) -> Notes:
+    """Quantize the weights of MatMul and Gemm to int8; activations at run time."""
+    options = job["options"]
+    if not {"MatMul", "Gemm"} & graphs.count(model).keys():
+        return {"nothing_to_do": "the graph has no MatMul or Gemm"}
+    quantization.quantize_dynamic(
+        graphs.stage(model, job),
+        output,
+        op_types_to_quantize=["MatMul", "Gemm"],
+        per_channel=options["per_channel"],
+        reduce_range=options["reduce_range"],
+        weight_type=quantization.QuantType.QInt8,
+        nodes_to_exclude=list(options["exclude"]),
+        use_external_data_format=graphs.is_large(model),
+        extra_options={"DefaultTensorType": 1},  # float32 where the shape inference knows no element type
+    )
+    return {}
+
+
+def _quantize_static(job: Job, model: Any, output: Path) -> Notes:
+    """Quantize weights and activations to int8 in QDQ form, with ranges from the calibration data."""
+    options = job["options"]
+    if "QuantizeLinear" in graphs.count(model):
+        return {"nothing_to_do": "the graph is quantized already"}
+    model = graphs.raise_opset(model, 13)  # per-channel scales need it
+    prepared = Path(job["temporary"]) / "prepared.onnx"
+    large = graphs.is_large(model)
+    source = str(graphs.stage(model, job))
+    try:
+        quantization.quant_pre_process(source, str(prepared), auto_merge=True, save_as_external_data=large)
+    except Exception as error:  # noqa: BLE001 (bare Exception is what it raises when the symbolic inference gives up)
+        print(f"symbolic shape inference gave up ({error}); going on without it")  # noqa: T201 (the log)
+        quantization.quant_pre_process(source, str(prepared), skip_symbolic_shape=True, save_as_external_data=large)
+    activations = {"int8": quantization.QuantType.QInt8, "uint8": quantization.QuantType.QUInt8}
+    methods = {
+        "minmax": quantization.CalibrationMethod.MinMax,
+        "entropy": quantization.CalibrationMethod.Entropy,
+        "percentile": quantization.CalibrationMethod.Percentile,
+    }
+    quantization.quantize_static(
+        str(prepared),
+        str(output),
+        _CalibrationRows(job),
+        quant_format=quantization.QuantFormat.QDQ,
+        op_types_to_quantize=list(options["operators"]) or None,
+        per_channel=options["per_channel"],
+        reduce_range=options["reduce_range"],
+        activation_type=activations[options["activations"]],
+        weight_type=quantization.QuantType.QInt8,
+        nodes_to_exclude=list(options["exclude"]),
+        use_external_data_format=large,
+        calibrate_method=methods[options["calibration"]],
+        calibration_providers=["CPUExecutionProvider"],
+        extra_options={"CalibStridedMinMax": 1},  # any method: merge after each batch, so that memory stays bounded
+    )
+    return {}
+
+
+class _CalibrationRows:
+    """Hands the calibration rows to ONNX Runtime in batches of one size, since its histograms take no ragged ones."""
+
+    def __init__(self, job: Job) -> None:
+        with np.load(job["calibration"], allow_pickle=False) as data:
+            self._arrays = {spec["name"]: data[spec["name"]] for spec in job["input"]["inputs"]}
+        self._rows = len(next(iter(self._arrays.values())))
+        first = job["input"]["inputs"][0]["shape"][:1]
+        self._batch = first[0] if first and isinstance(first[0], int) else min(BATCH, self._rows)
+        self.set_range(0, len(self))
+
+    def __len__(self) -> int:
+        return math.ceil(self._rows / self._batch)
+
+    def set_range(self, start_index: int, end_index: int) -> None:
+        """Go on with these batches."""
+        self._next, self._end = start_index, end_index
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        """Return the next batch, or None at the end; the last one is filled up with the first rows."""
+        if self._next >= self._end:
+            return None
+        rows = np.arange(self._next * self._batch, (self._next + 1) * self._batch) % self._rows
+        self._next += 1
+        return {name: array[rows] for name, array in self._arrays.items()}
+
+
+def _quantize_weights(job: Job, model: Any, output: Path) -> Notes:
+    """Store the weights of MatMul and Gemm in four bits, in blocks, and keep the activations."""
+    options = job["options"]
+    split = graphs.split_gemms(model)
+    quantizer = MatMulNBitsQuantizer(
+        model,
+        bits=4,
+        block_size=options["block_size"],
+        is_symmetric=options["symmetric"],
+        accuracy_level=options["accuracy_level"],
+        nodes_to_exclude=list(options["exclude"]),
+    )
+    quantizer.process()
+    quantizer.model.save_model_to_file(str(output), graphs.is_large(quantizer.model.model))
+    print(f"{split} Gemm were written as MatMul and Add")  # noqa: T201 (the log)
+    return {}
+
+
+_TRANSFORMATIONS = {
+    "onnxruntime.int8-dynamic": _quantize_dynamic,
+    "onnxruntime.int8-static": _quantize_static,
+    "onnxruntime.int4-weights": _quantize_weights,
+}

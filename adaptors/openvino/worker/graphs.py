@@ -1,0 +1,92 @@
+"""IR graphs: what a model is, and what identifies it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import session
+
+Notes = dict[str, Any]
+
+DIMENSIONS = "kedro_hone_dimensions"
+"""Where an IR keeps the names of its dynamic dimensions, which OpenVINO itself forgets."""
+
+
+def describe(folder: Path) -> Notes:
+    """Return the inputs, the outputs and the digest of the graph of ``model.xml``.
+
+    Raises:
+        ValueError: The files cannot be read.
+    """
+    model = session.read(folder)
+    names = json.loads(str(model.get_rt_info(DIMENSIONS).value)) if model.has_rt_info(DIMENSIONS) else {}
+    return {
+        "inputs": [_spec(port, names) for port in model.inputs],
+        "outputs": [_spec(port, names) for port in model.outputs],
+        "graph": _digest(folder),
+    }
+
+
+def _spec(port: Any, names: dict[str, list[int | str]]) -> Notes:
+    """Return a tensor's specification; dimensions are named as the IR's source named them."""
+    name, partial = session.find_name(port), port.get_partial_shape()
+    if partial.rank.is_dynamic:
+        raise ValueError(f"the rank of {name!r} is not fixed")
+    known = dict(enumerate(names.get(name, [])))
+    shape: list[int | str] = []
+    for axis, dim in enumerate(partial):
+        noted = known.get(axis)
+        fresh = f"dim_{axis}" if axis else "batch"
+        shape.append(dim.get_length() if dim.is_static else noted if isinstance(noted, str) else fresh)
+    element = port.get_element_type()
+    dtype = "bfloat16" if element.get_type_name() == "bf16" else np.dtype(element.to_dtype()).name
+    return {"name": name, "dtype": dtype, "shape": shape}
+
+
+def _digest(folder: Path) -> str:
+    """Return a digest of operators, attributes, edges and weights, without names and without rt_info.
+
+    Each constant is replaced by the hash of its bytes, so that neither its place in the file nor its name counts.
+    """
+    weights = memoryview((folder / "model.bin").read_bytes())
+
+    def strip(element: ET.Element) -> list[Any]:
+        kept = {key: value for key, value in element.attrib.items() if key not in {"name", "names", "friendly_name"}}
+        if "offset" in kept and "size" in kept:
+            start = int(kept.pop("offset"))
+            kept["bytes"] = hashlib.sha256(weights[start : start + int(kept["size"])]).hexdigest()
+        children = [strip(child) for child in element if child.tag not in {"rt_info", "meta_data"}]
+        return [element.tag, sorted(kept.items()), (element.text or "").strip(), children]
+
+    tree = ET.parse(folder / "model.xml")  # noqa: S314 (expat bounds entities, the host bounds workers)
+    return "sha256:" + hashlib.sha256(json.dumps(strip(tree.getroot())).encode()).hexdigest()
+
+
+REACH = 4
+"""How many operators may stand between a softmax and the product that makes it an attention: casts, masks, views."""
+
+
+def has_attention(model: Any) -> bool:
+    """Return whether a graph has attention: its operator, or a softmax whose result goes into a matrix product."""
+    for node in model.get_ops():
+        if node.get_type_name() == "ScaledDotProductAttention":
+            return True
+        if node.get_type_name() == "Softmax" and _reaches_product(node):
+            return True
+    return False
+
+
+def _reaches_product(softmax: Any) -> bool:
+    reached = [softmax]
+    for _ in range(REACH):
+        ports = [port for node in reached for output in node.outputs() for port in output.get_target_inputs()]
+        reached = [port.get_node() for port in ports]
+        if any(node.get_type_name() == "MatMul" for node in reached):
+            return True
+    return False

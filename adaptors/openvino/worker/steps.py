@@ -1,0 +1,177 @@
+"""Convert, compile and compress: one function for each adaptor."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from . import data, graphs, session
+
+Job = dict[str, Any]
+Notes = dict[str, Any]
+
+
+def _import_nncf() -> ModuleType:
+    session.import_openvino()
+    with session.without_telemetry():
+        return importlib.import_module("nncf")
+
+
+def _convert(job: Job, source: Path, output: Path) -> Notes:
+    """Convert ONNX to IR, keep the weights in their own precision, and keep the names that OpenVINO forgets."""
+    model = session.import_openvino().convert_model(source / "model.onnx")
+    specs = (*job["input"]["inputs"], *job["input"]["outputs"])
+    for port, spec in zip((*model.inputs, *model.outputs), specs, strict=True):
+        if spec["name"] not in port.get_names():
+            return {"failed": {"class": "convert", "reason": f"tensor {spec['name']!r} is not in the converted model"}}
+        port.get_tensor().set_names({spec["name"]})
+    model.set_rt_info(json.dumps({spec["name"]: spec["shape"] for spec in specs}), graphs.DIMENSIONS)
+    _save(model, output)
+    return {}
+
+
+def _compile(job: Job, source: Path, output: Path) -> Notes:
+    """Keep the files and prove that this CPU takes the run options that go with them."""
+    session.open_session(job | {"input": job["input"] | {"run_options": _PROPERTIES[job["adaptor"]]}}).close()
+    for name in ("model.xml", "model.bin"):
+        shutil.copyfile(source / name, output / name)
+    return {}
+
+
+_PROPERTIES = {
+    "openvino.f32": {"INFERENCE_PRECISION_HINT": "f32"},
+    "openvino.bf16": {"INFERENCE_PRECISION_HINT": "bf16"},
+}
+
+
+def _quantize(job: Job, source: Path, output: Path) -> Notes:
+    """Quantize weights and activations to int8 with ranges from the calibration data."""
+    nncf = _import_nncf()
+    model = session.read(source)
+    rows = data.Rows(job["calibration"], job["input"]["inputs"])
+    if _count_quantizers(model):
+        return {"nothing_to_do": "the graph is quantized already"}
+    quantized = nncf.quantize(
+        model, nncf.Dataset(rows.batches()), advanced_parameters=_choose_range(job), **_quantization(job, rows, model)
+    )
+    return _finish(quantized, output, _count_quantizers(quantized))
+
+
+def _quantize_controlled(job: Job, source: Path, output: Path) -> Notes:
+    """Quantize to int8, then give layers back their precision until the metric of the program holds."""
+    nncf = _import_nncf()
+    model = session.read(source)
+    rows = data.Rows(job["calibration"], job["input"]["inputs"])
+    if _count_quantizers(model):
+        return {"nothing_to_do": "the graph is quantized already"}
+    validation = data.Validation(job)
+    quantized = nncf.quantize_with_accuracy_control(
+        model,
+        calibration_dataset=nncf.Dataset(rows.batches()),
+        validation_dataset=nncf.Dataset(range(len(validation.rows)), validation.rows.take_one),
+        validation_fn=validation.measure,
+        max_drop=job["options"]["max_drop"],
+        advanced_quantization_parameters=_choose_range(job),
+        **_quantization(job, rows, model),
+    )
+    return _finish(quantized, output, _count_quantizers(quantized), metric=validation.name)
+
+
+def _quantization(job: Job, rows: data.Rows, model: Any) -> dict[str, Any]:
+    """Return the arguments that NNCF's two quantizers share."""
+    nncf, options = _import_nncf(), job["options"]
+    transformer = graphs.has_attention(model) if options["transformer"] is None else options["transformer"]
+    return {
+        "preset": nncf.QuantizationPreset(options["preset"]) if options["preset"] else None,
+        "model_type": nncf.ModelType.TRANSFORMER if transformer else None,
+        "subset_size": min(-(-options["subset_size"] // rows.batch), rows.calls),
+        "fast_bias_correction": options["fast_bias_correction"],
+        "ignored_scope": _ignored(options),
+    }
+
+
+def _choose_range(job: Job) -> Any:
+    """Return NNCF's advanced parameters: seven bits for all weights, or its own default, the first convolutions'."""
+    nncf = _import_nncf()
+    fix = nncf.OverflowFix.ENABLE if job["options"]["reduce_range"] else nncf.OverflowFix.FIRST_LAYER
+    return nncf.AdvancedQuantizationParameters(overflow_fix=fix)
+
+
+def _ignored(options: dict[str, Any]) -> Any:
+    """Return NNCF's scope of nodes to leave alone; names that do not exist are an error, as NNCF has it."""
+    nncf = _import_nncf()
+    return nncf.IgnoredScope(names=list(options["exclude"])) if options["exclude"] else None
+
+
+def _compress_int8(job: Job, source: Path, output: Path) -> Notes:
+    """Store weights in eight bits and keep the activations."""
+    nncf = _import_nncf()
+    model = session.read(source)
+    before = _count_weights(model, "i8", "u8")
+    mode = nncf.CompressWeightsMode.INT8_SYM if job["options"]["symmetric"] else nncf.CompressWeightsMode.INT8_ASYM
+    model = nncf.compress_weights(model, mode=mode, ignored_scope=_ignored(job["options"]))
+    return _finish(model, output, _count_weights(model, "i8", "u8") - before)
+
+
+def _compress_int4(job: Job, source: Path, output: Path) -> Notes:
+    """Store weights in four bits, in groups, smaller where a layer asks for it; one a channel where none fits."""
+    nncf, options = _import_nncf(), job["options"]
+    smaller = nncf.AdvancedCompressionParameters(group_size_fallback_mode=nncf.GroupSizeFallbackMode.ADJUST)
+    for group_size in dict.fromkeys((options["group_size"], -1)):
+        model = session.read(source)
+        before = _count_weights(model, "i4", "u4")
+        model = nncf.compress_weights(
+            model,
+            mode=nncf.CompressWeightsMode.INT4_SYM if options["symmetric"] else nncf.CompressWeightsMode.INT4_ASYM,
+            ratio=options["ratio"],
+            group_size=group_size,
+            all_layers=options["all_layers"],
+            advanced_parameters=smaller,
+            ignored_scope=_ignored(options),
+        )
+        gained = _count_weights(model, "i4", "u4") - before
+        if gained:
+            break
+    return _finish(model, output, gained, group_size=group_size)
+
+
+STEPS = {
+    "openvino.ir": _convert,
+    "openvino.f32": _compile,
+    "openvino.bf16": _compile,
+    "openvino.int8-ptq": _quantize,
+    "openvino.int8-accuracy-control": _quantize_controlled,
+    "openvino.int8-weights": _compress_int8,
+    "openvino.int4-weights": _compress_int4,
+}
+
+
+def _finish(model: Any, output: Path, gained: int, **metadata: Any) -> Notes:
+    if gained <= 0:
+        return {"nothing_to_do": "the quantizer took no operator of this graph"}
+    _save(model, output)
+    return {"metadata": {"quantized_operators": gained, **metadata}}
+
+
+def _save(model: Any, output: Path) -> None:
+    """Write the IR with weights as they are; by default OpenVINO would halve them to fp16."""
+    session.import_openvino().save_model(model, output / "model.xml", compress_to_fp16=False)
+
+
+def _count_quantizers(model: Any) -> int:
+    return sum(node.get_type_name() == "FakeQuantize" for node in model.get_ops())
+
+
+def _count_weights(model: Any, *types: str) -> int:
+    """Return how many weights (constants of at least two dimensions) have one of these element types."""
+    constants = (node for node in model.get_ops() if node.get_type_name() == "Constant")
+    return sum(
+        node.get_element_type().get_type_name() in types
+        and len(node.get_output_partial_shape(0)) > 1
+        and not node.get_friendly_name().endswith("zero_point")
+        for node in constants
+    )

@@ -1,0 +1,155 @@
+"""What a job says: its model, opened and described, and example tensors for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import archive, models, structure
+
+Job = dict[str, Any]
+Notes = dict[str, Any]
+
+
+def describe(job: Job) -> Notes | None:
+    """Return the specs of a saved model, or None for a format that is not PyTorch's."""
+    artifact = job["input"]
+    folder = Path(artifact["path"])
+    if artifact["format"] == "pytorch":
+        return describe_file(folder / "model.pt2", job.get("trust") or ())
+    if artifact["format"] == "pytorch-module":
+        return describe_module(job, folder)
+    if artifact["format"] == "torchscript":
+        files = {archive.NAMES_FILE: ""}
+        model = torch.jit.load(folder / "model.ts", map_location="cpu", _extra_files=files)
+        names = json.loads(files[archive.NAMES_FILE] or "null") or artifact
+        graph = hashlib.sha256(str(model.inlined_graph).encode()).hexdigest()
+        return {"inputs": names["inputs"], "outputs": names["outputs"], "graph": "sha256:" + graph}
+    if artifact["format"] == "aot-inductor":
+        index = json.loads((folder / "index.json").read_text())
+        return {"inputs": index["inputs"], "outputs": index["outputs"]}
+    return None
+
+
+def describe_file(path: Path, trust: Sequence[str]) -> Notes:
+    """Return the specs of an exported program, and the structure of its result, or why that is not taken."""
+    try:
+        program = models.read_program(path, trust)
+    except (RuntimeError, PermissionError):
+        unknown = structure.find_unknown_class(path)
+        if unknown is None:
+            raise
+        return {"refused": f"the program returns {unknown}, a class of its author's; {structure.ADVICE}"}
+    value = structure.rebuild(program)
+    refusal = structure.find_refusal(value)
+    if refusal or None in program.graph_signature.user_outputs:
+        return {"refused": refusal or f"the program returns None beside tensors; {structure.ADVICE}"}
+    names = archive.read_names(path)
+    described = models.describe_program(program, names)
+    for spec, key in zip(described["outputs"], (not names and structure.name_keys(value)) or (), strict=False):
+        spec["name"] = key
+    return {**described, **structure.describe(value, [spec["name"] for spec in described["outputs"]])}
+
+
+def describe_module(job: Job, folder: Path) -> Notes:
+    """Run the class, and once more with each dynamic size changed: a class says nothing of its results otherwise."""
+    inputs, known = find_specs(job)
+    module = models.read_module(folder, job.get("trust") or ())
+    flat = models.Flat(module, models.find_keywords(module, [spec["name"] for spec in inputs]))
+    sizes = choose_sizes(job, inputs)
+    with torch.inference_mode():
+        result = call(flat, make_examples(inputs, sizes, None))
+        refusal = structure.find_refusal(result)
+        if refusal:
+            return {"refused": refusal}
+        named = models.name_outputs(result)
+        changed = {
+            name: flat(*make_examples(inputs, {**sizes, name: size + 1}, None)) for name, size in sorted(sizes.items())
+        }
+    outputs = []
+    for index, (name, value) in enumerate(named.items()):
+        shape: list[int | str] = list(value.shape)
+        for dimension, others in changed.items():
+            for axis, size in enumerate(others[index].shape):
+                shape[axis] = dimension if size != value.shape[axis] else shape[axis]
+        keyed = structure.name_keys(result) is not None or len(known) != len(named)
+        chosen = name if keyed else known[index]["name"]
+        outputs.append({"name": chosen, "dtype": str(value.dtype).removeprefix("torch."), "shape": shape})
+    return {"inputs": inputs, "outputs": outputs, **structure.describe(result, [str(spec["name"]) for spec in outputs])}
+
+
+def call(flat: models.Flat, tensors: Sequence[torch.Tensor]) -> Any:
+    """Call what a flat model wraps, for its result as it is."""
+    return flat.model(**dict(zip(flat.keywords, tensors, strict=True))) if flat.keywords else flat.model(*tensors)
+
+
+def find_specs(job: Job) -> tuple[list[models.Spec], list[models.Spec]]:
+    """Return the specs of the host, or else those in ``module.json``."""
+    reference = models.read_reference(Path(job["input"]["path"]))
+    inputs = job["input"].get("inputs") or reference.get("inputs")
+    if not inputs:
+        raise ValueError("a class does not say what it takes: the recipe, or module.json, must state its inputs")
+    return inputs, job["input"].get("outputs") or reference.get("outputs") or []
+
+
+def choose_sizes(job: Job, specs: Sequence[models.Spec]) -> dict[str, int]:
+    """Return example sizes: those of the recipe's first shape, and 3 rows, since torch treats 0 and 1 as constants."""
+    given = job["shapes"][0]["sizes"] if job.get("shapes") else {}
+    dynamic = {dim for spec in specs for dim in spec["shape"] if isinstance(dim, str)}
+    return {name: 3 if name == "batch" else max(2, given.get(name, 8)) for name in sorted(dynamic)}
+
+
+def read_program(job: Job) -> tuple[torch.export.ExportedProgram, Notes]:
+    """Return the input's program, described with the names that the host knows it by."""
+    path = Path(job["input"]["path"]) / "model.pt2"
+    program = models.read_program(path, job.get("trust") or ())
+    names = {key: job["input"].get(key) or (archive.read_names(path) or {}).get(key) for key in ("inputs", "outputs")}
+    return program, models.describe_program(program, names)
+
+
+def fail(failure: str, reason: str, error: Exception | None = None) -> Notes:
+    """Return the notes of an expected failure: its class, and the reason with the error's first line."""
+    detail = f": {str(error).strip().splitlines()[0][:300]}" if error and str(error).strip() else ""
+    return {"failed": {"class": failure, "reason": reason + detail}}
+
+
+def make_examples(
+    specs: Sequence[models.Spec], sizes: Mapping[str, int], calibration: str | None
+) -> tuple[torch.Tensor, ...]:
+    """Return one tensor for each input: calibration rows where they fit, else random numbers, or ones for integers.
+
+    Args:
+        specs: The inputs.
+        sizes: A size for each dynamic dimension.
+        calibration: A npz with rows first, or None.
+    """
+    generator = torch.Generator().manual_seed(0)
+    rows = dict(np.load(calibration)) if calibration else {}
+    return tuple(_make_example(spec, sizes, rows.get(spec["name"]), generator) for spec in specs)
+
+
+def _make_example(
+    spec: models.Spec, sizes: Mapping[str, int], rows: np.ndarray[Any, Any] | None, generator: torch.Generator
+) -> torch.Tensor:
+    shape = resolve_shape(spec, sizes)
+    if rows is not None and shape and len(rows) and rows.shape[1:] == shape[1:]:
+        return torch.from_numpy(np.ascontiguousarray(np.resize(rows[: shape[0]], shape)).astype(spec["dtype"]))
+    dtype: torch.dtype = getattr(torch, spec["dtype"])
+    if not dtype.is_floating_point:
+        return torch.ones(shape, dtype=dtype)
+    return torch.rand(shape, generator=generator).to(dtype)
+
+
+def resolve_shape(spec: models.Spec, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the concrete shape of a spec.
+
+    Raises:
+        KeyError: A dynamic dimension has no size.
+    """
+    return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"])

@@ -1,0 +1,155 @@
+"""Run models of PyTorch's formats on numpy arrays."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import jobs, models
+from .program import PlainProgram
+
+Array = np.ndarray[Any, Any]
+
+
+class Session:
+    """A loaded model.
+
+    Attributes:
+        inputs: The inputs' names in the order of the model's arguments.
+        outputs: The names given to its results, in order.
+    """
+
+    def __init__(
+        self, call: Callable[..., Any], *, inputs: Sequence[str], outputs: Sequence[str], keywords: Sequence[str] = ()
+    ) -> None:
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self._call, self._keywords = call, tuple(keywords)
+
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        """Run the model as its author would: arrays to tensors, one call, tensors to arrays."""
+        tensors = [torch.from_numpy(feeds[name]) for name in self.inputs]
+        with torch.inference_mode():
+            if self._keywords:
+                value = self._call(**dict(zip(self._keywords, tensors, strict=True)))
+            else:
+                value = self._call(*tensors)
+        if isinstance(value, torch.Tensor):
+            return {self.outputs[0]: value.numpy()}
+        named = models.name_outputs(value)
+        return {name: tensor.numpy() for name, tensor in zip(self.outputs, named.values(), strict=True)}
+
+    def close(self) -> None:
+        """Release the model."""
+        del self._call
+
+
+class AuthorsSession(Session):
+    """A source model, which is timed as its author calls it: with tensors, and in inference mode."""
+
+    def prepare(self, feeds: dict[str, Array]) -> Callable[[], Any]:
+        """Return one call of the model on these arrays, without what only the passing of arrays costs."""
+        tensors = [torch.from_numpy(feeds[name]) for name in self.inputs]
+        args = () if self._keywords else tuple(tensors)
+        kwargs = dict(zip(self._keywords, tensors, strict=True)) if self._keywords else {}
+        call = self._call.prepare(tensors) if isinstance(self._call, PlainProgram) else self._call
+
+        def run() -> Any:
+            with torch.inference_mode():
+                return call(*args, **kwargs)
+
+        return run
+
+
+class StaticPackages:
+    """AOTInductor packages, one for each shape that the recipe asks for.
+
+    They are opened by the C++ loader itself: ``aoti_load_package`` imports all of Inductor and has a C++ compiler try
+    three programs, which made the first start take 14 seconds instead of two. What it checks by them, the CPU, is
+    checked here.
+
+    Raises:
+        RuntimeError: The packages were compiled for another kind of CPU.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        index = json.loads((folder / "index.json").read_text())
+        here = torch.backends.cpu.get_cpu_capability()
+        if index["cpu"] != here:
+            raise RuntimeError(f"compiled for a CPU with {index['cpu']}; this one has {here}")
+        self.inputs = tuple(spec["name"] for spec in index["inputs"])
+        self.outputs = tuple(spec["name"] for spec in index["outputs"])
+        self._loaders = {
+            tuple(map(tuple, each["shapes"])): open_package(folder / each["file"]) for each in index["packages"]
+        }
+
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        """Run the package of exactly these shapes.
+
+        Raises:
+            ValueError: No package was compiled for them. A package itself would answer with the wrong number of rows.
+        """
+        shapes = tuple(feeds[name].shape for name in self.inputs)
+        loader = self._loaders.get(shapes)
+        if loader is None:
+            raise ValueError(f"compiled for the shapes {sorted(self._loaders)} and fed {shapes}")
+        values = loader.boxed_run([torch.from_numpy(feeds[name]) for name in self.inputs])
+        return {name: value.numpy() for name, value in zip(self.outputs, values, strict=True)}
+
+    def close(self) -> None:
+        """Release the packages."""
+        self._loaders.clear()
+
+
+def open_package(path: Path) -> Any:
+    """Open one package of AOTInductor with its one model and one runner."""
+    return torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)  # noqa: FBT003, SLF001
+
+
+def open_session(job: dict[str, Any]) -> Session | StaticPackages:
+    """Return a session on ``job["input"]``."""
+    artifact = job["input"]
+    folder, trust = Path(artifact["path"]), job.get("trust") or ()
+    if job.get("threads"):
+        torch.set_num_threads(job["threads"])
+    os.environ.setdefault("AOTI_RUNTIME_CHECK_INPUTS", "1")  # read when a package is loaded; without it nothing checks
+    if artifact["format"] == "aot-inductor":
+        return StaticPackages(folder)
+    inputs = [spec["name"] for spec in artifact["inputs"]]
+    outputs = [spec["name"] for spec in artifact["outputs"]]
+    keywords: tuple[str, ...] = ()
+    call: Callable[..., Any]
+    compiled = bool((artifact.get("run_options") or {}).get("compile"))
+    if artifact["format"] == "pytorch-module":
+        module = models.read_module(folder, trust)
+        call, keywords = module, models.find_keywords(module, inputs)
+    elif artifact["format"] == "pytorch":
+        program = models.read_program(folder / "model.pt2", trust)
+        if compiled:
+            flat = models.flatten_program(program)
+            call, keywords = flat.model, flat.keywords
+        else:
+            call = PlainProgram(program)
+    elif artifact["format"] == "torchscript":
+        call = torch.jit.load(folder / "model.ts", map_location="cpu")
+    else:
+        raise KeyError(artifact["format"])
+    kind = Session if compiled or artifact["format"] == "torchscript" else AuthorsSession
+    return _compile(job, kind(call, inputs=inputs, outputs=outputs, keywords=keywords), call)
+
+
+def _compile(job: dict[str, Any], session: Session, call: Callable[..., Any]) -> Session:
+    """Wrap a session's call in ``torch.compile`` where the run options say so, and warm it up at every known shape."""
+    options = job["input"].get("run_options") or {}
+    if not options.get("compile"):
+        return session
+    session._call = torch.compile(call, mode=options.get("mode", "default"), dynamic=options.get("dynamic"))  # noqa: SLF001
+    for shape in job.get("shapes") or ():
+        tensors = jobs.make_examples(job["input"]["inputs"], shape["sizes"], None)
+        session.run({name: tensor.numpy() for name, tensor in zip(session.inputs, tensors, strict=True)})
+    return session

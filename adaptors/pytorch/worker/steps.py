@@ -1,0 +1,175 @@
+"""Convert and compress: one function for each adaptor."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from . import archive, jobs, models
+
+Job = dict[str, Any]
+Notes = dict[str, Any]
+
+_CALIBRATION_BATCH = 64
+_LARGEST_ONNX = 1_900_000_000  # protobuf ends at 2 GiB, and the graph takes some of it
+
+
+# --- convert ----------------------------------------------------------------------------------------------------------
+
+
+def export(job: Job) -> Notes:
+    """Export the author's class with its dynamic dimensions (``torch.export``)."""
+    folder = Path(job["input"]["path"])
+    inputs, outputs = jobs.find_specs(job)
+    trust = job.get("trust") or ()
+    if "module" not in trust:
+        return {"refused": f"{models.read_reference(folder)['class']} is code; 'trust: [module]' would allow it"}
+    module = models.read_module(folder, trust)
+    keywords = models.find_keywords(module, [spec["name"] for spec in inputs])
+    examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs), job.get("calibration"))
+    flat = models.Flat(module, keywords)
+    with torch.no_grad():
+        result = jobs.call(flat, examples)
+    named = models.name_outputs(result)
+    absent = isinstance(result, dict) and None in result.values()  # which a program would return beside its tensors
+    if absent or type(result) not in (torch.Tensor, tuple, list, dict):  # another class would need its module
+        module, keywords = flat, ()
+    try:
+        program = _export_dynamic(module, examples, inputs, keywords=keywords)
+    except Exception as error:  # noqa: BLE001 - torch raises dozens of classes; the reason is what counts
+        return jobs.fail("convert", "torch.export cannot keep the sizes dynamic", error)
+    known = outputs if len(outputs) == len(named) else [{"name": name, "shape": []} for name in named]
+    names = {"inputs": inputs, "outputs": known}
+    described = models.describe_program(program, names)
+    models.save_program(program, Path(job["output"]), described["inputs"], described["outputs"])
+    return {"inputs": described["inputs"], "outputs": described["outputs"]}
+
+
+def _export_dynamic(
+    module: nn.Module,
+    examples: tuple[torch.Tensor, ...],
+    specs: Sequence[models.Spec],
+    *,
+    keywords: Sequence[str] = (),
+    bounds: Mapping[str, dict[str, int]] | None = None,
+) -> torch.export.ExportedProgram:
+    """Export with one ``Dim`` for each named dimension."""
+    named = sorted({dim for spec in specs for dim in spec["shape"] if isinstance(dim, str)})
+    dims = {name: torch.export.Dim(name, **(bounds or {}).get(name, {})) for name in named}
+    axes = [{axis: dims[dim] for axis, dim in enumerate(spec["shape"]) if isinstance(dim, str)} for spec in specs]
+    with torch.no_grad():
+        if keywords:
+            by_name = dict(zip(keywords, axes, strict=True))
+            return torch.export.export(module, (), dict(zip(keywords, examples, strict=True)), dynamic_shapes=by_name)
+        variadic = isinstance(module, models.Flat)
+        return torch.export.export(module, examples, dynamic_shapes=(tuple(axes),) if variadic else tuple(axes))
+
+
+def to_onnx(job: Job) -> Notes:
+    """Write an exported program as ONNX by the dynamo exporter; a PT2E program becomes a QDQ model."""
+    import onnx
+
+    program, described = jobs.read_program(job)
+    target = Path(job["output"]) / "model.onnx"
+    size = sum(value.numel() * value.element_size() for value in program.state_dict.values())
+    torch.onnx.export(
+        program,
+        f=target,
+        dynamo=True,
+        input_names=[spec["name"] for spec in described["inputs"]],
+        output_names=[spec["name"] for spec in described["outputs"]],
+        opset_version=job["options"]["opset"],
+        external_data=size > _LARGEST_ONNX,
+        verbose=False,
+    )
+    model = onnx.load(target, load_external_data=False)
+    _clean_onnx(model, described)
+    onnx.save(model, target)
+    written = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}  # requests are not always met
+    return {"outputs": described["outputs"], "metadata": {"opset": written["ai.onnx"], "ir_version": model.ir_version}}
+
+
+def _clean_onnx(model: Any, described: Notes) -> None:
+    """Name dynamic dimensions as the specs do; drop the author's paths, and shapes that ORT's quantizers choke on."""
+    values = [*model.graph.input, *model.graph.output]
+    for value, spec in zip(values, [*described["inputs"], *described["outputs"]], strict=True):
+        for dim, name in zip(value.type.tensor_type.shape.dim, spec["shape"], strict=True):
+            if isinstance(name, str):
+                dim.dim_param = name
+    del model.graph.value_info[:]
+    for item in [model, model.graph, *values, *model.graph.node, *model.graph.initializer, *model.functions]:
+        del item.metadata_props[:]
+        item.doc_string = ""
+
+
+# --- compress ---------------------------------------------------------------------------------------------------------
+
+
+def quantize(job: Job) -> Notes:
+    """Quantize an exported program to int8 with PT2E and the quantizer of Inductor's x86 kernels."""
+    path = Path(job["input"]["path"]) / "model.pt2"
+    if archive.is_quantized(path):
+        return {"nothing_to_do": "the program is quantized already"}
+    program, described = jobs.read_program(job)
+    models.import_torchao()
+    pt2e = importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")
+    x86 = importlib.import_module("torchao.quantization.pt2e.quantizer.x86_inductor_quantizer")
+    quantizer = x86.X86InductorQuantizer()
+    config = x86.get_default_x86_inductor_quantization_config(reduce_range=job["options"]["reduce_range"])
+    quantizer.set_global(config)
+    flat, inputs = models.flatten_program(program), described["inputs"]
+    prepared = pt2e.prepare_pt2e(flat.model, quantizer)
+    batches = _batches(job, inputs)
+    if not batches:
+        return {"refused": "there are too few rows of calibration data for one batch"}
+    with torch.no_grad():
+        for tensors in batches:
+            jobs.call(models.Flat(prepared, flat.keywords), tensors)
+    converted = pt2e.convert_pt2e(prepared)
+    if not any("quantized_decomposed" in str(node.target) for node in converted.graph.nodes):
+        return {"refused": "the quantizer found no operator that it could quantize"}
+    examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs), job["calibration"])
+    bounds = _find_bounds(program, inputs)
+    quantized = _export_dynamic(converted, examples, inputs, keywords=flat.keywords, bounds=bounds)
+    models.save_program(quantized, Path(job["output"]), inputs, described["outputs"])
+    return {"outputs": described["outputs"], "metadata": {"quantization": "pt2e-x86-int8"}}
+
+
+def _batches(job: Job, specs: Sequence[models.Spec]) -> list[list[torch.Tensor]]:
+    """Return calibration rows in batches of the model's fixed size, or of 64; a single row at the end is left out."""
+    rows = np.load(job["calibration"])
+    count = min(len(rows[specs[0]["name"]]), job["options"]["samples"])
+    fixed = specs[0]["shape"][0]
+    size, least = (fixed, fixed) if isinstance(fixed, int) else (_CALIBRATION_BATCH, 2)
+    return [
+        [torch.from_numpy(rows[spec["name"]][start : min(start + size, count)].astype(spec["dtype"])) for spec in specs]
+        for start in range(0, count - least + 1, size)
+    ]
+
+
+def _find_bounds(program: torch.export.ExportedProgram, specs: Sequence[models.Spec]) -> dict[str, dict[str, int]]:
+    """Return the bounds of each named dimension that the program itself states, as arguments of ``Dim``."""
+    nodes = {node.name: node for node in program.graph.nodes}
+    limits = {str(symbol): limit for symbol, limit in program.range_constraints.items()}
+    bounds: dict[str, dict[str, int]] = {}
+    for name, spec in zip(program.graph_signature.user_inputs, specs, strict=True):
+        for size, dim in zip(nodes[str(name)].meta["val"].shape, spec["shape"], strict=True):
+            limit = limits.get(str(size))
+            if isinstance(dim, str) and limit is not None:
+                bounds[dim] = {"min": int(limit.lower)} if limit.lower > 1 else {}
+                if limit.upper.is_Integer:
+                    bounds[dim]["max"] = int(limit.upper)
+    return bounds
+
+
+STEPS: dict[str, Callable[[Job], Notes]] = {
+    "pytorch.export": export,
+    "pytorch.onnx": to_onnx,
+    "pytorch.pt2e-int8": quantize,
+}

@@ -1,0 +1,210 @@
+"""Plain paths as a registry: a model's folder or file, and folders of published winners beside it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from kedro_hone.adaptors.registries import publication
+from kedro_hone.adaptors.registries.mlflow.model_folder import list_requirements, write_winner
+from kedro_hone.adaptors.registries.mlflow.names import suggest
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.proof import ProvenWinner
+from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.digest import digest_file, digest_tree
+from kedro_hone.sources.detection import MLMODEL
+
+TAGS: Final = "hone.json"
+"""The file with a published version's tags."""
+SUFFIX: Final = "-hone"
+_STAGE: Final = ".publishing-"
+
+
+class LocalRegistry:
+    """Plain paths: a folder with ``MLmodel``, ``model.onnx`` or ``model.pt2``, or one such file.
+
+    A winner of ``models/digits`` goes to ``models/digits-hone/1``, ``2`` and so on; an alias is a link beside them.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        """Choose where winners go.
+
+        Args:
+            root: Relative paths are under it; the current directory when not given.
+        """
+        self.root = root or Path()
+
+    def resolve(self, uri: str) -> VersionInfo:
+        """Return what is known of a path; its version is the digest of its content.
+
+        Args:
+            uri: A path; an alias of published winners is such a path too.
+
+        Returns:
+            The version. The URI is the path with all links followed.
+
+        Raises:
+            HoneError: ``model-unknown``, with the nearest name beside it.
+        """
+        path = (self.root / uri.removeprefix("file://")).resolve()
+        if not path.exists():
+            raise _explain_missing(path)
+        digest = digest_file(path) if path.is_file() else digest_tree(path)
+        published = path.parent if (path / TAGS).is_file() else None
+        return VersionInfo(
+            uri=str(path),
+            name=self._name(published or path, suffix=SUFFIX if published else ""),
+            version=digest,
+            aliases=tuple(_list_aliases(published, path)) if published else (),
+            tags=json.loads((path / TAGS).read_text(encoding="utf-8")) if published else {},
+        )
+
+    def _name(self, path: Path, *, suffix: str) -> str:
+        """Return what ``publish`` is given so that winners go beside the model, wherever it lies."""
+        model, root = path.with_name(path.name.removesuffix(suffix)), self.root.resolve()
+        return str(model.relative_to(root) if model.is_relative_to(root) else model)
+
+    def pull(self, uri: str, folder: Path) -> VersionInfo:
+        """Copy a path's files, as they are, into an empty directory.
+
+        Args:
+            uri: A path. With a file come those beside it that continue its name (``model.onnx.data``).
+            folder: An empty directory; made when it does not exist.
+
+        Returns:
+            The version that was copied.
+
+        Raises:
+            HoneError: ``model-unknown``.
+            FileExistsError: The directory is not empty.
+        """
+        info = self.resolve(uri)
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise FileExistsError(f"{folder} is not empty")
+        path = Path(info.uri)
+        if path.is_dir():
+            # Links stay links: what leads out of the folder is refused by name, not copied in silence.
+            shutil.copytree(path, folder, dirs_exist_ok=True, symlinks=True)
+        else:
+            for file in [path, *sorted(path.parent.glob(f"{path.name}[._]*"))]:
+                shutil.copyfile(file, folder / file.name)
+        return info
+
+    def publish(
+        self,
+        winner: ProvenWinner,
+        *,
+        name: str,
+        tags: Mapping[str, str],
+        alias: str | None,
+        metrics: Mapping[str, float] | None = None,
+        example: Mapping[str, np.ndarray] | None = None,
+        requirements: Sequence[str] | None = None,
+    ) -> Publication:
+        """Write a new version; the alias is moved last.
+
+        A version appears by one rename, whole. What a killed call left in between is removed by the next, and the
+        same publication is not made twice.
+
+        Args:
+            winner: The winner with what proves it.
+            name: The path of the model; the versions go to a folder of that name with ``-hone`` behind it.
+            tags: The version's tags, from ``publication.make_tags``.
+            alias: The link that is to point to it, or None.
+            metrics: Numbers that are kept with the tags.
+            example: One array for each input.
+            requirements: What pip must install; those of the artifact's runtime when not given.
+
+        Returns:
+            The new version; the old one when the same publication was made before.
+
+        Raises:
+            HoneError: ``toolchain-unknown``, or ``evidence-incomplete``.
+        """
+        if requirements is None:
+            requirements = list_requirements(read_catalogue().find_toolchain(str(winner.artifact.runtime)))
+        path = (self.root / name).absolute()
+        home = path.with_name(path.name + SUFFIX)
+        home.mkdir(parents=True, exist_ok=True)
+        _remove_stages(home)
+        key = publication.derive_key(winner, name=str(path), tags=tags)
+        place = _find_key(home, key)
+        if place is None:
+            stage = home / f"{_STAGE}{publication.name_publisher()}"
+            stage.mkdir()
+            write_winner(stage, winner, requirements=requirements, example=example)
+            content = {publication.KEY: key, publication.DIGEST: winner.artifact.digest, **tags}
+            content |= {f"hone.metric.{metric}": repr(float(value)) for metric, value in (metrics or {}).items()}
+            (stage / TAGS).write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            place = _claim_number(home, stage)
+        if alias is not None:
+            _move_alias(home, alias, place)
+        return Publication(uri=str(place), version=place.name, alias=alias)
+
+
+def _claim_number(home: Path, stage: Path) -> Path:
+    """Rename a finished stage to the next free number; renaming to a folder with content fails, so none is lost."""
+    number = max((int(path.name) for path in home.iterdir() if path.name.isdecimal()), default=0)
+    while True:
+        number += 1
+        try:
+            return stage.rename(home / str(number))
+        except OSError:
+            if not (home / str(number)).exists():
+                raise
+
+
+def _move_alias(home: Path, alias: str, place: Path) -> None:
+    if alias.isdecimal() or "/" in alias or alias.startswith("."):
+        raise ValueError(f"{alias!r} cannot be an alias: it is a number or a path")
+    link = home / f"{_STAGE}{publication.name_publisher()}-link"
+    link.symlink_to(place.name)
+    link.replace(home / alias)
+
+
+def _find_key(home: Path, key: str) -> Path | None:
+    for path in home.iterdir():
+        if path.name.isdecimal() and _read_tags(path).get(publication.KEY) == key:
+            return path
+    return None
+
+
+def _remove_stages(home: Path) -> None:
+    """Remove what killed publications left."""
+    for path in home.glob(f"{_STAGE}*"):
+        publisher = path.name.removeprefix(_STAGE).removesuffix("-link")
+        if publication.is_alive(publisher, changed=path.lstat().st_mtime):
+            continue
+        if path.is_symlink():
+            path.unlink()
+        else:
+            shutil.rmtree(path)
+
+
+def _list_aliases(home: Path, place: Path) -> list[str]:
+    return sorted(
+        path.name
+        for path in home.iterdir()
+        if path.is_symlink() and not path.name.startswith(".") and path.resolve() == place
+    )
+
+
+def _read_tags(path: Path) -> dict[str, Any]:
+    file = path / TAGS
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def _explain_missing(path: Path) -> HoneError:
+    home = next(parent for parent in path.parents if parent.is_dir())
+    missing = path.relative_to(home).parts[0]
+    why, hint = suggest(missing, sorted(file.name for file in home.iterdir()), f"files in {home}:")
+    return HoneError(
+        "model-unknown", f"There is no {path}.", why=why, hint=f"{hint} Name a model file or a folder with {MLMODEL}."
+    )

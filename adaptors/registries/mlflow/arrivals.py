@@ -1,0 +1,42 @@
+"""New versions since the last look: what a poller needs, since webhooks get lost."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_hone.adaptors.registries.mlflow.names import make_info
+from kedro_hone.core.contract.registry import VersionInfo
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+OVERLAP_MS: Final = 60_000
+"""How far a look goes back behind its cursor, for versions that were committed late."""
+
+
+def list_arrivals(client: MlflowClient, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
+    """Return the versions of all models that came after a cursor, oldest first, and the next cursor.
+
+    Args:
+        client: The registry.
+        cursor: What the last call gave; None to begin with everything there is.
+
+    Returns:
+        The versions, and the next cursor: opaque text.
+    """
+    state: dict[str, Any] = json.loads(cursor) if cursor else {"since": 0, "seen": []}
+    start = state["since"] - OVERLAP_MS
+    found = []
+    token = None
+    while True:
+        page = client.search_model_versions(order_by=["creation_timestamp DESC"], max_results=200, page_token=token)
+        found += [version for version in page if version.creation_timestamp >= start]
+        token = page.token
+        if not token or page[-1].creation_timestamp < start:
+            break
+    infos = [(version.creation_timestamp, make_info(version)) for version in reversed(found)]
+    since = max([state["since"], *(created for created, _ in infos)])
+    seen = [info.uri for created, info in infos if created >= since - OVERLAP_MS]
+    known = set(state["seen"])
+    return tuple(info for _, info in infos if info.uri not in known), json.dumps({"since": since, "seen": seen})

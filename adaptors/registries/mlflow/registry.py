@@ -1,0 +1,294 @@
+"""MLflow's model registry: ``models:/name/version`` and ``models:/name@alias``."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from kedro_hone.adaptors.registries import publication
+from kedro_hone.adaptors.registries.mlflow.arrivals import list_arrivals
+from kedro_hone.adaptors.registries.mlflow.connection import (
+    ARTIFACTS,
+    EMBEDDED,
+    connect,
+    explain_errors,
+    find_sqlite_file,
+    find_tracking_uri,
+    has_server,
+    require_store,
+)
+from kedro_hone.adaptors.registries.mlflow.model_folder import list_requirements, write_winner
+from kedro_hone.adaptors.registries.mlflow.names import find_version, read_uri
+from kedro_hone.adaptors.registries.mlflow.unfinished import finish_version, settle
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.proof import ProvenWinner
+from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.values.artifact import Artifact
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+EXPERIMENT: Final = "kedro-hone"
+
+
+class MlflowRegistry:
+    """A registry of MLflow's, on a server or in the project's own SQLite file.
+
+    Attributes:
+        tracking_uri: Where MLflow's store is.
+    """
+
+    def __init__(self, tracking_uri: str | None = None, *, project: Path | None = None) -> None:
+        """Choose a store; nothing is contacted yet.
+
+        Args:
+            tracking_uri: MLflow's tracking URI; as MLflow was told (``MLFLOW_TRACKING_URI``) when not given, else the
+                project's embedded store.
+            project: The project's folder; the current one when not given.
+        """
+        home = (project or Path.cwd()).resolve()
+        self.tracking_uri = tracking_uri or find_tracking_uri(home)
+        own = (home / EMBEDDED).parent
+        self._embedded = own if self.tracking_uri == f"sqlite:///{home / EMBEDDED}" else None
+
+    @cached_property
+    def client(self) -> MlflowClient:
+        """A client of the store, which has answered."""
+        return connect(self.tracking_uri)
+
+    def resolve(self, uri: str) -> VersionInfo:
+        """Return what is known of a version, without downloading it.
+
+        Args:
+            uri: ``models:/name/version``, ``models:/name/latest`` or ``models:/name@alias``.
+
+        Returns:
+            The version, with its number pinned.
+
+        Raises:
+            HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown`` or ``registry-unreachable``.
+        """
+        reference = read_uri(uri)
+        require_store(self.tracking_uri)
+        with explain_errors(self.tracking_uri):
+            return find_version(self.client, reference)
+
+    def pull(self, uri: str, folder: Path) -> VersionInfo:
+        """Download the version's files, as the registry holds them, into an empty directory.
+
+        Args:
+            uri: As for ``resolve``.
+            folder: An empty directory; made when it does not exist.
+
+        Returns:
+            The version that was downloaded.
+
+        Raises:
+            HoneError: As for ``resolve``.
+            FileExistsError: The directory is not empty.
+        """
+        from mlflow.artifacts import download_artifacts  # noqa: PLC0415
+
+        info = self.resolve(uri)
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise FileExistsError(f"{folder} is not empty")
+        with (
+            explain_errors(self.tracking_uri),
+            tempfile.TemporaryDirectory(dir=folder.parent, prefix=".pull-") as stage,
+        ):
+            location = self.client.get_model_version_download_uri(info.name, info.version)
+            downloaded = Path(download_artifacts(location, dst_path=stage, tracking_uri=self.tracking_uri))
+            # MLflow may put the model's folder itself, or only its content, into the stage.
+            for path in sorted(downloaded.iterdir()):
+                shutil.move(path, folder / path.name)
+        return info
+
+    def publish(
+        self,
+        winner: ProvenWinner,
+        *,
+        name: str,
+        tags: Mapping[str, str],
+        alias: str | None,
+        metrics: Mapping[str, float] | None = None,
+        example: Mapping[str, np.ndarray] | None = None,
+        requirements: tuple[str, ...] | None = None,
+    ) -> Publication:
+        """Write a new version; the alias is moved last.
+
+        It can be killed at any moment. A logged model becomes a version only when all its files are there; a version
+        says that it is unfinished until its alias was moved. The next call completes the same publication, or removes
+        what another one left.
+
+        Args:
+            winner: The winner with what proves it.
+            name: The registered model; made when it does not exist.
+            tags: The version's tags, from ``publication.make_tags``.
+            alias: What is to point to it, or None.
+            metrics: Numbers for the logged model, such as ``speedup``.
+            example: One array for each input.
+            requirements: What pip must install; those of the artifact's runtime when not given.
+
+        Returns:
+            The new version; the old one when the same publication was made before.
+
+        Raises:
+            HoneError: ``registry-unreachable``, ``toolchain-unknown``, or ``evidence-incomplete``.
+        """
+        artifact = winner.artifact
+        needed = requirements if requirements is not None else _find_requirements(artifact)
+        key = publication.derive_key(winner, name=name, tags=tags)
+        with explain_errors(self.tracking_uri):
+            self._ensure_model(name)
+            version = settle(self.client, self._experiment, name, key)
+            if version is None:
+                marks = {publication.KEY: key, publication.DIGEST: artifact.digest, **tags}
+                pending = marks | ({publication.PENDING_ALIAS: alias} if alias else {})
+                version = self._write_version(
+                    name,
+                    lambda folder, identity: write_winner(
+                        folder, winner, requirements=needed, example=example, identity=identity
+                    ),
+                    tags=pending | {publication.STATE: publication.PUBLISHING},
+                    metrics=metrics or {},
+                )
+                finish_version(self.client, name, version)
+        return Publication(uri=f"models:/{name}/{version}", version=version, alias=alias)
+
+    def register(
+        self, write: Callable[[Path, Mapping[str, str]], None], *, name: str, tags: Mapping[str, str]
+    ) -> VersionInfo:
+        """Write a new version of any kind of model folder, such as a source for a demonstration.
+
+        Args:
+            write: Fills an empty directory; it is given the entries that belong in its ``MLmodel``.
+            name: The registered model; made when it does not exist.
+            tags: The version's tags.
+
+        Returns:
+            The new version.
+
+        Raises:
+            HoneError: ``registry-unreachable``.
+        """
+        with explain_errors(self.tracking_uri):
+            self._ensure_model(name)
+            version = self._write_version(name, write, tags=tags, metrics={})
+        return self.resolve(f"models:/{name}/{version}")
+
+    def complete_unfinished(self, name: str) -> None:
+        """Complete the newest unfinished publication of a model, and remove what others left.
+
+        Args:
+            name: The registered model.
+
+        Raises:
+            HoneError: ``registry-unreachable``.
+        """
+        require_store(self.tracking_uri)
+        with explain_errors(self.tracking_uri):
+            settle(self.client, self._experiment, name, None)
+
+    def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
+        """Return the versions of all models that came after a cursor, oldest first, and the next cursor.
+
+        Args:
+            cursor: What the last call gave; None to begin with everything there is.
+
+        Returns:
+            The versions, and the next cursor: opaque text.
+
+        Raises:
+            HoneError: ``registry-unreachable``.
+        """
+        require_store(self.tracking_uri)
+        with explain_errors(self.tracking_uri):
+            return list_arrivals(self.client, cursor)
+
+    def _ensure_model(self, name: str) -> None:
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+        if self._embedded:
+            self._embedded.mkdir(parents=True, exist_ok=True)
+        try:
+            self.client.create_registered_model(name)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+
+    @cached_property
+    def _experiment(self) -> str:
+        """The experiment that our logged models belong to, by its id."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+        file = find_sqlite_file(self.tracking_uri)
+        # Without a server, MLflow would put the files into the current directory.
+        location = (file.parent / ARTIFACTS).as_uri() if file else None
+        try:
+            return str(self.client.create_experiment(EXPERIMENT, artifact_location=location))
+        except MlflowException as error:
+            experiment = self.client.get_experiment_by_name(EXPERIMENT)
+            if experiment is None:
+                raise
+            if experiment.lifecycle_stage == "deleted":
+                raise RuntimeError(f"the experiment {EXPERIMENT!r} was deleted: restore it") from error
+            return str(experiment.experiment_id)
+
+    def _write_version(
+        self,
+        name: str,
+        write: Callable[[Path, Mapping[str, str]], None],
+        *,
+        tags: Mapping[str, str],
+        metrics: Mapping[str, float],
+    ) -> str:
+        """Upload a model folder, then make a version of it: there is no version before its files are complete."""
+        from mlflow.entities import Metric  # noqa: PLC0415
+
+        marks = {
+            publication.STATE: publication.PUBLISHING,
+            publication.MODEL: name,
+            publication.PUBLISHER: publication.name_publisher(),
+        }
+        client = self.client
+        run = client.create_run(self._experiment, run_name=f"publish-{name}", tags=marks).info.run_id
+        model = client.create_logged_model(self._experiment, name=name, source_run_id=run, tags=dict(marks))
+        identity = {
+            "artifact_path": model.artifact_location,
+            "model_id": model.model_id,
+            "model_uuid": model.model_id,
+            "run_id": run,
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            write(Path(folder), identity)
+            client.log_model_artifacts(model.model_id, folder)
+        client.finalize_logged_model(model.model_id, "READY")
+        now = int(time.time() * 1000)
+        rows = [Metric(key, value, now, 0, model_id=model.model_id, run_id=run) for key, value in metrics.items()]
+        if rows:
+            client.log_batch(run, metrics=rows)
+        client.set_terminated(run)
+        # A server finds ``models:/m-…`` in itself. Without one, MLflow would look for it where its global tracking URI
+        # says, which belongs to others; so the version names the place of the files.
+        source = f"models:/{model.model_id}" if has_server(self.tracking_uri) else model.artifact_location
+        version = client.create_model_version(
+            name,
+            source=source,
+            run_id=run,
+            tags={publication.PUBLISHER: marks[publication.PUBLISHER], **tags},
+            model_id=model.model_id,
+        )
+        client.set_tag(run, publication.STATE, publication.FINISHED)
+        return str(version.version)
+
+
+def _find_requirements(artifact: Artifact) -> tuple[str, ...]:
+    return list_requirements(read_catalogue().find_toolchain(str(artifact.runtime)))

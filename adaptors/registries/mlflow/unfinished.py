@@ -1,0 +1,116 @@
+"""Unfinished publications: what a killed one leaves, and how the next completes or removes it.
+
+A publication goes through these states, and can be killed in each:
+
+1. a run and a logged model that say ``hone.state=publishing``, without a version: removed;
+2. a version that says ``hone.state=publishing``: its files are complete. The same publication completes it, and so
+   does ``complete_unfinished``, unless a newer one was finished; any other removes it;
+3. ``hone.state=finished`` with ``hone.pending_alias``: the alias is moved, as above;
+4. neither: finished.
+
+What a process that still lives is about is left alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kedro_hone.adaptors.registries import publication
+from kedro_hone.adaptors.registries.mlflow.names import search_versions
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
+
+
+def settle(client: MlflowClient, experiment: str, name: str, key: str | None) -> str | None:
+    """Complete or remove what killed publications left.
+
+    Args:
+        client: The registry.
+        experiment: The experiment of our logged models.
+        name: The registered model.
+        key: The publication that is about to be made; None when none is.
+
+    Returns:
+        The version that is this very publication, complete now; None when there is none.
+    """
+    versions = [version for version in search_versions(client, name) if publication.KEY in version.tags]
+    done = None
+    newest = max((int(version.version) for version in versions if not is_unfinished(version)), default=0)
+    for version in versions:  # newest first
+        mine = key is not None and version.tags[publication.KEY] == key
+        if not is_unfinished(version):
+            done = done or (str(version.version) if mine else None)
+        elif _has_alias(client, version):  # killed after the last step that anybody can see
+            finish_version(client, name, str(version.version))
+            done = done or (str(version.version) if mine else None)
+        elif mine or not _is_alive(version):
+            wanted = mine or (key is None and int(version.version) > newest)
+            if wanted and done is None:
+                finish_version(client, name, str(version.version))
+                newest = max(newest, int(version.version))
+                done = str(version.version) if mine else None
+            else:
+                _remove_version(client, experiment, version)
+    _remove_runs(client, experiment, name)
+    return done
+
+
+def finish_version(client: MlflowClient, name: str, version: str) -> None:
+    """Say that a version is finished, then move its alias.
+
+    Args:
+        client: The registry.
+        name: The registered model.
+        version: A version whose files are complete.
+    """
+    alias = client.get_model_version(name, version).tags.get(publication.PENDING_ALIAS)
+    client.set_model_version_tag(name, version, publication.STATE, publication.FINISHED)
+    if alias is not None:
+        client.set_registered_model_alias(name, alias, version)
+        client.delete_model_version_tag(name, version, publication.PENDING_ALIAS)
+
+
+def is_unfinished(version: ModelVersion) -> bool:
+    """Return whether a version's publication did not come to its end."""
+    tags = version.tags
+    return tags.get(publication.STATE) == publication.PUBLISHING or publication.PENDING_ALIAS in tags
+
+
+def _has_alias(client: MlflowClient, version: ModelVersion) -> bool:
+    # What a search returns may lack the aliases.
+    aliases = client.get_model_version(version.name, version.version).aliases or ()
+    return version.tags.get(publication.PENDING_ALIAS) in aliases
+
+
+def _is_alive(version: ModelVersion) -> bool:
+    changed = version.last_updated_timestamp / 1000
+    return publication.is_alive(version.tags.get(publication.PUBLISHER), changed=changed)
+
+
+def _remove_version(client: MlflowClient, experiment: str, version: ModelVersion) -> None:
+    client.delete_model_version(version.name, version.version)
+    if version.run_id:
+        _remove_run(client, experiment, version.run_id)
+
+
+def _remove_run(client: MlflowClient, experiment: str, run: str) -> None:
+    """Remove a run with its logged models."""
+    for model in client.search_logged_models([experiment], f"source_run_id = '{run}'"):
+        client.delete_logged_model(model.model_id)
+    client.delete_run(run)
+
+
+def _remove_runs(client: MlflowClient, experiment: str, name: str) -> None:
+    """Remove runs that were killed before they had a version, with their logged models."""
+    mark = f"tags.`{publication.STATE}` = '{publication.PUBLISHING}'"
+    for run in client.search_runs([experiment], f"{mark} and tags.`{publication.MODEL}` = '{name}'"):
+        tags = run.data.tags
+        changed = (run.info.end_time or run.info.start_time) / 1000
+        if publication.is_alive(tags.get(publication.PUBLISHER), changed=changed):
+            continue
+        if client.search_model_versions(f"run_id='{run.info.run_id}'"):
+            client.set_tag(run.info.run_id, publication.STATE, publication.FINISHED)
+            continue
+        _remove_run(client, experiment, run.info.run_id)

@@ -1,0 +1,53 @@
+"""Bring the source model to a backend's format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kedro_hone.building.steps import transform
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.outcome import Outcome, Refused
+from kedro_hone.core.values.samples import Reference, Samples
+from kedro_hone.recipe.plan import make_plan
+
+
+def convert_to_backend(
+    *,
+    source: Artifact,
+    samples: Samples,
+    reference: Reference,
+    parameters: dict[str, Any],
+    workplace: Workplace,
+    backend: str,
+    **others: Outcome,
+) -> Outcome:
+    """Bring the source model to a backend: as it is, or by the first converter that takes it or another backend.
+
+    Args:
+        source: The source model.
+        samples: The prepared data.
+        reference: The source's outputs; nothing is built before the source model runs and can be judged.
+        parameters: The recipe.
+        workplace: Where the run works.
+        backend: The backend to reach, such as ``onnx``.
+        **others: What became of the backends before this one.
+
+    Returns:
+        The artifact in the backend's format, or why there is none.
+    """
+    if source.format == backend:
+        return source
+    setting = Setting.of(source, samples, parameters, workplace)
+    reason = f"no adaptor converts {source.format} to {backend}, directly or by another backend"
+    outcome: Outcome = Refused(by=backend, slug="no-converter", reason=reason)
+    plan = make_plan(setting.recipe)
+    for parent in (source, *others.values()):
+        for adaptor in plan.routes.converters[backend]:
+            if not isinstance(parent, Artifact) or parent.format not in adaptor.accepts:
+                continue
+            outcome = transform(adaptor, plan.options[adaptor.name], parent, setting, reference=reference)
+            if isinstance(outcome, Artifact):
+                return outcome
+    return outcome

@@ -1,0 +1,98 @@
+"""The reference: what the source model answers, and how good that is. Everything else is compared with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kedro_hone.building.steps import digest_worker, identify_environment
+from kedro_hone.comparing.predictions import answer, score_source
+from kedro_hone.comparing.recipe_checks import check_provable
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.digest import digest_json
+from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.samples import GATE, SEARCH, Reference, Samples
+from kedro_hone.programs import digest_worker as digest_programs
+from kedro_hone.programs import find_metric
+
+VERSION = 2
+"""Raised when a reference would come out differently; part of its key in the store."""
+
+
+def refer(*, source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace) -> Reference:
+    """Let the source model answer the search split, and score it: what every candidate is compared with.
+
+    Args:
+        source: The source model.
+        samples: The prepared data.
+        parameters: The recipe.
+        workplace: Where the run works.
+
+    Returns:
+        The reference.
+
+    Raises:
+        HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
+            the gate split is too small for the recipe's limit, before anything is built.
+    """
+    setting = Setting.of(source, samples, parameters, workplace)
+    named = setting.recipe.program.metric
+    metric = find_metric(named, project=Path.cwd()) if named else None
+    toolchain = read_catalogue().find_toolchain(str(source.runtime))
+    key = digest_json(
+        [
+            "reference",
+            VERSION,
+            source.digest,
+            samples.digest,
+            setting.recipe.thread_count,
+            setting.recipe.program.model_dump(mode="json"),
+            metric.digest if metric else None,
+            digest_programs(),
+            digest_worker(toolchain),
+            identify_environment(toolchain),
+            read_host().fingerprint,
+        ]
+    )
+    store = workplace.store
+    known = store.read_value(key)
+    if known is not None and Path(known["outputs"]).exists():
+        reference = Reference.model_validate(known)
+    else:
+        reference = _make_reference(key, setting)
+        store.write_value(key, reference.model_dump(mode="json"))
+    if reference.kind == "proportion":  # with a program that counts its rows this was known before the pull
+        check_provable(samples.splits[GATE].n, setting.recipe)
+    return reference
+
+
+def _make_reference(key: str, setting: Setting) -> Reference:
+    split = setting.samples.splits[SEARCH]
+    with setting.workplace.store.workspace() as scratch:
+        answered = answer(
+            setting.source, name="source", feeds=Path(split.feeds), output=scratch / "outputs.npz", setting=setting
+        )
+        if isinstance(answered, Failed):
+            raise HoneError(
+                "model-unsupported",
+                "The source model does not run on the search split.",
+                why=answered.reason,
+                hint=f"Read {answered.log or 'the log of the step'}; the inputs must be what the model takes.",
+            )
+        kept = setting.workplace.store.keep_tree(key, scratch) / "outputs.npz"
+    itself = score_source(kept, split, setting)
+    return Reference(
+        outputs=str(kept),
+        digest=digest_json([key]),
+        metric=itself.metric,
+        value=itself.source,
+        kind=itself.kind,
+        n=itself.n,
+        cold_start_ms=answered.cold_start_ms,
+        peak_memory_bytes=answered.peak_memory_bytes,
+    )

@@ -1,0 +1,228 @@
+"""One step: an adaptor run on an artifact in a worker, or its result taken from the store."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from pathlib import Path
+
+from kedro_hone.comparing.costs import note_cost
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.environments.store import EnvironmentStore
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.steps import StepRecord, list_machine_options, step_key
+from kedro_hone.core.values.artifact import Artifact, Stage
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.digest import digest_file, digest_json
+from kedro_hone.core.values.outcome import Failed, Outcome, Refused
+from kedro_hone.core.values.samples import CALIBRATION, SEARCH, Reference, Samples
+from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
+from kedro_hone.core.workers.host.run import call_worker
+from kedro_hone.core.workers.host.verification import read_promise, verify_output
+
+logger = logging.getLogger(__name__)
+
+INHERITED = ("interface", "structure", "threads", "machine_options")
+"""What an artifact keeps of its source: how its callers call it, what they get, with how many threads, and the options
+of the adaptors before it that the machine decides where no recipe does."""
+
+
+def transform(
+    adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, reference: Reference
+) -> Outcome:
+    """Run one adaptor on an artifact, or take its result from the store.
+
+    Args:
+        adaptor: The adaptor.
+        options: Its options; what they leave to the machine is decided here, for the key and the worker alike.
+        parent: The artifact.
+        setting: The run.
+        reference: The source's outputs on the search split.
+
+    Returns:
+        The artifact, a refusal or a failure; never an exception because a toolchain failed.
+    """
+    host = read_host()
+    options = options.resolve(host)
+    refusal = _refuse(adaptor, options, parent, host)
+    if refusal is not None:
+        return refusal
+    environment = EnvironmentStore().ensure(adaptor.toolchain)
+    if isinstance(environment, Failed):
+        return environment.model_copy(update={"by": adaptor.name})
+    key, inputs = step_key(
+        adaptor,
+        parent,
+        options,
+        worker=digest_worker(adaptor.toolchain),
+        environment=environment.key,
+        host=host,
+        seed=setting.recipe.seed,
+        shapes=setting.recipe.all_shapes,
+        **_data_digests(adaptor, setting.samples, reference),
+    )
+    store = setting.workplace.store
+    found = store.find(key)
+    if found is not None:
+        logger.info("reused    %s", adaptor.name)
+        return found.outcome
+    folder = setting.workplace.claim_step(adaptor.name)
+    started = dt.datetime.now(dt.UTC)
+    job = make_job(adaptor, options, parent, setting, reference=reference)
+    outcome = _run(adaptor, options, parent, setting, job=job, python=Path(environment.python), folder=folder)
+    seconds = (dt.datetime.now(dt.UTC) - started).total_seconds()
+    setting.workplace.note(
+        "build", adaptor=adaptor.name, folder=f"steps/{folder.name}", seconds=seconds, kind=outcome.kind, key=key
+    )
+    logger.info("%-9s %s in %.1f s", {"artifact": "built"}.get(outcome.kind, outcome.kind), adaptor.name, seconds)
+    if isinstance(outcome, Artifact):
+        note_cost(store, outcome, parent=parent, seconds=seconds)
+    created = started.isoformat()
+    store.record(
+        key,
+        StepRecord(key=key, adaptor=adaptor.name, outcome=outcome, seconds=seconds, created=created, inputs=inputs),
+    )
+    return outcome
+
+
+def _refuse(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) -> Refused | None:
+    missing = _find_missing_need(adaptor, host)
+    if missing:
+        return Refused(by=adaptor.name, slug="host", reason=missing)
+    if parent.format not in adaptor.accepts:
+        takes = ", ".join(sorted(adaptor.accepts))
+        return Refused(by=adaptor.name, slug="format", reason=f"takes {takes}, and the model is {parent.format}")
+    text = [spec.name for spec in (*parent.inputs, *parent.outputs) if spec.dtype == "str"]
+    if text and not adaptor.toolchain.takes_text:
+        reason = f"{adaptor.toolchain.name} takes no text, and {text[0]!r} is text"
+        return Refused(by=adaptor.name, slug="text", reason=reason)
+    refusal = adaptor.can_take(parent, options, host)
+    return refusal and refusal.model_copy(update={"by": adaptor.name})
+
+
+def _find_missing_need(adaptor: Adaptor, host: Host) -> str:
+    for need in sorted(adaptor.needs):
+        if need is Need.GPU and host.gpu is None:
+            return "needs a GPU, and this machine has none"
+        if need is Need.CXX_COMPILER and "c++" not in host.compilers:
+            return "needs a C++ compiler (c++ or g++) on the path"
+        if need in {Need.AVX512_VNNI, Need.AVX512_BF16} and need.value not in host.flags:
+            return f"needs a CPU with {need.value}"
+    return ""
+
+
+def _data_digests(adaptor: Adaptor, samples: Samples, reference: Reference) -> dict[str, str]:
+    digests = {}
+    if Need.CALIBRATION_DATA in adaptor.needs:
+        digests["calibration"] = digest_json([samples.digest, CALIBRATION])
+    if Need.PROGRAM in adaptor.needs:
+        digests["program"] = digest_json([samples.digest, SEARCH, reference.digest])
+    return digests
+
+
+def identify_environment(toolchain: Toolchain) -> str:
+    """Return the key of the environment that a toolchain's workers would run in, or why there is none."""
+    environment = EnvironmentStore().ensure(toolchain)
+    return environment.reason if isinstance(environment, Failed) else environment.key
+
+
+def digest_worker(toolchain: Toolchain) -> str:
+    """Return the digest of a toolchain's worker: all Python files in its folder, since it may import each of them."""
+    folder = toolchain.worker.parent
+    files = sorted(folder.rglob("*.py"))
+    return digest_json([(path.relative_to(folder).as_posix(), digest_file(path)) for path in files])
+
+
+def _run(
+    adaptor: Adaptor,
+    options: Options,
+    parent: Artifact,
+    setting: Setting,
+    *,
+    job: Job,
+    python: Path,
+    folder: Path,
+) -> Outcome:
+    with setting.workplace.store.workspace() as scratch:
+        output, temporary = scratch / "output", scratch / "temporary"
+        output.mkdir()
+        temporary.mkdir()
+        job = job.model_copy(update={"output": str(output), "temporary": str(temporary)})
+        toolchain = adaptor.toolchain
+        result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
+        if not isinstance(result, StepResult):
+            return result
+        fault = verify_output(job, result, toolchain=toolchain)
+        if fault is not None:
+            return fault
+        return _seal(adaptor, options, parent, setting.workplace.store, job=job, result=result)
+
+
+def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, reference: Reference) -> Job:
+    """Return the job of an adaptor, without the folders that only exist while it runs.
+
+    Args:
+        adaptor: The adaptor.
+        options: Its options.
+        parent: The artifact.
+        setting: The run.
+        reference: The source's outputs on the search split.
+
+    Returns:
+        The job.
+    """
+    recipe, samples = setting.recipe, setting.samples
+    program: dict[str, Json] | None = None
+    if Need.PROGRAM in adaptor.needs:
+        split = samples.splits[SEARCH]
+        program = {
+            "path": samples.program,
+            "options": dict(recipe.program.options),
+            "feeds": split.feeds,
+            "targets": split.targets,
+            "source": reference.outputs,
+            "outputs": [spec.name for spec in parent.outputs],
+        }
+    return Job(
+        function="transform",
+        worker=str(adaptor.toolchain.worker),
+        adaptor=adaptor.name,
+        stage=adaptor.stage,
+        input=JobInput.of(parent),
+        produces=adaptor.produces,
+        options=options.model_dump(mode="json"),
+        calibration=samples.splits[CALIBRATION].feeds if Need.CALIBRATION_DATA in adaptor.needs else None,
+        program=program,
+        shapes=recipe.all_shapes,
+        seed=recipe.seed,
+        threads=recipe.thread_count,
+        trust=tuple(sorted(recipe.trust)),
+    )
+
+
+def _seal(
+    adaptor: Adaptor, options: Options, parent: Artifact, store: Store, *, job: Job, result: StepResult
+) -> Outcome:
+    """Turn a worker's verified output into an artifact; refuse it when it is its parent again."""
+    graph = (result.described or {}).get("graph")
+    if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):
+        return Refused(by=adaptor.name, slug="nothing-to-do", reason="the graph and its weights are the same as before")
+    promise = read_promise(job, result.notes)
+    compiled = adaptor.stage is Stage.COMPILE
+    inherited = {name: value for name, value in parent.metadata.items() if name in INHERITED}
+    if machine := list_machine_options(adaptor, options, read_host()):
+        inherited["machine_options"] = {**inherited.get("machine_options", {}), adaptor.name: machine}
+    return store.seal(
+        Path(str(job.output)),
+        format=adaptor.produces,
+        inputs=promise.inputs,
+        outputs=promise.outputs,
+        runtime=adaptor.toolchain.name if compiled else None,
+        run_options=adaptor.run_options(options) if compiled else {},
+        static_shapes=promise.static_shapes,
+        metadata={**inherited, **promise.metadata, **({"graph": graph} if graph else {})},
+    )

@@ -1,0 +1,1 @@
+"""What the nodes that compare candidates share: the setting, predictions, scores and evidence."""

@@ -1,0 +1,85 @@
+"""What is checked before the model is pulled: the program, its options, the metric and the rows of the gate split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kedro_hone.comparing.scoring import call_program
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.stats import needed_rows, provable, share_level, smallest_provable_drop
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.data import TrackedFile
+from kedro_hone.core.values.digest import digest_json
+from kedro_hone.programs import digest_worker, find_metric, find_program
+from kedro_hone.recipe.schema import Recipe, read_recipe
+
+VERSION = 1
+"""Raised when a check would come out differently; part of its key in the store."""
+
+
+def check_recipe(*, gate: TrackedFile, parameters: Mapping[str, Any], workplace: Workplace) -> None:
+    """Check the program with its options, the metric, and whether the gate split can prove the recipe's limit.
+
+    The program and the data are opened by a worker. Nothing is built, and the model is not needed.
+
+    Args:
+        gate: The gate split.
+        parameters: The recipe.
+        workplace: Where the run works; remembers what was found.
+
+    Raises:
+        HoneError: ``program-unknown``, ``metric-unknown``, ``recipe-invalid`` (an unknown option of the program),
+            ``program-failed``, ``data-unreadable`` or ``gate-unprovable``.
+    """
+    recipe = read_recipe(parameters)
+    program = find_program(recipe.program.name, project=Path.cwd())
+    metric = find_metric(recipe.program.metric, project=Path.cwd())
+    key = digest_json(
+        [
+            "recipe-checks",
+            VERSION,
+            digest_worker(),
+            program.digest,
+            recipe.program.model_dump(mode="json"),
+            metric.digest if metric else None,
+            gate.md5,
+        ]
+    )
+    found = workplace.store.read_value(key)
+    if found is None:
+        job = {
+            "program": program.path,
+            "program_options": dict(recipe.program.options),
+            "metric": recipe.program.metric,
+            "gate": gate.path,
+        }
+        found = call_program("check", job=job, workplace=workplace)
+        workplace.store.write_value(key, found)
+    if found["rows"]:  # no rows at all are an error of the data, which preparing them explains
+        check_provable(found["rows"], recipe)
+
+
+def check_provable(rows: int, recipe: Recipe) -> None:
+    """Refuse to begin when the gate split cannot prove the limit even if nothing is lost.
+
+    Args:
+        rows: Rows of the gate split, each of which is right or wrong.
+        recipe: The recipe.
+
+    Raises:
+        HoneError: ``gate-unprovable``, with the rows that would be needed.
+    """
+    gates, finalists = recipe.gates, recipe.confirm.finalists
+    confidence = 1 - share_level(1 - gates.confidence, finalists=finalists)
+    if provable(rows, gates.drop, confidence):
+        return
+    needed, possible = needed_rows(gates.drop, confidence), smallest_provable_drop(rows, confidence)
+    raise HoneError(
+        "gate-unprovable",
+        f"{rows} gate rows cannot prove a drop under {gates.drop:g}, even if nothing is lost.",
+        why=f"With so few rows the interval still reaches {possible:.4f} "
+        f"(confidence {gates.confidence:g}, shared by {finalists} finalists).",
+        hint=f"Use at least {needed} rows, or set hone.gates.drop above {possible:.4f}.",
+    )

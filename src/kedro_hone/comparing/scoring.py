@@ -1,0 +1,225 @@
+"""Scores of candidates against the source, made by the program in a worker and turned into intervals here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kedro_hone.core import stats
+from kedro_hone.core.contract.toolchain import Limits
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.measurement import Interval, Quality, Spread
+from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.samples import Split
+from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
+from kedro_hone.core.workers.host.run import call_worker
+from kedro_hone.programs import WORKER
+
+PROGRAM_LIMITS = Limits(seconds=600, memory_mb=8192)
+
+
+UNBOUNDED = sys.float_info.max
+"""Stands for an end that is not known: JSON has no infinity."""
+
+
+class Metric(Value):
+    """Which metric is asked for, and how it is estimated.
+
+    Attributes:
+        name: A name, an import path, or None for the program's own.
+        options: The program's options.
+        seed: Seed of the bootstrap.
+    """
+
+    name: str | None
+    options: dict[str, Json]
+    seed: int
+
+
+class Score(Value):
+    """One candidate's score beside the source's, on the same rows.
+
+    Attributes:
+        metric: The metric's name.
+        kind: ``proportion``, ``mean`` or ``bootstrap``.
+        source: The source's value.
+        candidate: The candidate's value.
+        n: Rows.
+        drop: How much worse the candidate is, with the interval at the confidence that was asked for.
+        spread: How much worse single rows are, where the kind is ``mean``.
+    """
+
+    metric: str
+    kind: str
+    source: float
+    candidate: float
+    n: int
+    drop: Interval
+    spread: Spread | None = None
+
+    def judge(self, split: str, limit: float | None) -> Quality:
+        """Return it as a quality on a split, beside the limit."""
+        return Quality(
+            metric=self.metric,
+            split=split,
+            source=self.source,
+            candidate=self.candidate,
+            drop=self.drop,
+            limit=limit,
+            n=self.n,
+            spread=self.spread,
+        )
+
+
+def call_program(
+    function: str,
+    *,
+    job: Mapping[str, Json],
+    workplace: Workplace,
+    source: Artifact | None = None,
+    samples_folder: Path | None = None,
+) -> dict[str, Json]:
+    """Run one function of the program's worker.
+
+    Args:
+        function: ``check``, ``read`` or ``evaluate``.
+        job: Its options.
+        workplace: Where the run works.
+        source: The source model, for the specifications of its tensors; ``check`` needs none.
+        samples_folder: Where it may write, if anywhere.
+
+    Returns:
+        The worker's notes.
+
+    Raises:
+        HoneError: ``program-failed`` when it ends otherwise; what it reports of bad data under its own slug.
+    """
+    folder = workplace.claim_step(f"program-{function}")
+    with workplace.store.workspace() as scratch:
+        (scratch / "temporary").mkdir()
+        result = call_worker(
+            Job(
+                function=function,
+                worker=str(WORKER),
+                adaptor=f"program.{function}",
+                stage="program",
+                input=JobInput.of(source) if source else None,
+                output=str(samples_folder) if samples_folder else None,
+                temporary=str(scratch / "temporary"),
+                options={**job, "project": str(Path.cwd())},
+            ),
+            python=Path(sys.executable),
+            toolchain=None,
+            folder=folder,
+            limits=PROGRAM_LIMITS,
+        )
+    if not isinstance(result, StepResult):
+        log = result.log if isinstance(result, Failed) else None
+        raise HoneError(
+            "program-failed",
+            f"The program's {function} did not end well.",
+            why=result.reason,
+            hint=f"Read {log or folder / 'log'}, mend the program, and run again.",
+        )
+    error = result.notes.get("error")
+    if error:
+        raise _explain(error)
+    return result.notes
+
+
+def score(
+    outputs: Mapping[str, Path],
+    *,
+    reference: Path,
+    split: Split,
+    program: str,
+    source: Artifact,
+    metric: Metric,
+    confidence: float,
+    workplace: Workplace,
+) -> dict[str, Score | str]:
+    """Score candidates against the source on one split.
+
+    Args:
+        outputs: The candidates' outputs, by a name of the caller's choice.
+        reference: The source's outputs.
+        split: The split that both answered.
+        program: The program's file.
+        source: The source model.
+        metric: What is measured.
+        confidence: Of the drop's interval.
+        workplace: Where the run works.
+
+    Returns:
+        A score for each name, or what kept that candidate from being scored.
+
+    Raises:
+        HoneError: ``program-failed``, ``labels-mismatch`` or ``metric-unknown``: the source itself cannot be scored.
+    """
+    with workplace.store.workspace() as folder:
+        notes = call_program(
+            "evaluate",
+            job={
+                "program": program,
+                "program_options": metric.options,
+                "source": str(reference),
+                "candidates": {name: str(path) for name, path in outputs.items()},
+                "targets": split.targets,
+                "metric": metric.name,
+                "seed": metric.seed,
+            },
+            source=source,
+            samples_folder=folder,
+            workplace=workplace,
+        )
+        return {name: _read_row(row, confidence) for name, row in notes["candidates"].items()}
+
+
+def _read_row(row: Mapping[str, Json], confidence: float) -> Score | str:
+    error = row.get("error")
+    return f"{error['what']} {error['why']}" if error else _read_score(row, confidence)
+
+
+def _explain(error: Mapping[str, Json]) -> HoneError:
+    return HoneError(error["slug"], error["what"], why=error["why"], hint=error["hint"])
+
+
+def _read_score(row: Mapping[str, Json], confidence: float) -> Score:
+    sign, n = 1.0 if row["higher_is_better"] else -1.0, row["n"]
+    estimate = sign * (row["source"] - row["candidate"])
+    if row["kind"] == "proportion":
+        drop = stats.interval_of_paired_proportions(n=n, lost=row["lost"], gained=row["gained"], confidence=confidence)
+    elif n < stats.UNITS:
+        # So few rows prove nothing; an interval without ends lets every gate answer "inconclusive".
+        drop = Interval(estimate=estimate, low=-UNBOUNDED, high=UNBOUNDED, confidence=confidence)
+    elif row["kind"] == "mean":
+        drop = stats.interval_of_mean(_load_array(row["differences"]), confidence=confidence)
+    else:
+        replicates = _load_array(row["replicates"])
+        drop = stats.interval_of_bootstrap(replicates, estimate, confidence=confidence, n=n)
+    return Score(
+        metric=row["metric"],
+        kind=row["kind"],
+        source=row["source"],
+        candidate=row["candidate"],
+        n=n,
+        drop=drop,
+        spread=_measure_spread(_load_array(row["differences"])) if row["kind"] == "mean" else None,
+    )
+
+
+def _measure_spread(differences: NDArray[np.float64]) -> Spread:
+    values = np.quantile(differences, (0.0, 0.05, 0.5, 0.95, 0.99, 1.0))
+    return Spread.model_validate(dict(zip(Spread.model_fields, map(float, values), strict=True)))
+
+
+def _load_array(path: str) -> NDArray[np.float64]:
+    with np.load(path, allow_pickle=False) as archive:
+        return np.asarray(archive[archive.files[0]], dtype=np.float64)

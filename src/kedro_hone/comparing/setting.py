@@ -1,0 +1,98 @@
+"""What every measuring node is given beside the candidates: the recipe, the source model, the data, and the place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kedro_hone.comparing.scoring import Metric
+from kedro_hone.core.environments.store import find_home
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.locks import hold_device
+from kedro_hone.core.measuring.launches import Launching
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.samples import Samples
+from kedro_hone.recipe.schema import Recipe, read_recipe
+
+
+def explain_source_failure(failed: Failed, when: str) -> HoneError:
+    """Return the error for a source model that fails: without a baseline there is nothing to compare with.
+
+    Args:
+        failed: How its worker ended.
+        when: What it was doing, such as ``in the race``.
+
+    Returns:
+        The error, to be raised.
+    """
+    return HoneError(
+        "source-failed",
+        f"The source model failed {when}.",
+        why=f"{failed.failure}: {failed.reason}",
+        hint=f"Every comparison needs it. Read {failed.log or 'the log of its launch'}, and run again.",
+    )
+
+
+@contextmanager
+def measure_alone(workplace: Workplace, node: str) -> Iterator[Callable[[], float]]:
+    """Hold the device that is measured on; the wait for another run's measuring is noted, and does not count.
+
+    Args:
+        workplace: Where the run works; its log of events gets ``waited``, with the seconds.
+        node: Which node measures.
+
+    Yields:
+        A clock: the seconds since the device was held.
+    """
+    with hold_device(find_home() / "locks", "cpu") as waited:
+        started = time.monotonic()
+        workplace.note("waited", node=node, seconds=waited)
+        yield lambda: time.monotonic() - started
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What stays the same for all candidates of a run.
+
+    Attributes:
+        source: The source model.
+        samples: The prepared data.
+        recipe: The recipe.
+        workplace: Where the run works.
+    """
+
+    source: Artifact
+    samples: Samples
+    recipe: Recipe
+    workplace: Workplace
+
+    @classmethod
+    def of(cls, source: Artifact, samples: Samples, parameters: Mapping[str, Any], workplace: Workplace) -> Setting:
+        """Return the setting of a run from what its node was given.
+
+        Raises:
+            HoneError: ``recipe-invalid``.
+        """
+        return cls(source=source, samples=samples, recipe=read_recipe(parameters), workplace=workplace)
+
+    @property
+    def shapes(self) -> list[str]:
+        """The names of the shapes, in the recipe's order."""
+        return list(self.recipe.shapes)
+
+    @property
+    def launching(self) -> Launching:
+        """How every worker of a comparison is started."""
+        recipe = self.recipe
+        return Launching(threads=recipe.thread_count, seed=recipe.seed, trust=tuple(sorted(recipe.trust)))
+
+    @property
+    def metric(self) -> Metric:
+        """What is measured of the outputs."""
+        recipe = self.recipe
+        return Metric(name=recipe.program.metric, options=dict(recipe.program.options), seed=recipe.seed)

@@ -1,0 +1,144 @@
+"""The contract between kedro-hone and the toolchains: what an adaptor says of itself.
+
+An adaptor is a *value*. It imports nothing heavy; the toolchain's own code lies in a worker file that is run by path
+with the python of the toolchain's environment (see ``core.workers``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.values.artifact import Artifact, Precision, Stage
+from kedro_hone.core.values.base import Format, Json
+from kedro_hone.core.values.outcome import Refused
+
+
+class Options(BaseModel):
+    """Base of an adaptor's options. The defaults must be valid."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def resolve(self, host: Host) -> Self:  # noqa: ARG002 - the contract's name
+        """Return the options with everything decided that is left to the machine; these, where nothing is.
+
+        Called before a step's key is made, so that two machines that decide differently never share a result. Pure.
+
+        Args:
+            host: The machine.
+
+        Returns:
+            Options of the same class; the worker gets these.
+        """
+        return self
+
+
+class Need(StrEnum):
+    """What an adaptor needs beside the artifact."""
+
+    CALIBRATION_DATA = "calibration-data"
+    TRAINING_DATA = "training-data"
+    PROGRAM = "program"
+    GPU = "gpu"
+    AVX512_VNNI = "avx512_vnni"
+    AVX512_BF16 = "avx512_bf16"
+    CXX_COMPILER = "c++-compiler"
+
+
+class Capability(StrEnum):
+    """What a toolchain may be able to do with a model."""
+
+    DYNAMIC_BATCH = "dynamic-batch"
+    EXTERNAL_DATA = "external-data"
+    CONTROL_FLOW = "control-flow"
+    DETERMINISTIC = "deterministic"
+
+
+class Support(StrEnum):
+    """How well a capability is supported.
+
+    ``VERSIONED`` means that it depends on the toolchain's version; ``NOT_IMPLEMENTED`` that the toolchain can and the
+    adaptor does not yet; ``UNSUPPORTED`` that the toolchain cannot.
+    """
+
+    FULL = "full"
+    VERSIONED = "versioned"
+    NOT_IMPLEMENTED = "not-implemented"
+    UNSUPPORTED = "unsupported"
+    UNKNOWN = "unknown"
+
+
+def take_any(artifact: Artifact, options: Options, host: Host) -> Refused | None:  # noqa: ARG001 - the contract's names
+    """Refuse nothing: the default of ``Adaptor.can_take``."""
+    return None
+
+
+def no_run_options(options: Options) -> dict[str, Json]:  # noqa: ARG001 - the contract's name
+    """Seal no run options: the default of ``Adaptor.run_options``."""
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptor:
+    """One transformation from artifact to artifact.
+
+    Attributes:
+        name: ``toolchain.what``, unique, such as ``onnxruntime.int8-static``.
+        version: Raised when its output changes; part of the cache key.
+        toolchain: Who does the work.
+        stage: Convert, compress or compile.
+        accepts: The formats that it takes.
+        produces: The format that it leaves.
+        summary: One sentence for the documentation.
+        options: The model of its options.
+        precisions: What the result computes in or stores.
+        needs: What it needs beside the artifact.
+        supports: Five-state answers about capabilities.
+        machine_specific: Whether the result depends on the CPU or GPU; then their fingerprint is in the cache key.
+        default: Whether recipes use it without naming it.
+        can_take: A cheap check, without the toolchain: a refusal, or None.
+        run_options: For a compile adaptor: what its runtime is told, from its options.
+        runtime: For a compile adaptor: the toolchain that runs the result; its own when not given.
+    """
+
+    name: str
+    version: int
+    toolchain: Toolchain
+    stage: Stage
+    accepts: frozenset[Format]
+    produces: Format
+    summary: str
+    options: type[Options] = Options
+    precisions: frozenset[Precision] = frozenset({Precision.FP32})
+    needs: frozenset[Need] = frozenset()
+    supports: Mapping[Capability, Support] = field(default_factory=lambda: MappingProxyType({}))
+    machine_specific: bool = False
+    default: bool = True
+    can_take: Callable[[Artifact, Options, Host], Refused | None] = take_any
+    run_options: Callable[[Options], dict[str, Json]] = no_run_options
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(rf"{self.toolchain.name}\.[a-z0-9][a-z0-9-]*", self.name):
+            raise ValueError(
+                f"adaptor name {self.name!r}: must be {self.toolchain.name}.<what>, in lower case with dashes"
+            )
+        if not self.accepts:
+            raise ValueError(f"adaptor {self.name}: accepts no format")
+        if self.stage is Stage.COMPILE and self.produces not in self.toolchain.runs:
+            raise ValueError(
+                f"adaptor {self.name}: compiles to {self.produces}, which {self.toolchain.name} cannot run"
+            )
+        self.options()
+
+    @property
+    def segment(self) -> str:
+        """The adaptor's segment of a namespace: ``onnxruntime_int8_static``."""
+        return re.sub(r"[.-]", "_", self.name)

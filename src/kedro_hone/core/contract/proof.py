@@ -1,0 +1,157 @@
+"""What proves a winner: a run's evidence by the digests of its files, and the only value that a registry publishes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.digest import digest_file
+from kedro_hone.core.values.measurement import Verdict
+
+EVIDENCE: Final = "evidence.json"
+SAMPLES: Final = "samples.npz"
+REPORTS: Final = ("report.html", "report.md")
+EVIDENCE_FILES: Final = (EVIDENCE, *REPORTS, SAMPLES)
+"""What every publication carries: the evidence, its two reports, and every time that was measured."""
+
+
+class EvidenceFolder(Value):
+    """The evidence that a run left in its folder.
+
+    Attributes:
+        run_id: The run, whose folder holds the files.
+        files: ``sha256:…`` of each of ``EVIDENCE_FILES``, as ``report`` wrote them.
+    """
+
+    run_id: str
+    files: dict[str, str]
+
+    @classmethod
+    def read(cls, run_id: str, folder: Path) -> EvidenceFolder:
+        """Return the evidence of a run as it is now.
+
+        Args:
+            run_id: The run.
+            folder: Where its evidence is, with each of ``EVIDENCE_FILES``.
+
+        Raises:
+            FileNotFoundError: One of them is missing.
+        """
+        return cls(run_id=run_id, files={name: digest_file(folder / name) for name in EVIDENCE_FILES})
+
+    def check(self, folder: Path) -> None:
+        """Compare a folder with what was recorded.
+
+        Args:
+            folder: Where the files are now.
+
+        Raises:
+            HoneError: ``evidence-incomplete``: a file is missing there, or is not the one that was recorded.
+        """
+        for name in EVIDENCE_FILES:
+            if not (folder / name).is_file():
+                raise explain_incomplete(self.run_id, f"{name} is missing.")
+            if digest_file(folder / name) != self.files.get(name):
+                raise explain_incomplete(self.run_id, f"{name} is not the file that the node report wrote.")
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    uri: str = ""
+    digest: str
+
+
+class _Claim(BaseModel):
+    """The part of ``evidence.json`` that a publication rests on; its other fields belong to the report."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    schema_id: Literal["kedro-hone/evidence/1"] = Field(alias="schema")
+    run_id: str
+    verdict: Verdict
+    source: _Model
+    winner: _Model | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProvenWinner:
+    """A winner with the evidence that proves it; there is none without.
+
+    Making one reads every file of the evidence. What a registry is given was therefore complete and unmodified.
+
+    Attributes:
+        artifact: The winner.
+        source_uri: The version that was optimized, pinned.
+        source_digest: The digest of its artifact.
+        evidence: The recorded digests of the evidence.
+        folder: Where the files of the evidence are: a copy that nobody else writes to.
+
+    Raises:
+        HoneError: ``evidence-incomplete``: a file is missing or was altered; ``evidence.json`` cannot be read; or it
+            proves another verdict than PASS, another winner or another source.
+    """
+
+    artifact: Artifact
+    source_uri: str
+    source_digest: str
+    evidence: EvidenceFolder
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self.evidence.check(self.folder)
+        run = self.evidence.run_id
+        try:
+            claim = _Claim.model_validate_json((self.folder / EVIDENCE).read_bytes())
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(str(part) for part in fault["loc"])
+            raise explain_incomplete(run, f"{EVIDENCE} is no evidence: {where or 'JSON'}: {fault['msg']}.") from error
+        pairs: Mapping[str, tuple[str, str]] = {
+            "verdict": (claim.verdict.value, Verdict.PASS.value),
+            "run": (claim.run_id, run),
+            "source": (claim.source.uri, self.source_uri),
+            "source's digest": (claim.source.digest, self.source_digest),
+            "winner's digest": (claim.winner.digest if claim.winner else "none", self.artifact.digest),
+        }
+        for what, (proven, wanted) in pairs.items():
+            if proven != wanted:
+                raise explain_incomplete(run, f"Its {what} is {proven}, and {wanted} is to be published.")
+
+    def copy_evidence(self, folder: Path) -> None:
+        """Copy the evidence to where it is published from, and check that the copy is what was proved.
+
+        Args:
+            folder: Made when it does not exist.
+
+        Raises:
+            HoneError: ``evidence-incomplete``: a file was removed or altered since this value was made.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in EVIDENCE_FILES:
+            if (self.folder / name).is_file():
+                shutil.copyfile(self.folder / name, folder / name)
+        self.evidence.check(folder)
+
+
+def explain_incomplete(run_id: str, why: str) -> HoneError:
+    """Return the error for evidence that is missing, was altered, or proves something else.
+
+    Args:
+        run_id: The run that left the evidence.
+        why: What is wrong with it, one sentence.
+    """
+    return HoneError(
+        "evidence-incomplete",
+        f"The evidence of the run {run_id} does not prove what is to be published: nothing was registered.",
+        why=why,
+        hint="Write it again with `kedro run --nodes report`, read the report, then `kedro run --pipelines publish`.",
+    )

@@ -1,0 +1,88 @@
+"""Toolchains: a library outside of this project with its locked environment, its worker and its limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+
+from kedro_hone.core.values.base import Format
+
+
+class Licence(StrEnum):
+    """Under which terms a toolchain's results may be used."""
+
+    OPEN = "open"
+    PROPRIETARY = "proprietary"
+    EVALUATION = "evaluation"
+    """May race, is never published, and is off unless the recipe selects it by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Bounds of one worker.
+
+    Attributes:
+        seconds: Wall-clock time of one step.
+        memory_mb: Resident memory of the worker's whole process group, in MiB.
+        log_kb: How much of its output is kept, in KiB (the first and the last half).
+    """
+
+    seconds: float = 600.0
+    memory_mb: int = 8192
+    log_kb: int = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toolchain:
+    """A library outside us: its locked environment, its worker, and the runtime of the formats that it can run.
+
+    Attributes:
+        name: Unique, a valid identifier such as ``onnxruntime``.
+        folder: Where ``worker/``, ``requirements.in`` and ``requirements.lock`` are.
+        runs: The formats that its worker can ``load``.
+        formats: Formats of its own: name to the files that must exist (glob patterns), beyond ``core.values.formats``.
+        environment: Variables set for its worker.
+        licence: The terms.
+        limits: Bounds of its workers.
+        extra: The extra of the distribution that installs the *runtime* part, for users of the winner.
+        runtime_requirements: What a process needs that only loads and runs its artifacts.
+        default: Whether recipes use it without naming it.
+        takes_text: Whether its adaptors take models with text among their inputs or outputs; others are refused those.
+        note: One sentence for the list of toolchains, such as the terms of an evaluation licence.
+    """
+
+    name: str
+    folder: Path
+    runs: frozenset[Format] = frozenset()
+    formats: Mapping[Format, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    licence: Licence = Licence.OPEN
+    limits: Limits = field(default_factory=Limits)
+    extra: str | None = None
+    runtime_requirements: tuple[str, ...] = ()
+    default: bool = True
+    takes_text: bool = False
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
+            raise ValueError(f"toolchain name {self.name!r}: use lower-case letters, digits and underscores")
+
+    @property
+    def worker(self) -> Path:
+        """The package that holds the toolchain's own code: everything in its folder runs in the toolchain's process."""
+        return self.folder / "worker" / "__init__.py"
+
+    @property
+    def lock(self) -> Path:
+        """The pinned requirements of the environment."""
+        return self.folder / "requirements.lock"
+
+    @property
+    def requirements(self) -> Path:
+        """The ranges that an environment must satisfy."""
+        return self.folder / "requirements.in"

@@ -1,0 +1,218 @@
+"""Installing a toolchain's locked requirements into a virtual environment, and proving that it works.
+
+Everything runs behind the guard that stands beside workers: should this process be killed, the installer and all its
+children are killed too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from packaging.utils import canonicalize_name
+
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.environments.requirements import explain_unsatisfied, read_lines, read_pins
+from kedro_hone.core.values.outcome import Failed, FailureClass
+from kedro_hone.core.workers.host.guarded import Guarded
+
+INSTALL_SECONDS: Final = 3600.0
+"""How long one step of an installation may take; the largest toolchains are gigabytes."""
+
+_LOG_BYTES = 4 << 20
+_NO_LIMIT = 1 << 62
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY")
+_MISLEADING = re.compile(
+    r"PYTHON.*|VIRTUAL_ENV|CONDA_.*|PIP_(USER|TARGET|PREFIX|ROOT|REQUIRE_VIRTUALENV|NO_DEPS|PYTHON)"
+)
+
+_LIST_VERSIONS = """
+import json
+from importlib import metadata
+found = [[d.metadata["Name"], d.version] for d in metadata.distributions() if d.metadata["Name"]]
+print(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installer:
+    """The commands of one installer.
+
+    Attributes:
+        create: Makes the virtual environment at a path.
+        install: Installs a lock for an interpreter.
+        check: Tells whether what an interpreter has fits together.
+    """
+
+    create: Callable[[Path], list[str]]
+    install: Callable[[Path, Path], list[str]]
+    check: Callable[[Path], list[str]]
+
+
+PIP: Final = Installer(
+    create=lambda venv: [sys.executable, "-I", "-m", "venv", str(venv)],
+    install=lambda python, lock: [
+        *(str(python), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"),
+        *("--progress-bar=off", "--requirement", str(lock)),
+    ],
+    check=lambda python: [str(python), "-I", "-m", "pip", "check", "--disable-pip-version-check"],
+)
+
+
+def make_uv(program: str) -> Installer:
+    """Return the commands of uv.
+
+    Args:
+        program: Its path.
+    """
+    return Installer(
+        create=lambda venv: [program, "venv", "--no-project", "--python", sys.executable, str(venv)],
+        install=lambda python, lock: [
+            *(program, "pip", "install", "--no-progress", "--python", str(python), "--requirements", str(lock)),
+        ],
+        check=lambda python: [program, "pip", "check", "--python", str(python)],
+    )
+
+
+def choose_installer(variables: Mapping[str, str] = os.environ) -> Installer | str:
+    """Return pip's commands, or uv's where ``HONE_INSTALLER=uv``; or why there is none.
+
+    Args:
+        variables: Where it is looked up.
+    """
+    name = variables.get("HONE_INSTALLER") or "pip"
+    if name == "pip":
+        return PIP
+    if name != "uv":
+        return f"HONE_INSTALLER is {name!r}; it can be pip or uv"
+    program = shutil.which("uv")
+    return make_uv(program) if program else "HONE_INSTALLER is uv, and there is no uv on the path"
+
+
+def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] | Failed:
+    """Make a virtual environment with a toolchain's locked requirements.
+
+    Args:
+        toolchain: Whose.
+        venv: Where; nothing is there yet.
+        logs: The folder for what each step says.
+
+    Returns:
+        What is installed, by canonical name, sorted; or the failure, after which ``venv`` is of no use.
+    """
+    installer = choose_installer()
+    if isinstance(installer, str):
+        return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=installer)
+    python = venv / "bin" / "python"
+    commands = {
+        "create": installer.create(venv),
+        "install": installer.install(python, toolchain.lock.absolute()),
+        "check": installer.check(python),
+        "versions": [str(python), "-I", "-c", _LIST_VERSIONS],
+    }
+    for step, command in commands.items():
+        failed = _run(command, toolchain=toolchain, log=logs / f"{step}.log")
+        if failed is not None:
+            return failed
+    return _check_versions(toolchain, logs / "versions.log")
+
+
+def find_reason(text: str) -> str:
+    """Return the line of an installer's log that tells a person most: the last error, or else the last line.
+
+    Args:
+        text: The log.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if not re.match(r"\[notice\]|note:|hint:|WARNING:", line)] or lines
+    errors = [line for line in told if re.match(r"(error|fatal|\u00d7 )", line, re.IGNORECASE) or "Error:" in line]
+    return (errors or told or ["the installer said nothing"])[-1]
+
+
+def _check_versions(toolchain: Toolchain, log: Path) -> dict[str, str] | Failed:
+    """Tell whether what was installed is what was locked, and the lock what the toolchain requires."""
+    listed = json.loads(log.read_text().splitlines()[-1])
+    versions = dict(sorted((str(canonicalize_name(name)), version) for name, version in listed))
+    for path, lines in (
+        (toolchain.lock, read_pins(toolchain.lock)),
+        (toolchain.requirements, read_lines(toolchain.requirements)),
+    ):
+        problem = explain_unsatisfied(lines, versions.get)
+        if problem is not None:
+            reason = f"what was installed does not satisfy {path.name}: {problem}"
+            return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=reason, log=str(log))
+    return versions
+
+
+def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | None:
+    with _start(command, folder=toolchain.folder, log=log) as guarded:
+        end = guarded.wait()
+    if end.reason is None and end.exit == 0:
+        return None
+    text = log.read_text(errors="replace") if log.exists() else ""
+    failure, reason = FailureClass.INSTALL, find_reason(text)
+    if "No space left on device" in text:
+        failure = FailureClass.DISK_FULL
+    elif end.reason == "time-out":
+        failure, reason = FailureClass.TIME_OUT, f"{log.stem}: not done after {INSTALL_SECONDS:.0f} seconds"
+    elif end.reason == "not-started":
+        reason = str(end.detail)
+    elif end.reason is not None or end.signal is not None:
+        failure, reason = FailureClass.KILLED, f"{log.stem}: killed ({end.reason or f'signal {end.signal}'})"
+    return Failed(by=toolchain.name, failure=failure, reason=reason, log=str(log))
+
+
+@contextmanager
+def _start(command: list[str], *, folder: Path, log: Path) -> Iterator[Guarded]:
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(Path(__file__).parents[1] / "workers" / "guard" / "main.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        cwd="/",
+    )
+    guarded = Guarded(process)
+    try:
+        guarded.send(
+            {
+                "command": command,
+                "environment": make_variables(os.environ),
+                "folder": str(folder.absolute()),
+                "log": str(log),
+                "log_bytes": _LOG_BYTES,
+                "host": os.getpid(),
+                "keep": [],
+                "seconds": INSTALL_SECONDS,
+                "memory_bytes": _NO_LIMIT,
+                "address_bytes": None,
+                "interval": 0.5,
+            }
+        )
+        yield guarded
+    finally:
+        guarded.close()
+
+
+def make_variables(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of an installer: ours, but none that would install elsewhere, and no secret.
+
+    What pip and uv themselves are told passes, also a password in the address of an index.
+
+    Args:
+        inherited: Ours.
+    """
+    return {
+        name: value
+        for name, value in inherited.items()
+        if not _MISLEADING.fullmatch(name) and (name.startswith(("PIP_", "UV_")) or not _SECRET.search(name))
+    }

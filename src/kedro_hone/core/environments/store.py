@@ -1,0 +1,287 @@
+"""Environments of the toolchains: built once, found by the digest of what is in them, repaired when damaged.
+
+::
+
+    environments/<hex>/venv/         the virtual environment
+    environments/<hex>/record.json   written last: without it the environment does not exist
+    locks/<hex>.lock                 held while it is built or removed
+    logs/<toolchain>-<hex>/          what the installer said
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import sys
+import sysconfig
+import time
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.environments.installer import install
+from kedro_hone.core.environments.requirements import explain_unsatisfied, find_closure, find_version, read_lines
+from kedro_hone.core.locks import hold_lock
+from kedro_hone.core.store.disk import explain_disk_errors, remove_tree, write_json
+from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.digest import digest_file, digest_json
+from kedro_hone.core.values.outcome import Failed, FailureClass
+
+_LOG = logging.getLogger(__name__)
+
+DAY: Final = 24 * 3600.0
+IN_USE_SECONDS: Final = DAY
+"""An environment that was used this recently is never collected: a run may be using it still."""
+
+_RECORD = "record.json"
+
+
+class Environment(Value):
+    """Where a toolchain's workers run.
+
+    Attributes:
+        toolchain: The toolchain's name.
+        key: Identifies what is installed; part of the keys of the steps.
+        python: The interpreter.
+        own: Whether it is ours, in the store, and not the interpreter that runs us.
+        lock_digest: ``sha256:…`` of the toolchain's lock; where the interpreter that runs us is used, which no lock
+            made, of the versions in it.
+        versions: What is installed, by canonical name.
+    """
+
+    toolchain: str
+    key: str
+    python: str
+    own: bool
+    lock_digest: str
+    versions: dict[str, str]
+
+
+class Stored(Value):
+    """An environment in the store, for listing.
+
+    Attributes:
+        environment: What it is.
+        size_bytes: The space it takes.
+        used: When it was last asked for, in seconds since the epoch.
+        damage: Why it would be built again, or None.
+    """
+
+    environment: Environment
+    size_bytes: int
+    used: float
+    damage: str | None
+
+
+def environment_key(toolchain: Toolchain) -> str:
+    """Return the key of a toolchain's environment: over python, platform and the locked requirements.
+
+    Comments and blank lines of the lock do not count, nor does python's patch version: the wheels are the same.
+
+    Args:
+        toolchain: The toolchain.
+
+    Returns:
+        A hexadecimal number.
+
+    Raises:
+        OSError: It has no lock that can be read.
+    """
+    return digest_json([*_describe_platform(), read_lines(toolchain.lock)]).removeprefix("sha256:")
+
+
+def find_home() -> Path:
+    """Return the default root of environments: ``$HONE_HOME``, or ``~/.cache/kedro-hone``."""
+    return Path(os.environ.get("HONE_HOME") or Path.home() / ".cache" / "kedro-hone")
+
+
+class EnvironmentStore:
+    """The environments below one folder.
+
+    Args:
+        root: The folder; ``find_home`` when None. Nothing is written before an environment is built.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = (root or find_home()).absolute()
+        self._environments = self.root / "environments"
+
+    def ensure(self, toolchain: Toolchain, *, build: bool = True) -> Environment | Failed:
+        """Return the environment of a toolchain, built first when there is none.
+
+        The interpreter that runs us is used when it satisfies the toolchain's requirements.
+
+        Args:
+            toolchain: The toolchain.
+            build: Whether it may be built; otherwise a missing one is a failure.
+
+        Returns:
+            The environment, or why there is none (``install``, ``time-out`` or ``disk-full``).
+
+        Raises:
+            HoneError: ``store-full`` or ``store-read-only``.
+        """
+        if not toolchain.requirements.exists():
+            return _fail(toolchain, f"{toolchain.requirements} does not exist")
+        lines = read_lines(toolchain.requirements)
+        unsatisfied = explain_unsatisfied(lines)
+        if unsatisfied is None:
+            return _describe_current(toolchain, lines)
+        if not toolchain.lock.exists():
+            return _fail(toolchain, f"{toolchain.lock} does not exist, and here {unsatisfied}")
+        key = environment_key(toolchain)
+        found = self._find(key, toolchain)
+        if found is not None:
+            return found
+        if not build:
+            command = f"kedro hone toolchains build {toolchain.name}"
+            return _fail(toolchain, f"here {unsatisfied}, and its own environment is not built; run `{command}`")
+        with explain_disk_errors(self.root), self._hold(key, f"building the environment of {toolchain.name}"):
+            return self._find(key, toolchain) or self._build(key, toolchain)
+
+    def list(self) -> tuple[Stored, ...]:
+        """Return every environment in the store, the last used first. Half-built ones are not listed."""
+        found = []
+        for folder in self._environments.iterdir() if self._environments.exists() else ():
+            environment = _read_record(folder)
+            if environment is not None:
+                found.append(
+                    Stored(
+                        environment=environment,
+                        size_bytes=_measure_size(folder),
+                        used=(folder / _RECORD).stat().st_mtime,
+                        damage=_find_damage(environment),
+                    )
+                )
+        return tuple(sorted(found, key=lambda stored: -stored.used))
+
+    def remove(self, key: str) -> bool:
+        """Remove an environment, waiting while it is being built.
+
+        Args:
+            key: Its key.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            HoneError: ``store-read-only``.
+        """
+        folder = self._environments / key
+        if Path(key).name != key or not folder.exists():
+            return False
+        with explain_disk_errors(self.root), self._hold(key, "removing it"):
+            (folder / _RECORD).unlink(missing_ok=True)  # first: what is half removed does not exist
+            remove_tree(folder)
+            return True
+
+    def collect(self, toolchains: Iterable[Toolchain], *, days: float = 30.0) -> tuple[Stored, ...]:
+        """Remove the environments that no known toolchain refers to, and those not used for long.
+
+        Args:
+            toolchains: All that are installed.
+            days: How long is long. One that was used within the last day stays in any case.
+
+        Returns:
+            What was removed.
+
+        Raises:
+            HoneError: ``store-read-only``.
+        """
+        known = {environment_key(toolchain) for toolchain in toolchains if toolchain.lock.exists()}
+        removed = []
+        for stored in self.list():
+            idle = time.time() - stored.used
+            wanted = stored.environment.key in known and idle <= days * DAY
+            if not wanted and idle > IN_USE_SECONDS:
+                self.remove(stored.environment.key)
+                removed.append(stored)
+        return tuple(removed)
+
+    def _hold(self, key: str, purpose: str) -> AbstractContextManager[float]:
+        return hold_lock(self.root / "locks" / f"{key}.lock", purpose=purpose)
+
+    def _find(self, key: str, toolchain: Toolchain) -> Environment | None:
+        folder = self._environments / key
+        environment = _read_record(folder)
+        if environment is None or environment.key != key or _find_damage(environment) is not None:
+            return None
+        try:
+            os.utime(folder / _RECORD)
+        except OSError as error:  # a read-only store, as in an image, is not collected either
+            _LOG.debug("The use of %s is not noted: %s", folder, error)
+        # Toolchains with equal locks share one environment.
+        return environment.model_copy(update={"toolchain": toolchain.name})
+
+    def _build(self, key: str, toolchain: Toolchain) -> Environment | Failed:
+        folder, logs = self._environments / key, self.root / "logs" / f"{toolchain.name}-{key[:12]}"
+        for leftover in (folder, logs):
+            remove_tree(leftover)
+            leftover.mkdir(parents=True)
+        _LOG.info("Building the environment of %s; its log is in %s.", toolchain.name, logs)
+        # In place: a virtual environment that is moved afterwards does not work.
+        versions = install(toolchain, folder / "venv", logs=logs)
+        if isinstance(versions, Failed):
+            remove_tree(folder)
+            return versions
+        environment = Environment(
+            toolchain=toolchain.name,
+            key=key,
+            python=str(folder / "venv" / "bin" / "python"),
+            own=True,
+            lock_digest=digest_file(toolchain.lock),
+            versions=versions,
+        )
+        write_json(folder / _RECORD, environment.model_dump(mode="json"), temporary=folder / f".{_RECORD}")
+        return environment
+
+
+def _describe_platform() -> tuple[str, ...]:
+    version = ".".join(map(str, sys.version_info[:2]))
+    return (platform.python_implementation(), version, sysconfig.get_platform(), "-".join(platform.libc_ver()))
+
+
+def _describe_current(toolchain: Toolchain, lines: Iterable[str]) -> Environment:
+    versions = find_closure(lines)
+    digest = digest_json([*_describe_platform(), versions])
+    return Environment(
+        toolchain=toolchain.name,
+        key=digest.removeprefix("sha256:"),
+        python=sys.executable,
+        own=False,
+        lock_digest=digest_json(versions),
+        versions=versions,
+    )
+
+
+def _fail(toolchain: Toolchain, reason: str) -> Failed:
+    return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=reason)
+
+
+def _read_record(folder: Path) -> Environment | None:
+    """Return a record; None when it is missing or cut short: then there is no environment."""
+    try:
+        return Environment.model_validate_json((folder / _RECORD).read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValidationError):
+        return None
+
+
+def _find_damage(environment: Environment) -> str | None:
+    """Return why an environment would be built again, or None. Cheap: nothing is started."""
+    python = Path(environment.python)
+    if not python.exists():  # also when the interpreter that its link leads to is gone
+        return f"{python} is gone"
+    packages = python.parents[1] / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    for name in environment.versions:
+        if find_version(name, [str(packages)]) is None:
+            return f"{name} is gone"
+    return None
+
+
+def _measure_size(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())

@@ -1,0 +1,1 @@
+"""Starting workers to measure them, and measuring them in rounds."""

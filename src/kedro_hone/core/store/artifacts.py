@@ -1,0 +1,278 @@
+"""The artifact store: a local folder that holds what the steps made, by the digest of its content.
+
+::
+
+    objects/<hex>/files/…          the files of an artifact, read-only
+    objects/<hex>/artifact.json    its manifest, beside the files so that no toolchain sees it
+    steps/<key>.json               what a step's key gave: see StepRecord
+    values/<key>.json              any JSON value
+    trees/<key>/files/…            any folder: samples, reference outputs
+    tmp/                           what is being made; all else is complete, whoever is killed, and whenever
+
+Something comes into being by a rename inside one file system, after its bytes have reached the disk. So two processes
+may work at once, and a reader never sees a half of anything.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kedro_hone.core.store.disk import Temporary, explain_disk_errors, sync_path, sync_tree, write_json
+from kedro_hone.core.store.sealing import (
+    FILES,
+    UnsealableError,
+    copy_tree,
+    is_unharmed,
+    measure_files,
+    read_manifest,
+    write_manifest,
+)
+from kedro_hone.core.store.steps import StepRecord, step_key
+from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
+from kedro_hone.core.values.base import Format, Json
+from kedro_hone.core.values.outcome import Failed
+
+__all__ = ["StepRecord", "Store", "UnsealableError", "step_key"]
+
+
+class Store:
+    """The artifact store in a local folder. Opening it removes what killed processes left in ``tmp``.
+
+    Args:
+        root: The folder; made when missing.
+
+    Raises:
+        HoneError: ``store-full`` or ``store-read-only``, from here and from every method that writes.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        self._objects, self._steps = self.root / "objects", self.root / "steps"
+        self._values, self._trees = self.root / "values", self.root / "trees"
+        with explain_disk_errors(self.root):
+            for folder in (self._objects, self._steps, self._values, self._trees):
+                folder.mkdir(parents=True, exist_ok=True)
+            self._temporary = Temporary(self.root / "tmp")
+
+    def seal(
+        self,
+        folder: Path,
+        *,
+        format: Format,  # noqa: A002  (the word of the domain)
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        runtime: str | None = None,
+        run_options: Mapping[str, Json] | None = None,
+        static_shapes: Sequence[Shape] = (),
+        metadata: Mapping[str, Json] | None = None,
+    ) -> Artifact:
+        """Make a folder an artifact. The same files with the same attributes are the same artifact, kept once.
+
+        Args:
+            folder: The files. It is moved if it lies in a ``workspace`` of this store, and copied otherwise. Links to
+                files inside it are replaced by the files.
+            format: What kind of files they are.
+            inputs: The tensors that the model takes.
+            outputs: The tensors that it returns.
+            runtime: The toolchain that opens it, if it can run.
+            run_options: What the runtime is told.
+            static_shapes: The shapes it was specialized for.
+            metadata: What the adaptors noted.
+
+        Returns:
+            The artifact; its files are read-only.
+
+        Raises:
+            UnsealableError: The folder has no file, or something in it is neither a file nor a folder, or leads out.
+            HoneError: ``store-full`` or ``store-read-only``.
+        """
+        unsealed = Artifact(
+            path="",
+            format=format,
+            digest="",
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            runtime=runtime,
+            run_options=dict(run_options or {}),
+            static_shapes=tuple(static_shapes),
+            metadata=dict(metadata or {}),
+        )
+        with explain_disk_errors(self.root), self._temporary.make_folder() as stage:
+            self._bring(folder, stage / FILES)
+            if not measure_files(stage / FILES):
+                raise UnsealableError(f"{folder} holds no file")
+            digest = write_manifest(stage, unsealed.manifest())
+            place = self._place(stage, self._objects / _check_key(digest))
+        return unsealed.model_copy(update={"path": str(place / FILES), "digest": digest})
+
+    def find_artifact(self, digest: str) -> Artifact | None:
+        """Return an artifact by its digest; None when it is missing, or a file of it is missing or cut short.
+
+        Args:
+            digest: ``sha256:…``.
+        """
+        place = self._objects / _check_key(digest)
+        content = read_manifest(place)
+        if content is None or content["digest"] != digest:
+            return None
+        try:
+            return Artifact(path=str(place / FILES), digest=digest, **content["manifest"])
+        except (ValidationError, TypeError):
+            return None
+
+    def verify(self, digest: str) -> bool:
+        """Tell whether an artifact is there with every byte that was sealed: slow, since all of it is read.
+
+        Args:
+            digest: ``sha256:…``.
+        """
+        return self.find_artifact(digest) is not None and is_unharmed(self._objects / _check_key(digest))
+
+    def find(self, key: str) -> StepRecord | None:
+        """Return what a step's key gave before.
+
+        Args:
+            key: From ``step_key``.
+
+        Returns:
+            The record, its artifact's path being where the store is now. None when there is none, when it is damaged
+            (it is removed then), or when its artifact is missing or damaged.
+        """
+        path = self._steps / f"{_check_key(key)}.json"
+        content = self._read_json(path)
+        if content is None:
+            return None
+        try:
+            record = StepRecord.model_validate(content)
+        except ValidationError:
+            self._discard(path)
+            return None
+        if not isinstance(record.outcome, Artifact):
+            return record
+        artifact = self.find_artifact(record.outcome.digest)
+        return None if artifact is None else record.model_copy(update={"outcome": artifact})
+
+    def record(self, key: str, record: StepRecord) -> None:
+        """Keep what a step's key gave. A transient failure is not kept: the next run may fare better.
+
+        Args:
+            key: From ``step_key``.
+            record: What it gave.
+
+        Raises:
+            HoneError: ``store-full`` or ``store-read-only``.
+        """
+        if isinstance(record.outcome, Failed) and record.outcome.failure.transient:
+            return
+        self._write_json(self._steps / f"{_check_key(key)}.json", record.model_dump(mode="json"))
+
+    def read_value(self, key: str) -> Json | None:
+        """Return a JSON value, or None when there is none or it is damaged (it is removed then)."""
+        return self._read_json(self._values / f"{_check_key(key)}.json")
+
+    def write_value(self, key: str, value: Json) -> None:
+        """Keep a JSON value under a key, in place of what was there.
+
+        Raises:
+            HoneError: ``store-full`` or ``store-read-only``.
+        """
+        self._write_json(self._values / f"{_check_key(key)}.json", value)
+
+    def keep_tree(self, key: str, folder: Path) -> Path:
+        """Keep a folder of files under a key. The first one stands: a key names what its folder was made from.
+
+        Args:
+            key: Where it is found again.
+            folder: The files; moved or copied as by ``seal``.
+
+        Returns:
+            Where the files are now, read-only.
+
+        Raises:
+            UnsealableError: Something in it is neither a file nor a folder, or leads out.
+            HoneError: ``store-full`` or ``store-read-only``.
+        """
+        with explain_disk_errors(self.root), self._temporary.make_folder() as stage:
+            self._bring(folder, stage / FILES)
+            write_manifest(stage, None)
+            return self._place(stage, self._trees / _check_key(key)) / FILES
+
+    def find_tree(self, key: str) -> Path | None:
+        """Return where the files kept under a key are; None when there are none, or one is missing or cut short."""
+        place = self._trees / _check_key(key)
+        return place / FILES if read_manifest(place) else None
+
+    @contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """Make an empty folder on the store's file system, removed at the end.
+
+        Yields:
+            The folder.
+
+        Raises:
+            HoneError: ``store-full`` or ``store-read-only``, when it cannot be made.
+        """
+        with ExitStack() as stack:
+            with explain_disk_errors(self.root):  # and not what the caller does inside
+                folder = stack.enter_context(self._temporary.make_folder())
+            yield folder
+
+    def _bring(self, folder: Path, target: Path) -> None:
+        """Move or copy a folder to where it is sealed."""
+        source = folder.absolute()
+        if not source.is_dir():
+            raise UnsealableError(f"{folder} is no folder")
+        if self._temporary.root in source.parents and not any(path.is_symlink() for path in source.rglob("*")):
+            source.chmod(0o755)  # or a folder that a worker made read-only could not be moved
+            source.rename(target)
+        else:
+            # What is sealed already never changes, so a second artifact of the same files shares them.
+            copy_tree(source, target, share=self._objects in source.parents)
+
+    def _place(self, stage: Path, place: Path) -> Path:
+        """Move what is complete to its place, unless the same is there already and unharmed."""
+        sync_tree(stage)
+        while True:
+            try:
+                stage.rename(place)
+            except OSError as error:
+                if error.errno not in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
+                    raise
+            else:
+                sync_path(place.parent)
+                return place
+            if is_unharmed(place):
+                return place
+            with self._temporary.make_folder() as bin_, suppress(FileNotFoundError):
+                place.rename(bin_ / "damaged")
+
+    def _read_json(self, path: Path) -> Json | None:
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except ValueError:  # cut short, or not even text
+            self._discard(path)
+            return None
+
+    def _write_json(self, path: Path, value: Json) -> None:
+        with explain_disk_errors(self.root), self._temporary.make_folder() as folder:
+            write_json(path, value, temporary=folder / path.name)
+
+    def _discard(self, path: Path) -> None:
+        with explain_disk_errors(self.root):
+            path.unlink(missing_ok=True)
+
+
+def _check_key(key: str) -> str:
+    name = key.removeprefix("sha256:")
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
+        raise ValueError(f"{key!r} is no key: use letters, digits, dashes, dots and underscores")
+    return name

@@ -1,0 +1,106 @@
+"""Steps: the key under which the outcome of an adaptor is found again, and what is recorded under it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kedro_hone.core.contract.adaptor import Adaptor, Options
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.values.artifact import Artifact, Shape
+from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.digest import digest_json
+from kedro_hone.core.values.outcome import Outcome
+
+STORE_VERSION: Final = 1
+"""Part of every step's key: raised when old results must not be found any more."""
+
+
+class StepRecord(Value):
+    """What a step gave.
+
+    Attributes:
+        key: Where it is found again; see ``step_key``.
+        adaptor: Who did it.
+        outcome: An artifact of the store, a refusal or a failure.
+        seconds: How long it took.
+        created: When, in ISO 8601.
+        inputs: What went into the key, to explain a miss.
+    """
+
+    key: str
+    adaptor: str
+    outcome: Outcome
+    seconds: float
+    created: str
+    inputs: dict[str, Json]
+
+
+def step_key(
+    adaptor: Adaptor,
+    artifact: Artifact,
+    options: Options,
+    *,
+    worker: str,
+    environment: str,
+    host: Host,
+    seed: int,
+    shapes: Sequence[Shape] = (),
+    calibration: str | None = None,
+    training: str | None = None,
+    program: str | None = None,
+) -> tuple[str, dict[str, Json]]:
+    """Return the key under which a step's outcome is stored. Pure: nothing is read.
+
+    Args:
+        adaptor: Its name and version count, and whether its result depends on the machine.
+        artifact: Its input.
+        options: The adaptor's options, all of them.
+        worker: Digest of the worker's source.
+        environment: Key of the toolchain's environment.
+        host: Its fingerprint counts where the result depends on the machine.
+        seed: The seed that the worker gets.
+        shapes: The recipe's shapes.
+        calibration: Digest of the calibration data, if the adaptor is given any.
+        training: Digest of the training data, if the adaptor is given any.
+        program: Digest of the program, if the adaptor is given it.
+
+    Returns:
+        The key, a hexadecimal number, and what went into it, to be recorded as its explanation.
+    """
+    inputs: dict[str, Json] = {
+        "store": STORE_VERSION,
+        "input": artifact.digest,
+        "adaptor": adaptor.name,
+        "version": adaptor.version,
+        "worker": worker,
+        "options": options.model_dump(mode="json"),
+        "environment": environment,
+        "variables": dict(adaptor.toolchain.environment),
+        "calibration": calibration,
+        "training": training,
+        "program": program,
+        "seed": seed,
+        "shapes": [shape.model_dump(mode="json") for shape in shapes],
+        "machine": host.fingerprint if adaptor.machine_specific else None,
+    }
+    return digest_json(inputs).removeprefix("sha256:"), inputs
+
+
+def list_machine_options(adaptor: Adaptor, options: Options, host: Host) -> dict[str, Json]:
+    """Return the options that a machine decides where the recipe does not, whoever decided them this time.
+
+    They are told by their defaults, so that equal options say the same wherever they came from. Pure.
+
+    Args:
+        adaptor: The adaptor.
+        options: Its options, resolved.
+        host: Any machine.
+
+    Returns:
+        Their values by name; empty where nothing is left to the machine.
+    """
+    defaults = adaptor.options()
+    before, after = defaults.model_dump(mode="json"), defaults.resolve(host).model_dump(mode="json")
+    values = options.model_dump(mode="json")
+    return {name: values[name] for name in values if before[name] != after[name]}

@@ -1,0 +1,105 @@
+"""Artifacts: sealed directories of model files, and the tensors and shapes that describe them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from kedro_hone.core.values.base import Format, Json, Value
+
+
+class Stage(StrEnum):
+    """Where in a route an adaptor stands."""
+
+    CONVERT = "convert"
+    COMPRESS = "compress"
+    COMPILE = "compile"
+
+
+class Precision(StrEnum):
+    """The numeric precision of the weights or the arithmetic that an adaptor leaves behind."""
+
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+    INT8 = "int8"
+    INT4 = "int4"
+
+
+class TensorSpec(Value):
+    """One input or output of a model.
+
+    Attributes:
+        name: The tensor's name, as the runtime knows it.
+        dtype: The numpy name of the element type, such as ``float32``.
+        shape: Sizes; a string names a dynamic dimension, and equal names are equal sizes.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+    def resolve(self, sizes: dict[str, int]) -> tuple[int, ...]:
+        """Return the concrete shape under the sizes of a recipe's shape.
+
+        Args:
+            sizes: A size for each dynamic dimension.
+
+        Returns:
+            The shape with every name replaced.
+
+        Raises:
+            KeyError: A dynamic dimension has no size.
+        """
+        return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in self.shape)
+
+
+class Shape(Value):
+    """A batch size and the other dynamic sizes that every candidate must serve, named in the recipe."""
+
+    name: str
+    sizes: dict[str, int]
+
+    @property
+    def batch(self) -> int:
+        """The number of rows of one call."""
+        return self.sizes["batch"]
+
+
+class Artifact(Value):
+    """One sealed directory of one format.
+
+    Attributes:
+        path: Where the files lie (not part of the digest).
+        format: What kind of files they are.
+        digest: ``sha256:`` over the files and every attribute below.
+        inputs: The tensors that the model takes, in the order of its arguments.
+        outputs: The tensors that it returns.
+        runtime: The toolchain that opens it, or None when it cannot run.
+        run_options: What the runtime is told when it opens it, such as a precision hint.
+        static_shapes: The shapes it was specialized for; empty when it takes any size.
+        metadata: What the adaptors noted, such as a producer's version.
+    """
+
+    kind: Literal["artifact"] = "artifact"
+    path: str
+    format: Format
+    digest: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    runtime: str | None = None
+    run_options: dict[str, Json] = Field(default_factory=dict)
+    static_shapes: tuple[Shape, ...] = ()
+    metadata: dict[str, Json] = Field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """The directory as a path."""
+        return Path(self.path)
+
+    def manifest(self) -> dict[str, Json]:
+        """Return what is written beside the files and hashed with them: all but the path and the digest."""
+        return self.model_dump(mode="json", exclude={"path", "digest", "kind"})

@@ -1,0 +1,38 @@
+"""The values that stand for the user's data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kedro_hone.core.values.base import Json, Value
+
+
+class TrackedFile(Value):
+    """A file or directory that DVC tracks, at a pinned git revision, as a verified copy on this machine.
+
+    Attributes:
+        path: The copy, absolute and read-only.
+        source: Where it lies in its repository.
+        repo: The repository as the catalog names it: a folder or the URL of a git repository.
+        rev: The revision as the catalog names it.
+        resolved_rev: The commit that the revision names.
+        md5: What DVC recorded of the content; it ends in ``.dir`` for a directory.
+        size: Bytes.
+    """
+
+    path: str
+    source: str
+    repo: str
+    rev: str
+    resolved_rev: str
+    md5: str
+    size: int
+
+    @property
+    def file(self) -> Path:
+        """The copy as a path."""
+        return Path(self.path)
+
+    def lineage(self) -> dict[str, Json]:
+        """Return what identifies the data, on every machine: all but the place of the copy."""
+        return self.model_dump(mode="json", exclude={"path"})

@@ -1,0 +1,268 @@
+"""The values of measuring: intervals, latencies, quality, and what is said of each candidate."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.outcome import Candidate
+
+
+class Interval(Value):
+    """An estimate with its confidence interval.
+
+    Attributes:
+        estimate: The point estimate.
+        low: The lower end.
+        high: The upper end.
+        confidence: The coverage it was made for, such as 0.95.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float = 0.95
+
+
+class Latency(Value):
+    """Times of one call at one shape.
+
+    Attributes:
+        shape: The recipe's name of the shape.
+        p50_ms: The median, in milliseconds.
+        n: How many calls were timed.
+        p90_ms: Only where there are 64 samples at least.
+        p99_ms: Only where there are 662 samples at least.
+    """
+
+    shape: str
+    p50_ms: float
+    n: int
+    p90_ms: float | None = None
+    p99_ms: float | None = None
+
+
+class Speedup(Value):
+    """How many times faster than the source, at one shape.
+
+    Attributes:
+        shape: The recipe's name of the shape.
+        ratio: Source time over candidate time, with its interval.
+        noise_floor: At least 1: what the source against itself reached (see ``core.stats.find_noise_floor``).
+        launches: How many launches each were compared.
+    """
+
+    shape: str
+    ratio: Interval
+    noise_floor: float
+    launches: int
+
+
+class Spread(Value):
+    """How much worse a candidate is row by row, in the metric's unit; positive is worse.
+
+    Attributes:
+        best: The smallest difference of a row.
+        p5: Five in a hundred rows have a smaller one.
+        median: Half of the rows have a smaller one.
+        p95: Ninety-five in a hundred rows have a smaller one.
+        p99: Ninety-nine in a hundred rows have a smaller one.
+        worst: The largest difference of a row.
+    """
+
+    best: float
+    p5: float
+    median: float
+    p95: float
+    p99: float
+    worst: float
+
+
+class Quality(Value):
+    """One metric of a candidate against the source, on the same rows.
+
+    Attributes:
+        metric: The metric's name.
+        split: ``search`` or ``gate``.
+        source: The source's value.
+        candidate: The candidate's value.
+        drop: How much worse the candidate is, in the metric's unit (positive is worse), with its interval.
+        limit: The largest drop that the recipe allows, or None when none was asked.
+        n: The number of rows.
+        spread: How much worse single rows are; None where rows are right or wrong, or the metric is no mean over rows.
+    """
+
+    metric: str
+    split: str
+    source: float
+    candidate: float
+    drop: Interval
+    limit: float | None = None
+    n: int
+    spread: Spread | None = None
+
+
+class Status(StrEnum):
+    """What became of a candidate."""
+
+    MEASURED = "measured"
+    DROPPED = "dropped"
+    REFUSED = "refused"
+    FAILED = "failed"
+    NOT_TRIED = "not_tried"
+
+
+class Validation(Value):
+    """What ``validate`` found out about one candidate.
+
+    Attributes:
+        candidate: The candidate.
+        status: Measured when it may race; else refused, failed or dropped.
+        reason: Why it may not race, or an empty string.
+        slug: The failure class or the refusal's slug, or an empty string.
+        quality: The metric on the search split.
+        agreement: Largest absolute difference of the outputs from the source's over the source's largest output.
+        size_bytes: The artifact's files.
+        cold_start_ms: From the start of loading to the first answer, without the interpreter's start.
+        peak_memory_bytes: Resident memory of the worker at its highest.
+        build_seconds: The time that its own steps took when they were built.
+        cached: Whether nothing of it had to be built or validated in this run.
+        licence: The licence of its runtime.
+    """
+
+    candidate: Candidate
+    status: Status
+    reason: str = ""
+    slug: str = ""
+    quality: Quality | None = None
+    agreement: float | None = None
+    size_bytes: int | None = None
+    cold_start_ms: float | None = None
+    peak_memory_bytes: int | None = None
+    build_seconds: float = 0.0
+    cached: bool = False
+    publishable: bool = True
+    note: str = ""
+
+
+class Standing(Value):
+    """Where a candidate stood when the race ended.
+
+    Attributes:
+        id: The candidate's id.
+        status: Measured to the end, dropped on the way, failed, or not tried.
+        rounds: How many rounds it was measured in.
+        ratios: Speed-up over the source at each shape: the search's estimate, never reported as the result.
+        latency: Its times at each shape.
+        worst: The interval of the objective.
+        reason: Why it left the race.
+        slug: The class of its failure, or an empty string.
+    """
+
+    id: str
+    status: Status
+    rounds: int
+    ratios: dict[str, float] = Field(default_factory=dict)
+    latency: tuple[Latency, ...] = ()
+    worst: Interval | None = None
+    reason: str = ""
+    slug: str = ""
+
+
+class RaceResult(Value):
+    """The race: every racer's standing, best first, and how it went.
+
+    Attributes:
+        standings: Best first.
+        source_latency: The source's times.
+        rounds: How many rounds there were.
+        seconds: How long it took, without the wait for another run's measuring.
+        budget_ended: Whether the budget ended it.
+        samples: The raw timings, by their key in the store.
+    """
+
+    standings: tuple[Standing, ...]
+    source_latency: tuple[Latency, ...]
+    rounds: int
+    seconds: float
+    budget_ended: bool
+    samples: str
+
+
+class Finalist(Value):
+    """A candidate measured again in fresh processes.
+
+    Attributes:
+        id: The candidate's id.
+        speedups: One for each shape.
+        latency: Its times at each shape.
+        launches: How many launches it was measured in.
+        verdict: ``yes``, ``no`` or ``undecided``: whether it is faster by the threshold; empty when it failed.
+        deciding: The speed-up that the verdict was made from.
+        reason: Why it could not be confirmed, or an empty string.
+    """
+
+    id: str
+    speedups: tuple[Speedup, ...]
+    latency: tuple[Latency, ...]
+    launches: int
+    verdict: str = ""
+    deciding: Speedup | None = None
+    reason: str = ""
+
+
+class Confirmation(Value):
+    """The finalists against the source, with the source against itself.
+
+    Attributes:
+        finalists: Best first, by the lower end at the deciding shape.
+        source_latency: The source's times at each shape.
+        control: The source over itself (A/A) at each shape.
+        launches: How many rounds of launches there were.
+        looks: How often the data were looked at; the confidence level is corrected for it.
+        seconds: How long it took, without the wait for another run's measuring.
+        samples: The raw timings, by their key in the store.
+    """
+
+    finalists: tuple[Finalist, ...]
+    source_latency: tuple[Latency, ...]
+    control: tuple[Speedup, ...]
+    launches: int
+    looks: int
+    seconds: float
+    samples: str
+
+
+class Verdict(StrEnum):
+    """The answer of a run."""
+
+    PASS = "PASS"  # noqa: S105 - a verdict, not a password
+    KEEP = "KEEP"
+    FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+class Decision(Value):
+    """The verdict and what it rests on.
+
+    Attributes:
+        verdict: The answer.
+        reasons: One sentence each.
+        winner: The candidate's id, or None when the source stays.
+        artifact: The winner's artifact, or None.
+        speedup: At the deciding shape, after division by the noise floor nothing is hidden: both stand in it.
+        quality: Every gate metric of every finalist that was looked at, in order.
+        baseline: What it was measured against, one sentence.
+    """
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    winner: str | None = None
+    artifact: Artifact | None = None
+    speedup: Speedup | None = None
+    quality: tuple[tuple[str, Quality], ...] = ()
+    baseline: str = ""
+    details: dict[str, Json] = Field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""What watches one worker; runs in a process of its own, with the standard library only."""

@@ -1,0 +1,268 @@
+"""The guard that stands beside every worker: the one process that is never stopped and outlives nobody.
+
+Run by path (``python -I -S guard/main.py``) with the standard library only, because it must start in a few
+milliseconds and must not be able to fail for the reasons that workers fail for. It speaks JSON lines with the host:
+the configuration and the commands come on its standard input, the reports leave on its standard output.
+
+As a *child subreaper* it inherits every orphan of the worker, also those that made a session of their own. So "all
+processes of this worker" is simply "all descendants of the guard", and when ``wait`` says that there is no child left,
+none is left.
+"""
+
+# pathlib would take longer to import than the guard takes to start.
+# ruff: noqa: PTH100, PTH120
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kedro_hone.core.workers.guard.clipped_log import ClippedLog
+    from kedro_hone.core.workers.guard.processes import Descendants, become_worker, find_descendants
+else:  # run by path and isolated: our package is not importable, and the name of its module "types" is taken
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from clipped_log import ClippedLog
+    from processes import Descendants, become_worker, find_descendants
+
+    sys.path.pop()
+
+PR_SET_CHILD_SUBREAPER = 36
+
+STOP_SECONDS = 2.0
+"""How long to wait until stopped processes stand, which needs them to be scheduled on a busy machine; one in
+uninterruptible sleep runs nothing either."""
+
+GRACE_SECONDS = 2.0
+"""How long processes that the worker left behind may take to notice its end, also on a busy machine."""
+
+KILL_SECONDS = 10.0
+"""How long to wait for killed processes; one in uninterruptible sleep may never end."""
+
+
+class Guard:
+    """Starts one worker, watches it, and ends with it.
+
+    Args:
+        config: ``command``, ``environment``, ``folder`` (to start in), ``log``, ``log_bytes``, ``host`` (its process
+            number), ``keep`` (descriptors for the worker), ``seconds`` (or None), ``memory_bytes``, ``address_bytes``
+            (or None), ``interval`` (seconds between looks).
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+        self.log = ClippedLog(config["log"], config["log_bytes"])
+        self.log_end, self.log_start = os.pipe2(os.O_CLOEXEC)
+        self.descendants = Descendants()
+        self.reason: str | None = None
+        self.status: int | None = None
+        self.peak = 0
+        self.commands = b""
+        self.paused_at: float | None = None
+        self.paused_seconds = 0.0
+        self.next_look = 0.0
+        self.confirmed = 0
+
+    def run(self) -> None:
+        """Do everything, and report the end last."""
+        wake = self._listen_for_signals()
+        problem = self._start()
+        if problem:
+            report({"ended": {"exit": None, "signal": None, "reason": "not-started", "detail": problem}})
+            return
+        report({"started": self.worker})
+        poller = select.poll()
+        for descriptor in (0, self.log_end, wake):
+            poller.register(descriptor, select.POLLIN)
+        while self.status is None and self.reason is None:
+            for descriptor, _ in poller.poll(self._patience()):
+                if descriptor == 0:
+                    self._obey()
+                elif descriptor == wake:
+                    os.read(wake, 4096)
+                    self._reap()
+                elif not self._drain():
+                    poller.unregister(self.log_end)
+            self._look()
+        self._end()
+
+    def _listen_for_signals(self) -> int:
+        wake, woken = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._terminate)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_IGN)
+        return wake
+
+    def _terminate(self, *_: object) -> None:
+        self.reason = "terminated"
+
+    def _start(self) -> str | None:
+        problem_end, problem_start = os.pipe2(os.O_CLOEXEC)
+        self.began = time.monotonic()
+        self.worker = os.fork()
+        if self.worker == 0:
+            become_worker(self.config, self.log_start, problem_start)
+        for descriptor in (problem_start, self.log_start, *self.config["keep"]):
+            os.close(descriptor)
+        os.set_blocking(self.log_end, False)
+        with os.fdopen(problem_end, "rb") as stream:
+            return stream.read().decode(errors="replace") or None
+
+    def _patience(self) -> float:
+        if self.paused_at is not None:
+            return 1000.0
+        return max(0.0, self.next_look - time.monotonic()) * 1000
+
+    def _obey(self) -> None:
+        data = os.read(0, 65536)
+        if not data:
+            self.reason = "closed"
+            return
+        *lines, self.commands = (self.commands + data).split(b"\n")
+        for line in lines:
+            command = json.loads(line)
+            if command["do"] == "kill":
+                self.reason = command["reason"]
+            elif command["do"] == "pause":
+                self._pause()
+            elif command["do"] == "resume":
+                self._resume()
+            elif command["do"] == "memory":
+                self.descendants.refresh(force=True)
+                report({"memory": self.descendants.measure()})
+
+    def _pause(self) -> None:
+        stopped: set[int] = set()
+        self.descendants.refresh(force=True)
+        while not stopped.issuperset(self.descendants.pids):  # until nobody could fork any more
+            stopped.update(self.descendants.pids)
+            self.descendants.send(signal.SIGSTOP)
+            self.descendants.refresh(force=True)
+        end = time.monotonic() + STOP_SECONDS
+        while not self.descendants.stand_still() and time.monotonic() < end:
+            time.sleep(0.0005)
+        self.paused_at = self.paused_at or time.monotonic()
+        report({"paused": True})
+
+    def _resume(self) -> None:
+        self.descendants.send(signal.SIGCONT)
+        if self.paused_at is not None:
+            self.paused_seconds += time.monotonic() - self.paused_at
+        self.paused_at = None
+        report({"paused": False})
+
+    def _look(self) -> None:
+        if os.getppid() != self.config["host"]:  # a fork of the host may still hold the other end of our input
+            self.reason = "closed"
+        now = time.monotonic()
+        if self.paused_at is not None or now < self.next_look:
+            return
+        self.next_look = now + self.config["interval"]
+        seconds = self.config["seconds"]
+        if seconds is not None and now - self.began - self.paused_seconds > seconds:
+            self.reason = "time-out"
+        self.descendants.refresh()
+        memory = self.descendants.measure()
+        self.peak = max(self.peak, memory)
+        limit = self.config["memory_bytes"]
+        # What was found to be shared stays allowed until it has grown by a sixteenth of the limit.
+        if memory > limit and memory > self.confirmed + limit // 16:
+            if self.descendants.measure_shared_once() > limit:
+                self.reason = "out-of-memory"
+            self.confirmed = memory
+
+    def _drain(self) -> bool:
+        try:
+            data = os.read(self.log_end, 1 << 16)
+        except BlockingIOError:
+            return True
+        self.log.add(data)
+        return bool(data)
+
+    def _reap(self) -> bool:
+        """Collect the dead; tell whether no child is left."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return True
+            if pid == 0:
+                return False
+            if pid == self.worker:
+                self.status = status
+                self.peak = max(self.peak, usage.ru_maxrss * 1024)
+
+    def _end(self) -> None:
+        left_behind = 0
+        if self.reason is None and not self._wait_for_all(GRACE_SECONDS):
+            left_behind = len(find_descendants(os.getpid()))
+        end = time.monotonic() + KILL_SECONDS
+        while not self._reap() and time.monotonic() < end:
+            self.descendants.pids = find_descendants(os.getpid())
+            self.descendants.send(signal.SIGKILL)
+            self._wait_for_all(0.02)
+        while self._drain_rest():
+            pass
+        self.log.finish()
+        seconds = time.monotonic() - self.began - self.paused_seconds
+        code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
+        ended = {
+            "exit": code if code is not None and code >= 0 else None,
+            "signal": -code if code is not None and code < 0 else None,
+            "reason": self.reason,
+            "seconds": seconds,
+            "peak_memory_bytes": self.peak,
+            "left_behind": left_behind,
+            "log_left_out": self.log.left_out,
+        }
+        report({"ended": ended})
+
+    def _wait_for_all(self, seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        while not self._reap():
+            if time.monotonic() > end:
+                return False
+            self._drain_rest()
+            time.sleep(0.002)
+        return True
+
+    def _drain_rest(self) -> bool:
+        """Read once what is there; tell whether there was anything."""
+        try:
+            data = os.read(self.log_end, 1 << 16)
+        except BlockingIOError:
+            return False
+        self.log.add(data)
+        return bool(data)
+
+
+def report(message: dict[str, Any]) -> None:
+    """Tell the host something; a dead host hears nothing."""
+    try:
+        os.write(1, json.dumps(message).encode() + b"\n")
+    except OSError:
+        return
+
+
+def main() -> None:
+    """Read the configuration, the first line of the input, and stand guard."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    line = b""
+    while not line.endswith(b"\n"):  # byte by byte: what follows are commands
+        data = os.read(0, 1)
+        if not data:
+            sys.exit(0)
+        line += data
+    Guard(json.loads(line)).run()
+
+
+if __name__ == "__main__":
+    main()

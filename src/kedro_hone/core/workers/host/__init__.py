@@ -1,0 +1,1 @@
+"""What starts workers and reads what they leave; runs in the process of ``kedro run``."""

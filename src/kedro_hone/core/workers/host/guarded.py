@@ -1,0 +1,149 @@
+"""A running worker and its guard, as the host sees them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.workers.host.job import End
+
+GUARD_SECONDS = 120.0
+"""How long a guard may take to start, and to see its worker dead; it needs ten seconds, on a busy machine more."""
+
+
+class LineReader:
+    """Reads JSON lines from a descriptor without ever waiting in ``read``.
+
+    Args:
+        descriptor: The reading end of a pipe; the caller closes it.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.closed = False
+        self._rest = b""
+        self._lines: list[bytes] = []
+        os.set_blocking(descriptor, False)
+
+    def take(self) -> dict[str, Json] | None:
+        """Return the next whole line, or None when there is none yet."""
+        while not self._lines and not self.closed:
+            try:
+                data = os.read(self.descriptor, 1 << 16)
+            except BlockingIOError:
+                break
+            self.closed = not data
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            self._lines.extend(lines)
+        return json.loads(self._lines.pop(0)) if self._lines else None
+
+
+def wait_for_any(readers: Sequence[LineReader], seconds: float | None) -> bool:
+    """Wait until one of some readers has something, or its pipe closed; False when the time is over."""
+    poller = select.poll()
+    for reader in readers:
+        poller.register(reader.descriptor, select.POLLIN)
+    return bool(poller.poll(None if seconds is None else max(0.0, seconds) * 1000))
+
+
+class Guarded:
+    """A worker and its guard.
+
+    Args:
+        process: The guard.
+
+    Attributes:
+        reports: What the guard says.
+        pid: The worker's process number, once it started.
+        end: How the worker ended, once it did.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        if process.stdin is None or process.stdout is None:
+            raise ValueError("a guard needs pipes")
+        self._process = process
+        self._input = process.stdin.fileno()
+        self.reports = LineReader(process.stdout.fileno())
+        self.pid: int | None = None
+        self.end: End | None = None
+
+    def send(self, message: Mapping[str, Json]) -> None:
+        """Tell the guard something; one that is gone hears nothing."""
+        with contextlib.suppress(BrokenPipeError):
+            data = memoryview(json.dumps(message).encode() + b"\n")
+            while data:
+                data = data[os.write(self._input, data) :]
+
+    def receive(self) -> dict[str, Json] | None:
+        """Take the guard's next report without waiting."""
+        report = self.reports.take()
+        if report is None:
+            if self.reports.closed and self.end is None:  # nothing protects a guard from SIGKILL
+                self._kill_orphan()
+                self.end = End(reason="guard-lost", detail=self._read_errors())
+            return None
+        if "started" in report:
+            self.pid = report["started"]
+        if "ended" in report:
+            self.end = End.model_validate(report["ended"])
+        return report
+
+    def request(self, command: str, key: str) -> Json:
+        """Send a command and return what the report under a key says; None when the worker ended instead."""
+        self.send({"do": command})
+        while self.end is None:
+            report = self.receive()
+            if report is not None and key in report:
+                return report[key]
+            if report is None and self.end is None:
+                wait_for_any([self.reports], None)
+        return None
+
+    def wait(self, seconds: float | None = None) -> End:
+        """Wait for the worker's end, which the guard enforces; the bound is for a guard that hangs."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while self.end is None:
+            if self.receive() is not None or self.end is not None:
+                continue
+            left = None if deadline is None else deadline - time.monotonic()
+            if not wait_for_any([self.reports], left):
+                self._process.kill()
+                self._kill_orphan()
+                self.end = End(reason="guard-lost", detail="the guard does not answer")
+        return self.end
+
+    def stop(self, reason: str) -> End:
+        """Let the guard kill the worker and all its children."""
+        self.send({"do": "kill", "reason": reason})
+        return self.wait(GUARD_SECONDS)
+
+    def close(self) -> None:
+        """Make sure that worker, children and guard are gone."""
+        if self.end is None:
+            self.stop("closed")
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+        try:
+            self._process.wait(GUARD_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _kill_orphan(self) -> None:
+        if self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def _read_errors(self) -> str:
+        if self._process.stderr is None:
+            return ""
+        return self._process.stderr.read().decode(errors="replace").strip()

@@ -1,0 +1,260 @@
+"""What is asked of a worker, what it answers, and what its end means."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from kedro_hone.core.contract.toolchain import Limits
+from kedro_hone.core.values.artifact import Artifact, Shape, Stage, TensorSpec
+from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.outcome import Failed, FailureClass
+
+AbsolutePath = Annotated[str, BeforeValidator(os.path.abspath)]
+"""A path as text, made absolute when it is set: a worker starts in another directory."""
+
+
+class JobInput(Value):
+    """The model that a job is about: an artifact without its digest.
+
+    Attributes:
+        path: Its directory.
+        format: What kind of files lie there.
+        inputs: The tensors that it takes.
+        outputs: The tensors that it returns.
+        run_options: What its runtime is told.
+        static_shapes: The shapes it was specialized for.
+        metadata: What the adaptors noted.
+    """
+
+    path: AbsolutePath
+    format: str
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    run_options: dict[str, Json] = Field(default_factory=dict)
+    static_shapes: tuple[Shape, ...] = ()
+    metadata: dict[str, Json] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, artifact: Artifact) -> JobInput:
+        """Return the part of an artifact that a worker sees."""
+        fields = {name: getattr(artifact, name) for name in cls.model_fields}
+        return cls(**fields)
+
+
+def _strip_artifact(value: object) -> object:
+    return JobInput.of(value) if isinstance(value, Artifact) else value
+
+
+class Job(Value):
+    """One call of one function of a worker file. Other keys are handed on as they are, for the functions of programs.
+
+    Attributes:
+        function: The function's name: ``transform``, ``describe``, ``load`` or a program's own.
+        worker: The worker file.
+        adaptor: Who is named in refusals and failures.
+        stage: ``convert``, ``compress``, ``compile`` or ``load``: the class of an uncaught exception.
+        input: The model; an artifact is taken as well.
+        output: An empty directory to fill; made when it does not exist.
+        temporary: A directory for scratch files; when None, one that is removed after the call.
+        options: The adaptor's options.
+        calibration: An npz file with one array for each input, rows first.
+        program: ``path``, ``options``, ``feeds``, ``targets``, ``source`` (npz of the source model's outputs for the
+            feeds: the targets of a program with ``NEEDS_TARGETS = False``) and ``outputs`` of a program that the worker
+            calls.
+        shapes: The shapes that every candidate must serve.
+        seed: For every random choice.
+        threads: How many threads the toolchain may use.
+        produces: The format that the adaptor leaves.
+        trust: What the recipe trusts by name. Absolute directories among it are put on the import path.
+        interface: ``pytorch``: what a session times is the call with tensors that ``kedro_hone.load`` gives, where the
+            environment has PyTorch. Otherwise arrays are passed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    function: str
+    worker: AbsolutePath
+    adaptor: str
+    stage: str = "load"
+    input: Annotated[JobInput | None, BeforeValidator(_strip_artifact)] = None
+    output: AbsolutePath | None = None
+    temporary: AbsolutePath | None = None
+    options: dict[str, Json] = Field(default_factory=dict)
+    calibration: AbsolutePath | None = None
+    program: dict[str, Json] | None = None
+    shapes: tuple[Shape, ...] = ()
+    seed: int = 0
+    threads: int = 1
+    produces: str | None = None
+    trust: tuple[str, ...] = ()
+    interface: str | None = None
+
+
+class StepResult(Value):
+    """What came out of one call.
+
+    Attributes:
+        notes: What the function returned.
+        seconds: From loading the worker file to the function's end, inside the worker.
+        peak_memory_bytes: The most that the worker and all its children held at once.
+        described: For ``transform``: what the toolchain reads from the *saved* files, or None when it cannot.
+        landlock: The version of Landlock that kept it inside its folders; 0 where the kernel has none.
+        left_behind: How many processes still lived after it and had to be killed.
+        log_left_out: How many bytes of its output were too many for the log.
+    """
+
+    notes: dict[str, Json]
+    seconds: float
+    peak_memory_bytes: int
+    described: dict[str, Json] | None = None
+    landlock: int = 0
+    left_behind: int = 0
+    log_left_out: int = 0
+
+
+class Loaded(Value):
+    """A model that is ready to be run.
+
+    Attributes:
+        cold_start_ms: From before the toolchain is imported to the model being loaded; with feeds, to the first answer.
+        rss_bytes: Resident memory of the worker and its children afterwards.
+        landlock: As in ``StepResult``.
+    """
+
+    cold_start_ms: float
+    rss_bytes: int
+    landlock: int = 0
+
+
+class End(Value):
+    """How a worker ended, as its guard reports it.
+
+    Attributes:
+        exit: The exit code, when it exited.
+        signal: The signal's number, when one ended it.
+        reason: Why the guard ended it: ``time-out``, ``out-of-memory``, ``closed``, ``terminated``, ``not-started``;
+            ``guard-lost`` when the guard itself was killed.
+        detail: The system's words for it.
+    """
+
+    exit: int | None = None
+    signal: int | None = None
+    reason: str | None = None
+    detail: str = ""
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    left_behind: int = 0
+    log_left_out: int = 0
+
+
+_KILLS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
+_MEMORY_WORDS = ("bad_alloc", "out of memory", "can't allocate memory", "cannot allocate memory", "failed to allocate")
+_DISK_WORDS = ("no space left on device", "disk quota exceeded")
+_DISK_ERRNOS = frozenset({28, 122})  # ENOSPC, EDQUOT
+_LOG_END_BYTES = 4096
+_SOURCE_PLACE = re.compile(r"\S\.\w+:\d+:$")
+
+
+def explain_end(end: End, *, by: str, limits: Limits, log: Path) -> Failed:
+    """Return the failure of a worker that ended without an answer.
+
+    Args:
+        end: How it ended.
+        by: Who is named.
+        limits: The bounds that it had.
+        log: Its log.
+
+    Returns:
+        The failure with its class and a reason for a person.
+    """
+    failure, reason = _classify_end(end, limits, log)
+    return Failed(by=by, failure=failure, reason=reason, log=str(log))
+
+
+def _classify_end(end: End, limits: Limits, log: Path) -> tuple[FailureClass, str]:
+    if end.reason is not None:
+        return {
+            "time-out": (FailureClass.TIME_OUT, f"ran longer than {limits.seconds:g} seconds"),
+            "out-of-memory": (FailureClass.OUT_OF_MEMORY, f"needed more than {limits.memory_mb} MiB of memory"),
+            "not-started": (FailureClass.INSTALL, f"the worker cannot be started: {end.detail}"),
+        }.get(end.reason, (FailureClass.KILLED, f"stopped from outside ({end.reason})"))
+    if end.signal is None:
+        return FailureClass.CRASH, f"ended with exit code {end.exit} and no answer"
+    if end.signal in _KILLS:
+        return FailureClass.KILLED, f"killed by {name_signal(end.signal)}, not by us"
+    last = _read_end(log).lower()
+    if any(word in last for word in _MEMORY_WORDS):
+        return FailureClass.OUT_OF_MEMORY, f"ended by {name_signal(end.signal)} when it got no more memory"
+    return FailureClass.CRASH, f"crashed with {name_signal(end.signal)}"
+
+
+def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log: Path) -> Failed:
+    """Return the failure for an exception that a worker reports.
+
+    Args:
+        error: ``type``, ``message``, ``errno``, ``outside`` and ``where``.
+        by: Who is named.
+        failure: The class of an exception that says nothing more special.
+        log: The worker's log, with the traceback.
+
+    Returns:
+        The failure with its class; the reason is the exception's type and the cause in its message.
+    """
+    kind, message = str(error.get("type", "Exception")), shorten_message(str(error.get("message", "")))
+    lowered = message.lower()
+    reason = f"{kind}: {message}" if message else kind
+    if error.get("errno") in _DISK_ERRNOS or any(word in lowered for word in _DISK_WORDS):
+        failure = FailureClass.DISK_FULL
+    elif kind == "MemoryError" or any(word in lowered for word in _MEMORY_WORDS):
+        failure = FailureClass.OUT_OF_MEMORY
+    elif kind in {"ImportError", "ModuleNotFoundError"}:
+        failure = FailureClass.INSTALL
+    elif error.get("outside"):
+        failure, reason = FailureClass.BAD_OUTPUT, f"tried to write outside its folders: {reason}"
+    elif error.get("where") == "describe":
+        failure, reason = FailureClass.BAD_OUTPUT, f"the saved files cannot be read back: {reason}"
+    return Failed(by=by, failure=failure, reason=reason[:1000], log=str(log))
+
+
+def shorten_message(message: str) -> str:
+    """Return what an exception's message says of the cause, in one line.
+
+    Args:
+        message: The message, often of many lines.
+
+    Returns:
+        Its first line; all of it where that line only announces what follows, by a colon. Lines at the beginning that
+        name a place in the toolchain's own source, such as ``Check 'false' failed at report.cpp:151:``, are left out.
+    """
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    said = list(itertools.dropwhile(_SOURCE_PLACE.search, lines)) or lines
+    return " ".join(said) if said and (len(said) < len(lines) or said[0].endswith(":")) else "".join(said[:1])
+
+
+def find_failure_class(stage: str) -> FailureClass:
+    """Return the class of a stage's uncaught exceptions."""
+    return FailureClass(stage) if stage in {*Stage, FailureClass.LOAD} else FailureClass.CRASH
+
+
+def name_signal(number: int) -> str:
+    """Return a signal's name, such as ``SIGSEGV``."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _read_end(log: Path) -> str:
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(0, log.stat().st_size - _LOG_END_BYTES))
+            return stream.read().decode(errors="replace")
+    except OSError:  # no log, no words
+        return ""

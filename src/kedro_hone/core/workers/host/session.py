@@ -1,0 +1,186 @@
+"""A worker that stays: a model opened once and run, timed, stopped and continued as the host says."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kedro_hone.core.contract.toolchain import Limits
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.outcome import Failed, FailureClass
+from kedro_hone.core.workers.host.guarded import Guarded, LineReader, wait_for_any
+from kedro_hone.core.workers.host.job import End, Job, Loaded, explain_end, explain_error, find_failure_class
+
+
+class Session:
+    """One long-lived worker with one model; made by ``core.workers.host.run.open_session``.
+
+    Every command has the time limit of the worker's limits. What goes wrong in the worker comes back as a ``Failed``;
+    after one that ended the worker, every further command returns the same failure at once.
+
+    Args:
+        job: What was opened.
+        guarded: The worker and its guard.
+        commands: Where commands are written.
+        answers: Where answers are read.
+        folder: Holds ``job.json`` and ``log``.
+        limits: The bounds.
+    """
+
+    def __init__(
+        self, job: Job, guarded: Guarded | Failed, *, commands: int, answers: int, folder: Path, limits: Limits
+    ) -> None:
+        self.job = job
+        self.folder = folder
+        self._guarded = guarded if not isinstance(guarded, Failed) else None
+        self._failed = guarded if isinstance(guarded, Failed) else None
+        self._commands = commands
+        self._answers = LineReader(answers)
+        self._limits = limits
+        self._paused = False
+        self._closed = False
+
+    def load(self, feeds: Path | None = None, shape: str | None = None) -> Loaded | Failed:
+        """Import the toolchain and open the model.
+
+        Args:
+            feeds: An npz file; when given, the first answer to it is part of the cold start.
+            shape: When given, the feeds are armed under this name.
+
+        Returns:
+            What it took, or the failure.
+        """
+        path = None if feeds is None else str(feeds.absolute())
+        answer = self._ask({"do": "load", "feeds": path, "shape": shape}, find_failure_class(self.job.stage))
+        if isinstance(answer, Failed):
+            return answer
+        return Loaded(cold_start_ms=answer["cold_start_ms"], landlock=answer["landlock"], rss_bytes=self.memory_bytes())
+
+    def run(self, feeds: Path, output: Path, batch: int | None = None) -> Failed | None:
+        """Run all rows of a file and write the outputs, rows first; nothing is checked.
+
+        Args:
+            feeds: An npz file with one array for each input, rows first.
+            output: The npz file to write, inside the session's folder or one of the job's.
+            batch: Rows of one call; None for all rows at once. A last chunk that is smaller is passed as it is, or
+                padded with its last row and cut again when the model was specialized for static shapes.
+
+        Returns:
+            None, or the failure.
+        """
+        command = {"do": "run", "feeds": str(feeds.absolute()), "output": str(output.absolute()), "batch": batch}
+        answer = self._ask(command, FailureClass.CRASH)
+        return answer if isinstance(answer, Failed) else None
+
+    def arm(self, shape: str, feeds: Path) -> Failed | None:
+        """Read the feeds of one shape into the worker's memory.
+
+        Args:
+            shape: The recipe's name of the shape.
+            feeds: An npz file with exactly the rows of one call.
+
+        Returns:
+            None, or the failure.
+        """
+        answer = self._ask({"do": "arm", "shape": shape, "feeds": str(feeds.absolute())}, FailureClass.CRASH)
+        return answer if isinstance(answer, Failed) else None
+
+    def time(self, shape: str, calls: int, *, warmup: int = 0) -> list[int] | Failed:
+        """Time calls inside the worker.
+
+        Args:
+            shape: A shape that was armed.
+            calls: How many calls are timed.
+            warmup: How many calls come before them unmeasured, such as after a stop.
+
+        Returns:
+            The wall-clock time of each call in nanoseconds, or the failure.
+        """
+        answer = self._ask({"do": "time", "shape": shape, "calls": calls, "warmup": warmup}, FailureClass.CRASH)
+        return answer if isinstance(answer, Failed) else [int(value) for value in answer["times"]]
+
+    def pause(self) -> None:
+        """Stop the worker and all its children (SIGSTOP), not the guard; returns when they stand."""
+        if self._guarded is not None and not self._paused:
+            self._guarded.request("pause", "paused")
+            self._paused = True
+
+    def resume(self) -> None:
+        """Let them go on."""
+        if self._guarded is not None and self._paused:
+            self._guarded.request("resume", "paused")
+            self._paused = False
+
+    def memory_bytes(self) -> int:
+        """Return the resident memory of the worker and its children now; 0 when it is gone."""
+        answer = None if self._guarded is None else self._guarded.request("memory", "memory")
+        return int(answer or 0)
+
+    @property
+    def pid(self) -> int | None:
+        """The worker's process number, or None when it could not be started."""
+        return None if self._guarded is None else self._guarded.pid
+
+    @property
+    def end(self) -> End | None:
+        """How the worker ended, or None while it lives."""
+        return None if self._guarded is None else self._guarded.end
+
+    def close(self) -> None:
+        """End the worker and everything that it started; returns when all are gone. Twice is as good as once."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._guarded is not None:
+            self._guarded.close()
+        for descriptor in (self._commands, self._answers.descriptor):
+            os.close(descriptor)
+        if self.job.temporary is None:
+            shutil.rmtree(self.folder / "temporary", ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, command: dict[str, Json], failure: FailureClass) -> dict[str, Json] | Failed:
+        if self._paused or self._closed:
+            raise RuntimeError(f"the session is {'closed' if self._closed else 'paused'}: no {command['do']}")
+        if self._failed is not None or self._guarded is None:
+            return self._failed or self._explain_end()
+        with contextlib.suppress(BrokenPipeError):  # it is dead: its guard will say how
+            os.write(self._commands, json.dumps(command).encode() + b"\n")
+        answer = self._wait_for_answer(self._guarded)
+        if answer is None:
+            self._failed = self._explain_end()
+            return self._failed
+        if "error" in answer:
+            return explain_error(answer["error"], by=self.job.adaptor, failure=failure, log=self.folder / "log")
+        return answer
+
+    def _wait_for_answer(self, guarded: Guarded) -> dict[str, Json] | None:
+        deadline = time.monotonic() + self._limits.seconds
+        while True:
+            answer = self._answers.take()
+            if answer is not None:
+                return answer
+            guarded.receive()
+            if guarded.end is not None:
+                return self._answers.take()
+            readers = [guarded.reports] if self._answers.closed else [self._answers, guarded.reports]
+            if not wait_for_any(readers, deadline - time.monotonic()):
+                guarded.stop("time-out")
+                return None
+
+    def _explain_end(self) -> Failed:
+        end = self.end or End(reason="closed")
+        return explain_end(end, by=self.job.adaptor, limits=self._limits, log=self.folder / "log")

@@ -1,0 +1,236 @@
+"""Checks what a worker claims: nothing that it says of its own output is believed unseen."""
+
+from __future__ import annotations
+
+import stat
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.values.artifact import Shape, TensorSpec
+from kedro_hone.core.values.base import Format, Json, Value
+from kedro_hone.core.values.digest import digest_tree
+from kedro_hone.core.values.formats import FORMATS, find_missing
+from kedro_hone.core.values.outcome import Failed, FailureClass
+from kedro_hone.core.workers.host.job import Job, StepResult
+
+_SPECS: TypeAdapter[tuple[TensorSpec, ...]] = TypeAdapter(tuple[TensorSpec, ...])
+
+Row = tuple[str, int, int, int, int]
+"""A file's relative name, size, time of change (ns), time of status change (ns) and inode."""
+
+
+class TreeState(Value):
+    """A directory at one moment.
+
+    Attributes:
+        rows: Its files.
+        digest: Of their names and bytes.
+    """
+
+    rows: tuple[Row, ...]
+    digest: str
+
+
+class Promise(Value):
+    """What an adaptor says of its output, from its notes, and from its input where they are silent.
+
+    Attributes:
+        inputs: The tensors that it takes.
+        outputs: The tensors that it returns.
+        static_shapes: The shapes it was specialized for.
+        metadata: What the adaptor noted.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    static_shapes: tuple[Shape, ...] = ()
+    metadata: dict[str, Json] = Field(default_factory=dict)
+
+
+def record_tree(folder: Path) -> TreeState:
+    """Return the state of a directory, to be compared by ``find_changes`` after a step.
+
+    A tree that did not change since it was last recorded in this process is not read again.
+    """
+    rows = _list_files(folder)
+    return TreeState(rows=rows, digest=_digest(str(folder), rows))
+
+
+def find_changes(folder: Path, before: TreeState) -> tuple[str, ...]:
+    """Return the names of files whose bytes changed, came or went since a state was recorded.
+
+    The kernel sets the time of the status change at every write and nobody can set it back, so equal rows are equal
+    bytes. Rows that differ (such as by a new hard link elsewhere) are settled by the digest.
+
+    Args:
+        folder: The directory.
+        before: Its earlier state.
+
+    Returns:
+        The relative names; empty when every byte is as it was.
+    """
+    rows = _list_files(folder)
+    if rows == before.rows or digest_tree(folder) == before.digest:
+        return ()
+    return tuple(sorted({row[0] for row in {*rows} ^ {*before.rows}}))
+
+
+def verify_output(job: Job, result: StepResult, *, toolchain: Toolchain | None = None) -> Failed | None:
+    """Check the output of a ``transform``; that its input is unchanged is checked by ``call_worker``.
+
+    Args:
+        job: What was asked; its output directory is looked at.
+        result: What the worker answered.
+        toolchain: Whose own formats are known beside ``core.values.formats``.
+
+    Returns:
+        None when the output can be sealed, or a failure of the class ``bad-output``.
+
+    Raises:
+        ValueError: The job has no input, no output directory or no format to produce.
+    """
+    if job.input is None or job.output is None or job.produces is None:
+        raise ValueError(f"the job of {job.adaptor} names no input, output or format: there is nothing to verify")
+    output = Path(job.output)
+    formats = {**FORMATS, **(toolchain.formats if toolchain else {})}
+    problem = _find_strange_file(output)
+    problem = problem or _find_missing_file(output, formats.get(job.produces, ("*",)), job.produces)
+    problem = problem or _check_tensors(job, result)
+    return Failed(by=job.adaptor, failure=FailureClass.BAD_OUTPUT, reason=problem) if problem else None
+
+
+def read_promise(job: Job, notes: Mapping[str, Json]) -> Promise:
+    """Return what a worker's notes promise, with what it inherits from its input.
+
+    Args:
+        job: What was asked.
+        notes: The notes of a ``StepResult``.
+
+    Returns:
+        The promise.
+
+    Raises:
+        ValueError: The notes make no sense.
+    """
+    model = job.input
+    if model is None:
+        raise ValueError("a job without an input promises nothing")
+    known = {shape.name: shape for shape in (*model.static_shapes, *job.shapes)}
+    static = notes.get("static_shapes") or []
+    unknown = [str(name) for name in static if name not in known]
+    if unknown:
+        raise ValueError(f"static shapes that nobody asked for: {', '.join(unknown)}")
+    return Promise(
+        inputs=_SPECS.validate_python(notes["inputs"]) if notes.get("inputs") else model.inputs,
+        outputs=_SPECS.validate_python(notes["outputs"]) if notes.get("outputs") else model.outputs,
+        static_shapes=tuple(known[name] for name in static) or model.static_shapes,
+        metadata=notes.get("metadata") or {},
+    )
+
+
+def _check_tensors(job: Job, result: StepResult) -> str | None:
+    try:
+        promised = read_promise(job, result.notes)
+    except (ValueError, TypeError) as error:
+        return f"noted what makes no sense: {' '.join(str(error).split())}"
+    return _find_contradiction(promised, result.described)
+
+
+def _list_files(folder: Path) -> tuple[Row, ...]:
+    rows = []
+    for path in sorted(folder.rglob("*")):
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            name = path.relative_to(folder).as_posix()
+            rows.append((name, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino))
+    return tuple(rows)
+
+
+@lru_cache(maxsize=64)
+def _digest(folder: str, rows: tuple[Row, ...]) -> str:  # noqa: ARG001 - the rows are the key
+    return digest_tree(Path(folder))
+
+
+def _find_strange_file(output: Path) -> str | None:
+    """Only regular files and links between them may be sealed: the directory is moved, copied and published."""
+    if not output.is_dir() or output.is_symlink():
+        return "removed or replaced its output directory"
+    links: Counter[tuple[int, int]] = Counter()
+    names: dict[tuple[int, int], tuple[str, int]] = {}
+    for path in sorted(output.rglob("*")):
+        name, found = path.relative_to(output).as_posix(), path.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            if path.readlink().is_absolute() or not _resolve(path).is_relative_to(_resolve(output)):
+                return f"left a link out of its output directory: {name}"
+        elif stat.S_ISREG(found.st_mode):
+            inode = (found.st_dev, found.st_ino)
+            links[inode] += 1
+            names[inode] = (name, found.st_nlink)
+        elif not stat.S_ISDIR(found.st_mode):
+            return f"left something that is not a file: {name}"
+    for inode, (name, count) in names.items():
+        if count > links[inode]:
+            return f"left a hard link to a file outside its output directory: {name}"
+    return None
+
+
+def _resolve(path: Path) -> Path:
+    try:
+        return path.resolve(strict=True)
+    except (OSError, RuntimeError):  # a link to nowhere or to itself
+        return Path("/")
+
+
+def _find_missing_file(output: Path, patterns: tuple[str, ...], produces: Format) -> str | None:
+    missing = find_missing(output, patterns)
+    if not missing:
+        return None
+    found = sorted(path.relative_to(output).as_posix() for path in output.rglob("*") if path.is_file())
+    what = f"only {', '.join(found[:5])}" if found else "nothing"
+    return f"promised the format {produces}, which needs {', '.join(missing)}, and wrote {what}"
+
+
+def _find_contradiction(promised: Promise, described: Mapping[str, Json] | None) -> str | None:
+    if described is None:  # the toolchain cannot read this format; running it will tell
+        return None
+    for kind, expected in (("inputs", promised.inputs), ("outputs", promised.outputs)):
+        try:
+            found = _SPECS.validate_python(described[kind])
+        except (ValidationError, KeyError, TypeError):
+            return f"described its {kind} in a way that makes no sense"
+        if [spec.name for spec in found] != [spec.name for spec in expected]:
+            return f"promised the {kind} {_join(expected)}, but the saved file has {_join(found)}"
+        for want, have in zip(expected, found, strict=True):
+            problem = _compare(want, have, promised.static_shapes)
+            if problem:
+                return f"promised {kind[:-1]} {want.name} {problem}"
+    return None
+
+
+def _compare(want: TensorSpec, have: TensorSpec, static: Sequence[Shape]) -> str | None:
+    if want.dtype != have.dtype:
+        return f"as {want.dtype}, but the saved file has {have.dtype}"
+    fits = len(want.shape) == len(have.shape) and all(
+        _fits(promised, found, static) for promised, found in zip(want.shape, have.shape, strict=True)
+    )
+    return None if fits else f"with the shape {_show(want)}, but the saved file has {_show(have)}"
+
+
+def _fits(promised: int | str, found: int | str, static: Sequence[Shape]) -> bool:
+    """A size that the file leaves open contradicts nothing; a fixed one must be promised, or noted as specialized."""
+    if isinstance(found, str) or promised == found:
+        return True
+    return isinstance(promised, str) and any(shape.sizes.get(promised) == found for shape in static)
+
+
+def _join(specs: Sequence[TensorSpec]) -> str:
+    return ", ".join(spec.name for spec in specs) or "none"
+
+
+def _show(spec: TensorSpec) -> str:
+    return f"({', '.join(map(str, spec.shape))})"

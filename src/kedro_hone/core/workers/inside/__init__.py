@@ -1,0 +1,1 @@
+"""What runs in the toolchain's process; imports nothing of this project."""

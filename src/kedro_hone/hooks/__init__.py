@@ -1,0 +1,1 @@
+"""The hooks that tie a Kedro run to its recipe, its progress and its verdict."""

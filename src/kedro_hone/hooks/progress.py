@@ -1,0 +1,106 @@
+"""Show what is running, what is done and the best so far, where somebody looks; elsewhere the log's plain lines do."""
+
+from __future__ import annotations
+
+import atexit
+from typing import Any
+
+import rich
+from kedro.framework.hooks import hook_impl
+from kedro.pipeline import Pipeline
+from kedro.pipeline.node import Node
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from kedro_hone.core.values.measurement import Confirmation, RaceResult
+
+
+class ProgressHooks:
+    """A progress display below the log, on a terminal only.
+
+    In the processes of ParallelRunner nothing is shown: they have no pipeline, only nodes.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console
+        self._display: Progress | None = None
+        self._task = TaskID(0)
+
+    @hook_impl
+    def before_pipeline_run(self, pipeline: Pipeline) -> None:
+        """Start the display.
+
+        Args:
+            pipeline: What will run.
+        """
+        # Kedro's log handler writes to the same console, so that its lines go above the display.
+        console = self._console or rich.get_console()
+        if not console.is_terminal:
+            return
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[best]}", markup=False),
+        )
+        # Standard output stays as it is: colorama (through DVC) keeps what it finds there, and writes a reset to it
+        # at the end, which rich would print as text.
+        self._display = Progress(
+            *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
+        self._task = self._display.add_task("starting", total=len(pipeline.nodes), best="")
+        atexit.register(self.stop)  # Kedro calls no hook after Ctrl-C, and the cursor would stay hidden
+        self._display.start()
+
+    @hook_impl
+    def before_node_run(self, node: Node) -> None:
+        """Say what is running.
+
+        Args:
+            node: The node.
+        """
+        if self._display is not None:
+            self._display.update(self._task, description=node.name)
+
+    @hook_impl
+    def after_node_run(self, outputs: dict[str, Any]) -> None:
+        """Count what is done, and say who is the best so far.
+
+        Args:
+            outputs: What the node made.
+        """
+        if self._display is None:
+            return
+        self._display.advance(self._task)
+        for value in outputs.values():
+            best = name_best(value)
+            if best:
+                self._display.update(self._task, best=best)
+
+    @hook_impl
+    def after_pipeline_run(self) -> None:
+        """End the display."""
+        self.stop()
+
+    @hook_impl
+    def on_pipeline_error(self) -> None:
+        """End the display."""
+        self.stop()
+
+    def stop(self) -> None:
+        """End the display, if there is one, and leave the terminal as it was."""
+        atexit.unregister(self.stop)
+        if self._display is not None:
+            self._display.stop()
+            self._display = None
+
+
+def name_best(value: object) -> str:
+    """Return who is the best so far, from what the race or the confirmation made; else an empty string."""
+    if isinstance(value, RaceResult) and value.standings and value.standings[0].worst:
+        return f"best so far {value.standings[0].worst.estimate:.1f}x: {value.standings[0].id}"
+    if isinstance(value, Confirmation) and value.finalists and value.finalists[0].deciding:
+        return f"confirmed {value.finalists[0].deciding.ratio.estimate:.1f}x: {value.finalists[0].id}"
+    return ""

@@ -1,0 +1,53 @@
+"""The hooks that tie a Kedro run to its recipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kedro.framework.context import KedroContext
+from kedro.framework.hooks import hook_impl
+from kedro.io import CatalogProtocol
+from kedro.pipeline import Pipeline
+
+from kedro_hone.comparing.recipe_checks import check_recipe
+from kedro_hone.core.values.samples import GATE
+from kedro_hone.graph import find_parameters, set_parameters
+from kedro_hone.hooks.logs import configure_logging
+from kedro_hone.programs import find_metric, find_program
+from kedro_hone.recipe.schema import read_recipe
+
+_NEEDED = frozenset({GATE, "params:hone", "workplace"})
+
+
+class RecipeHooks:
+    """Checks the recipe before anything starts, and generates the pipelines from it."""
+
+    @hook_impl
+    def after_context_created(self, context: KedroContext) -> None:
+        """Read the run's parameters, and look for the files that they name.
+
+        ``context.params`` would do it too, but it registers the pipelines first, with the wrong recipe.
+
+        Args:
+            context: The run's context, with ``--params`` and ``--env`` merged in.
+        """
+        configure_logging()
+        parameters = find_parameters(context.config_loader)
+        if parameters is not None:
+            program = read_recipe(parameters).program
+            find_program(program.name, project=context.project_path)
+            find_metric(program.metric, project=context.project_path)
+            set_parameters(parameters)
+
+    @hook_impl
+    def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
+        """Check what can be known of program, metric and gate split before the model is pulled.
+
+        Args:
+            pipeline: What will run.
+            catalog: Holds the gate split.
+        """
+        if pipeline.inputs() >= _NEEDED:
+            check_recipe(
+                gate=catalog.load(GATE), parameters=catalog.load("params:hone"), workplace=catalog.load("workplace")
+            )

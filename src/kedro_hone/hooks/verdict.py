@@ -1,0 +1,55 @@
+"""Tell the user the verdict of a run, and the shell its exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kedro.framework.hooks import hook_impl
+from kedro.io import CatalogProtocol
+from kedro.pipeline import Pipeline
+from rich.console import Console
+
+from kedro_hone.core.errors import ExitCode
+from kedro_hone.core.values.measurement import Verdict
+from kedro_hone.report.console import print_verdict
+
+EXIT_CODES = {
+    Verdict.PASS: ExitCode.SUCCESS,
+    Verdict.KEEP: ExitCode.SUCCESS,
+    Verdict.FAIL: ExitCode.FAIL,
+    Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+}
+"""What each verdict is to the shell: keeping the original is a success."""
+
+
+class VerdictHooks:
+    """Prints the verdict when a run has made one, and remembers its exit code for the command line.
+
+    Attributes:
+        exit_code: Of the last run that made a verdict; success where there was none.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console()
+        self.exit_code = ExitCode.SUCCESS
+
+    @hook_impl
+    def after_pipeline_run(
+        self, run_params: dict[str, Any], pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]
+    ) -> None:
+        """Print the verdict, where the report is, and how to call the winner.
+
+        Args:
+            run_params: Unused.
+            pipeline: What ran.
+            catalog: Holds the evidence.
+        """
+        del run_params
+        if "evidence" not in pipeline.all_outputs():
+            return
+        evidence, workplace = catalog.load("evidence"), catalog.load("workplace")
+        published = catalog.load("publications") if "publications" in pipeline.all_outputs() else ()
+        self.exit_code = EXIT_CODES[evidence.verdict]
+        uri = published[0].uri if published else None
+        print_verdict(evidence, self._console, folder=Path(workplace.folder), published=uri)

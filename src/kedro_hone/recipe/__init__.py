@@ -1,0 +1,1 @@
+"""The recipe, what it selects, and the routes over that."""

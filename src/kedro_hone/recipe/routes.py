@@ -1,0 +1,175 @@
+"""Routes: every path from the source model to something that can run, generated from what the adaptors say.
+
+The paths depend on the recipe alone, never on the model: ``convert → compress* → convert* → compile`` over the
+adaptors whose formats fit. What cannot fit is never generated; what may not fit refuses when it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import dropwhile
+
+from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import Stage
+from kedro_hone.core.values.base import BACKENDS, Format
+
+SOURCE = "source"
+"""The namespace of the source model itself; what hangs below it takes the model as it came."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One adaptor at its place in a route.
+
+    Attributes:
+        namespace: Mirrors the route, such as ``onnx.onnxruntime_int8_static``.
+        parent: The namespace whose artifact it takes.
+        adaptor: Its adaptor.
+        route: The names of all adaptors of the route so far.
+    """
+
+    namespace: str
+    parent: str
+    adaptor: Adaptor
+    route: tuple[str, ...]
+
+    @property
+    def ends(self) -> bool:
+        """Whether the route ends here, at a runtime."""
+        return self.adaptor.stage is Stage.COMPILE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Routes:
+    """All routes of a recipe, as a forest.
+
+    Attributes:
+        backends: The backends that something hangs below, in the order of conversion.
+        converters: For each backend, the adaptors that could convert a source model to it.
+        steps: Every step, parents before children.
+    """
+
+    backends: tuple[Format, ...]
+    converters: dict[Format, tuple[Adaptor, ...]]
+    steps: tuple[Step, ...]
+
+    @property
+    def ends(self) -> tuple[Step, ...]:
+        """The steps that end a route: one candidate each."""
+        return tuple(step for step in self.steps if step.ends)
+
+
+def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[str]] = ()) -> Routes:
+    """Generate every route over some adaptors.
+
+    Args:
+        adaptors: The adaptors that take part.
+        chains: Routes with more than one compressor, as adaptor names; each is followed by every conversion and
+            compiler that fits. Conversions to a backend at its beginning may be named or left out.
+
+    Returns:
+        The routes.
+
+    Raises:
+        HoneError: ``recipe-invalid``: a chain is no route over these adaptors.
+    """
+    starts = {tuple(chain): _find_start(chain, adaptors) for chain in chains}
+    converters = {
+        backend: tuple(a for a in adaptors if a.stage is Stage.CONVERT and a.produces == backend)
+        for backend in BACKENDS
+    }
+    sources = {fmt for a in adaptors for fmt in a.accepts if a.stage in {Stage.CONVERT, Stage.COMPILE}}
+    steps: list[Step] = []
+    for start in (SOURCE, *BACKENDS):
+        formats = _source_formats(adaptors) if start == SOURCE else {start}
+        for fmt in sorted(formats & sources | ({start} if start in BACKENDS else set())):
+            steps += _grow(_Path(start, fmt, (), frozenset({fmt})), adaptors, tuple(starts.values()))
+    unique = {step.namespace: step for step in steps}
+    kept = _prune(tuple(unique.values()))
+    for chain, rest in starts.items():
+        if not any(step.route[: len(rest)] == rest for step in kept):
+            raise _explain_unfit(chain, adaptors)
+    used = {step.namespace.split(".")[0] for step in kept}
+    backends = tuple(
+        b for b in BACKENDS if b in used or any(b in a.accepts for c in used & set(BACKENDS) for a in converters[c])
+    )
+    return Routes(backends=backends, converters=converters, steps=kept)
+
+
+@dataclass(frozen=True)
+class _Path:
+    namespace: str
+    format: Format
+    route: tuple[Adaptor, ...]
+    visited: frozenset[Format]
+
+    @property
+    def compressors(self) -> int:
+        return sum(a.stage is Stage.COMPRESS for a in self.route)
+
+
+def _find_start(chain: Sequence[str], adaptors: Sequence[Adaptor]) -> tuple[str, ...]:
+    """Return a chain from its backend on: how the source model gets there is the backend's own affair."""
+    to_backend = {a.name for a in adaptors if a.stage is Stage.CONVERT and a.produces in BACKENDS}
+    return tuple(dropwhile(to_backend.__contains__, chain))
+
+
+def _explain_unfit(chain: tuple[str, ...], adaptors: Sequence[Adaptor]) -> HoneError:
+    absent = [name for name in chain if name not in {a.name for a in adaptors}]
+    why = (
+        f"{', '.join(absent)} takes no part: it is switched off, or its toolchain is not selected."
+        if absent
+        else "Somewhere in it an adaptor does not take the format that the one before leaves, or nothing runs its end."
+    )
+    return HoneError(
+        "recipe-invalid",
+        f"hone.routes: {' ▸ '.join(chain)} is no route.",
+        why=why,
+        hint="`kedro hone routes` lists the routes that there are; a chain goes on from one of them.",
+    )
+
+
+def _source_formats(adaptors: Sequence[Adaptor]) -> set[Format]:
+    """Formats that only a source has: no adaptor produces them from another one, and they are no backend."""
+    made = {a.produces for a in adaptors if a.produces not in a.accepts}
+    return {fmt for a in adaptors for fmt in a.accepts} - made - set(BACKENDS)
+
+
+def _grow(path: _Path, adaptors: Sequence[Adaptor], chains: tuple[tuple[str, ...], ...]) -> list[Step]:
+    steps: list[Step] = []
+    for adaptor in adaptors:
+        if path.format not in adaptor.accepts or not _may_follow(path, adaptor, chains):
+            continue
+        namespace = f"{path.namespace}.{adaptor.segment}"
+        route = (*path.route, adaptor)
+        steps.append(
+            Step(namespace=namespace, parent=path.namespace, adaptor=adaptor, route=tuple(a.name for a in route))
+        )
+        if adaptor.stage is not Stage.COMPILE:
+            grown = _Path(namespace, adaptor.produces, route, path.visited | {adaptor.produces})
+            steps += _grow(grown, adaptors, chains)
+    return steps
+
+
+def _may_follow(path: _Path, adaptor: Adaptor, chains: tuple[tuple[str, ...], ...]) -> bool:
+    from_source = path.namespace.split(".")[0] == SOURCE
+    if adaptor.stage is Stage.COMPILE:
+        return True
+    if from_source:
+        return False
+    if adaptor.stage is Stage.COMPRESS:
+        names = (*(a.name for a in path.route), adaptor.name)
+        return path.compressors == 0 or any(names == chain[: len(names)] for chain in chains)
+    # Converting back, or straight to another backend, is already done by that backend's own namespace.
+    return adaptor.produces not in path.visited and (path.compressors > 0 or adaptor.produces not in BACKENDS)
+
+
+def _prune(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Drop the steps that lead to no runtime."""
+    useful: set[str] = set()
+    for step in reversed(steps):
+        if step.ends or step.namespace in useful:
+            useful |= {step.namespace, step.parent}
+    return tuple(step for step in steps if step.namespace in useful)

@@ -1,0 +1,234 @@
+"""The recipe: the user's settings for one optimization, under ``hone`` in ``conf/base/parameters.yml``.
+
+Every key is documented here, once; the reference page is made from these models. Unknown keys are refused with the
+nearest name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import Shape, TensorSpec
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.digest import digest_json
+
+
+class Section(BaseModel):
+    """Base of the recipe's sections: frozen, and strict about unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ModelSection(Section):
+    """The model to make faster."""
+
+    uri: str = Field(description="Where it lies: models:/name/3, models:/name@alias, or a path.")
+    module: str | None = Field(
+        default=None,
+        description="For PyTorch: the author's class as package.module:Class or path/to/file.py:Class. It becomes "
+        "the baseline, run as its author runs it. Needs trust: [module].",
+    )
+    kwargs: dict[str, Json] = Field(default_factory=dict, description="Arguments of that class.")
+    inputs: tuple[TensorSpec, ...] = Field(
+        default=(), description="Input tensors, only where neither the model nor its signature tells them."
+    )
+
+
+class ProgramSection(Section):
+    """How data become inputs, and outputs a score."""
+
+    name: str = Field(
+        default="fidelity",
+        description="A built-in program (image-classification, tabular-classification, tabular-regression, fidelity), "
+        "a package.module, or a path/to/file.py.",
+    )
+    options: dict[str, Json] = Field(default_factory=dict, description="The program's own options.")
+    metric: str | None = Field(
+        default=None, description="A metric of scikit-learn, or package.module:function; the program's own when empty."
+    )
+
+
+class AdaptorSection(Section):
+    """Settings of one adaptor."""
+
+    enabled: bool | None = Field(default=None, description="Use it, or not; empty follows the adaptor's default.")
+    options: dict[str, Json] = Field(default_factory=dict, description="The adaptor's own options.")
+
+
+class GatesSection(Section):
+    """What a candidate must hold to be published."""
+
+    speedup: float = Field(
+        default=1.05,
+        ge=1.0,
+        description="The lower end of the speed-up's interval over the noise floor must reach this.",
+    )
+    drop: float = Field(
+        default=0.01, gt=0, description="The upper end of the metric's drop must stay under this, in the metric's unit."
+    )
+    quality: float | None = Field(default=None, description="Absolute: the published metric must reach this.")
+    latency_ms: dict[str, float] = Field(
+        default_factory=dict, description="Absolute: the median time at a shape must not pass this, in milliseconds."
+    )
+    require_improvement: bool = Field(default=False, description="FAIL instead of KEEP when nothing is faster.")
+    confidence: float = Field(default=0.95, gt=0.5, lt=1.0, description="Confidence of every interval.")
+
+
+class RaceSection(Section):
+    """The search for the fastest."""
+
+    objective: str = Field(default="worst", description="worst, mean, or the name of a shape.")
+    weights: dict[str, float] = Field(default_factory=dict, description="Weight of each shape, for mean.")
+    seconds: float = Field(default=60.0, gt=0, description="Budget of measuring; the best so far stands at its end.")
+    rounds: int = Field(default=30, ge=5, description="At most so many rounds.")
+    block: int = Field(default=5, ge=3, description="Candidates are dropped after each block of so many rounds.")
+    burst_ms: float = Field(default=20.0, gt=0, description="How long one candidate is measured in one round.")
+    memory_mb: int = Field(default=12000, gt=0, description="Resident memory of all workers that live at once.")
+    candidates: int | None = Field(default=None, gt=0, description="At most so many candidates race.")
+
+
+class ConfirmSection(Section):
+    """The finalists, measured again in fresh processes."""
+
+    finalists: int = Field(default=3, ge=1, description="How many of the best are confirmed.")
+    looks: tuple[int, ...] = Field(
+        default=(7, 10, 13, 16, 20), min_length=1, description="After how many launches of each the data are looked at."
+    )
+    rounds: int = Field(default=7, ge=3, description="Rounds within one launch.")
+    burst_ms: float = Field(default=50.0, gt=0, description="How long each is measured in one round.")
+
+
+class PublishSection(Section):
+    """Where the winner goes."""
+
+    enabled: bool = Field(default=True, description="Publish a winner; the verdict does not change.")
+    name: str | None = Field(default=None, description="The registered model's name; the source's own when empty.")
+    alias: str = Field(default="honed", description="The alias that is moved to the new version, last.")
+
+
+class Recipe(Section):
+    """The user's settings for one optimization."""
+
+    model: ModelSection
+    trust: frozenset[Literal["module", "pickle"]] = Field(
+        default=frozenset(), description="What may be executed: module (the class named above), pickle."
+    )
+    program: ProgramSection = ProgramSection()
+    shapes: dict[str, dict[str, int]] = Field(
+        default={"batch1": {"batch": 1}}, min_length=1, description="Sizes that every candidate must serve, by name."
+    )
+    threads: int | None = Field(default=None, ge=1, description="Threads of every runtime; all cores when empty.")
+    seed: int = Field(default=0, description="Seeds the calibration, the order of the rounds and the bootstrap.")
+    toolchains: tuple[str, ...] | Literal["default", "all"] = Field(
+        default="default", description="Which toolchains take part: default, all, or a list of names."
+    )
+    adaptors: dict[str, AdaptorSection] = Field(default_factory=dict, description="Settings of adaptors, by name.")
+    routes: tuple[tuple[str, ...], ...] = Field(
+        default=(), description="Chains of more than one compressor, as lists of adaptors from a backend on."
+    )
+    gates: GatesSection = GatesSection()
+    race: RaceSection = RaceSection()
+    confirm: ConfirmSection = ConfirmSection()
+    publish: PublishSection = PublishSection()
+    calibration_rows: int = Field(default=256, ge=1, description="Rows of the calibration split that are used.")
+
+    @field_validator("toolchains", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str) and value not in {"default", "all"}:
+            return tuple(part.strip() for part in value.split(","))
+        return value
+
+    @field_validator("shapes")
+    @classmethod
+    def _have_batch(cls, value: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+        for name, sizes in value.items():
+            if sizes.get("batch", 0) < 1 or min(sizes.values()) < 1:
+                raise ValueError(f"shape {name!r} needs a batch of at least 1, and no size below 1")
+        return value
+
+    @model_validator(mode="after")
+    def _name_shapes(self) -> Recipe:
+        known = set(self.shapes)
+        if self.race.objective not in known | {"worst", "mean"}:
+            raise ValueError(
+                f"race.objective {self.race.objective!r} is neither worst, mean nor one of the shapes {sorted(known)}"
+            )
+        if unknown := (set(self.gates.latency_ms) | set(self.race.weights)) - known:
+            raise ValueError(f"unknown shapes {sorted(unknown)}; the recipe has {sorted(known)}")
+        if self.model.module and "module" not in self.trust:
+            raise ValueError("model.module names a class that would be executed: add trust: [module]")
+        return self
+
+    @property
+    def all_shapes(self) -> tuple[Shape, ...]:
+        """The shapes as values, in the recipe's order."""
+        return tuple(Shape(name=name, sizes=sizes) for name, sizes in self.shapes.items())
+
+    @property
+    def thread_count(self) -> int:
+        """The number of threads, counted where the recipe names none."""
+        return self.threads or len(os.sched_getaffinity(0))
+
+    @property
+    def digest(self) -> str:
+        """``sha256:…`` of the recipe as it is understood."""
+        return digest_json(self.model_dump(mode="json"))
+
+
+def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
+    """Check a recipe.
+
+    Args:
+        parameters: What stands under ``hone`` in the parameters.
+
+    Returns:
+        The recipe.
+
+    Raises:
+        HoneError: ``recipe-invalid``, naming every bad key and the nearest right one.
+    """
+    if not isinstance(parameters, Mapping):
+        raise HoneError(
+            "recipe-invalid",
+            "The recipe is no section.",
+            why=f"What stands under `hone` in the parameters is {parameters!r}, and not keys with values.",
+            hint="Write at least `hone: {model: {uri: models:/NAME/1}}` into conf/base/parameters.yml; "
+            "docs/reference/recipe.md has all keys.",
+        )
+    try:
+        return Recipe.model_validate(dict(parameters))
+    except ValidationError as error:
+        problems = [_explain(problem) for problem in error.errors()]
+        raise HoneError(
+            "recipe-invalid",
+            f"The recipe has {len(problems)} problem(s).",
+            why="; ".join(problems),
+            hint="Mend the key in conf/*/parameters.yml or in --params; docs/reference/recipe.md has them all.",
+        ) from error
+
+
+def _explain(problem: Mapping[str, Any]) -> str:
+    where = ".".join(("hone", *(str(part) for part in problem["loc"])))
+    if problem["type"] != "extra_forbidden":
+        return f"{where}: {problem['msg']}"
+    *parents, key = problem["loc"]
+    near = difflib.get_close_matches(str(key), _keys_of(parents), n=1, cutoff=0.5)
+    return f"{where}: unknown key" + (f", did you mean {near[0]!r}?" if near else "")
+
+
+def _keys_of(parents: list[Any]) -> list[str]:
+    model: Any = Recipe
+    for parent in parents:
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            return []
+        found = model.model_fields.get(str(parent))
+        annotation = found.annotation if found else AdaptorSection
+        model = annotation if isinstance(annotation, type) else AdaptorSection
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []

@@ -1,0 +1,1 @@
+"""Source formats: what a registry's files hold, and how they are run."""

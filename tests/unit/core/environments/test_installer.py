@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kedro_hone.core.environments.installer import PIP, choose_installer, find_reason, make_variables
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "the installer said nothing"),
+        ("Collecting six\nDone\n", "Done"),
+        (
+            "ERROR: Could not find it\nERROR: No matching distribution found for six==99\n\n[notice] New release",
+            "ERROR: No matching distribution found for six==99",
+        ),
+        ("error: subprocess-exited-with-error\nnote: This is not a problem with pip.\nhint: see above", "error: subp"),
+        ("six 1 requires seven, which is not installed.\n", "six 1 requires seven, which is not installed."),
+        ("Traceback\nOSError: [Errno 28] No space left on device\n", "OSError: [Errno 28] No space left on device"),
+        ("\u00d7 No solution found when resolving dependencies:\n  details", "\u00d7 No solution found"),
+        ("WARNING: only this", "WARNING: only this"),
+    ],
+)
+def test_the_reason_is_the_line_that_tells_most(text, reason):
+    assert find_reason(text).startswith(reason)
+
+
+def test_variables_that_would_install_elsewhere_do_not_pass():
+    inherited = {
+        "PATH": "/bin",
+        "HOME": "/root",
+        "PYTHONPATH": "x",
+        "PYTHONHOME": "x",
+        "VIRTUAL_ENV": "x",
+        "PIP_TARGET": "x",
+        "PIP_USER": "1",
+        "PIP_INDEX_URL": "https://user:password@index",
+        "PIP_CERT": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "GITHUB_TOKEN": "x",
+        "HTTPS_PROXY": "x",
+    }
+    assert set(make_variables(inherited)) == {"PATH", "HOME", "PIP_INDEX_URL", "PIP_CERT", "HTTPS_PROXY"}
+
+
+def test_pip_is_the_default_and_uv_is_chosen_by_name(tmp_path, monkeypatch):
+    assert choose_installer({}) is PIP
+    assert choose_installer({"HONE_INSTALLER": "pip"}) is PIP
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert choose_installer({"HONE_INSTALLER": "uv"}) == "HONE_INSTALLER is uv, and there is no uv on the path"
+    assert choose_installer({"HONE_INSTALLER": "conda"}) == "HONE_INSTALLER is 'conda'; it can be pip or uv"
+    program = tmp_path / "uv"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    uv = choose_installer({"HONE_INSTALLER": "uv"})
+    assert not isinstance(uv, str)
+    assert uv.install(Path("/p"), Path("/l")) == [
+        *(str(program), "pip", "install", "--no-progress", "--python", "/p", "--requirements", "/l")
+    ]

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.core.environments.requirements import (
+    explain_unsatisfied,
+    find_closure,
+    find_version,
+    read_lines,
+    read_pins,
+)
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A folder of installed distributions; the returned function installs one."""
+
+    def put(name: str, version: str, *requires: str) -> list[str]:
+        info = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        needs = "".join(f"Requires-Dist: {line}\n" for line in requires)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
+        return [str(tmp_path)]
+
+    return put
+
+
+def test_lines_have_no_comments_blanks_or_continuations(tmp_path):
+    path = tmp_path / "requirements.lock"
+    path.write_text("# made by hand\n\nsix==1.16.0 \\\n    --hash=sha256:ab\n  # note\nnumpy>=2  # new\n--pre\n")
+    assert read_lines(path) == ("six==1.16.0 --hash=sha256:ab", "numpy>=2", "--pre")
+    assert read_pins(path) == ("six==1.16.0", "numpy>=2")
+
+
+def test_versions_are_found_in_any_spelling(site):
+    path = site("Some-Thing", "1.2")
+    assert find_version("some_thing", path) == "1.2"
+    assert find_version("other", path) is None
+
+
+def test_only_what_isolated_workers_see_counts(site, monkeypatch):
+    (path,) = site("only-on-pythonpath", "1.0")
+    monkeypatch.syspath_prepend(path)
+    assert find_version("only-on-pythonpath") is None
+    assert find_version("pytest") == pytest.__version__
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("thing", None),
+        ("thing>=2,<3", None),
+        ("thing==2.0", None),
+        ("Thing[extra]>=2", None),
+        ("thing>=3", "thing>=3 is needed, and 2.0+cpu is installed"),
+        ("other>=1", "other is not installed"),
+        ("other; python_version < '3'", None),
+        ("other; sys_platform == 'linux'", "other is not installed"),
+        ("thing @ file:///x.whl", None),
+        ("--index-url x", None),
+        ("--pre", None),
+        ("-r more.txt", "the line '-r more.txt' is no requirement: Expected"),
+        ("???", "the line '???' is no requirement: Expected"),
+    ],
+)
+def test_reasons_name_what_is_missing(line, reason):
+    found = explain_unsatisfied([line], {"thing": "2.0+cpu"}.get)
+    assert found == reason if reason is None else reason in found
+
+
+def test_a_pre_release_counts():
+    assert explain_unsatisfied(["thing>=2"], {"thing": "2.1.0.dev20261001"}.get) is None
+
+
+def test_the_closure_follows_markers_extras_and_circles(site):
+    site("top", "1.0", "middle>=1", "absent", "windows-only; sys_platform == 'win32'", "speed; extra == 'fast'")
+    site("middle", "1.1", "top", "bottom")
+    site("bottom", "1.2")
+    site("windows-only", "1.3")
+    site("unrelated", "1.4")
+    path = site("speed", "1.5")
+    assert find_closure(["top", "--pre"], path) == {"bottom": "1.2", "middle": "1.1", "top": "1.0"}
+    assert list(find_closure(["top[fast]"], path)) == ["bottom", "middle", "speed", "top"]
+
+
+def test_the_closure_of_this_interpreter_holds_what_runs_the_tests():
+    versions = find_closure(["pytest"])
+    assert {"pytest", "pluggy"} <= set(versions)

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from kedro_hone.core.measuring.launches import Entrant, count_calls
+from kedro_hone.core.measuring.rounds import Timings, measure_round
+from kedro_hone.core.values.outcome import Failed, FailureClass
+
+
+class Clock:
+    """Stands for a worker: what is tested is who is measured when, and who stands still meanwhile."""
+
+    def __init__(self, name, journal, *, fails=False):
+        self.name, self.journal, self.fails, self.stopped = name, journal, fails, True
+
+    def resume(self):
+        self.stopped = False
+        self.journal.append(("resume", self.name))
+
+    def pause(self):
+        self.stopped = True
+        self.journal.append(("pause", self.name))
+
+    def time(self, shape, calls, *, warmup=0):
+        assert not self.stopped
+        assert warmup >= 2
+        self.journal.append(("time", self.name, shape))
+        if self.fails:
+            return Failed(by=self.name, failure=FailureClass.CRASH, reason="gone")
+        return [100] * calls
+
+
+def entrants(journal, names, failing=()):
+    return [
+        Entrant(id=name, session=Clock(name, journal, fails=name in failing), calls={"b1": 3, "b64": 5})
+        for name in names
+    ]
+
+
+def test_only_the_measured_one_runs():
+    journal: list[tuple[str, ...]] = []
+    measure_round(entrants(journal, "abc"), ["b1", "b64"], order=random.Random(0), timings=Timings())
+    alive: set[str] = set()
+    for event, name, *_ in journal:
+        alive = alive | {name} if event == "resume" else alive - {name} if event == "pause" else alive
+        assert len(alive) <= 1
+
+    assert Counter(event for event, *_ in journal) == {"resume": 3, "time": 6, "pause": 3}
+
+
+def test_the_order_is_random_and_seeded():
+    def order(seed):
+        journal: list[tuple[str, ...]] = []
+        source, timings = random.Random(seed), Timings()
+        for _ in range(5):
+            measure_round(entrants(journal, "abcdef"), ["b1"], order=source, timings=timings)
+        return [name for event, name, *_ in journal if event == "resume"]
+
+    assert order(1) == order(1) != order(2)
+    assert order(1)[:6] != order(1)[6:12]
+
+
+def test_who_fails_is_noted_and_measured_no_more():
+    journal: list[tuple[str, ...]] = []
+    timings, order = Timings(), random.Random(0)
+    racers = entrants(journal, "ab", failing="b")
+    measure_round(racers, ["b1"], order=order, timings=timings)
+    measure_round(racers, ["b1"], order=order, timings=timings)
+
+    assert set(timings.failures) == {"b"}
+    assert len(timings.medians("a", "b1")) == 2
+    assert sum(event == "time" and name == "b" for event, name, *_ in journal) == 1
+
+
+def test_late_entrants_know_when_they_came_in():
+    journal: list[tuple[str, ...]] = []
+    timings, order = Timings(), random.Random(0)
+    early, late = entrants(journal, "ab")
+    measure_round([early], ["b1"], order=order, timings=timings)
+    measure_round([early, late], ["b1"], order=order, timings=timings)
+
+    assert timings.starts == {"a": 0, "b": 1}
+    assert timings.count == 2
+
+
+@pytest.mark.parametrize(
+    ("times", "burst_ms", "expected"), [([1_000_000, *[9_000_000] * 4], 20, 20), ([10**9], 20, 3), ([100], 20, 5000)]
+)
+def test_calls_fill_a_burst_within_bounds(times, burst_ms, expected):
+    assert count_calls(times, burst_ms=burst_ms) == expected

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from kedro_hone.core.store.artifacts import StepRecord, Store, UnsealableError
+from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
+from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
+
+SPECS = {
+    "inputs": (TensorSpec(name="x", dtype="float32", shape=("batch", 4)),),
+    "outputs": (TensorSpec(name="y", dtype="float32", shape=("batch", 2)),),
+}
+BATCH1 = Shape(name="batch1", sizes={"batch": 1})
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def write_model(folder: Path, text: str = "model") -> Path:
+    (folder / "deep").mkdir(parents=True)
+    (folder / "model.onnx").write_text(text)
+    (folder / "deep" / "weights.bin").write_text("weights")
+    return folder
+
+
+def seal(store: Store, folder: Path, **changes) -> Artifact:
+    return store.seal(folder, format="onnx", **{**SPECS, **changes})
+
+
+def make_record(outcome, key: str = "k") -> StepRecord:
+    return StepRecord(
+        key=key, adaptor="a.b", outcome=outcome, seconds=1.5, created="2026-01-01T00:00:00+00:00", inputs={"seed": 1}
+    )
+
+
+def list_objects(store: Store) -> list[Path]:
+    return sorted((store.root / "objects").iterdir())
+
+
+def test_a_folder_from_elsewhere_is_copied(store, tmp_path):
+    folder = write_model(tmp_path / "model")
+    artifact = seal(
+        store, folder, runtime="onnxruntime", run_options={"a": 1}, static_shapes=[BATCH1], metadata={"b": 2}
+    )
+    assert (artifact.folder / "deep" / "weights.bin").read_text() == "weights"
+    assert (folder / "model.onnx").exists()
+    assert artifact.digest.startswith("sha256:")
+    assert store.find_artifact(artifact.digest) == artifact
+    assert store.verify(artifact.digest)
+
+
+def test_a_folder_of_a_workspace_is_moved(store):
+    with store.workspace() as workspace:
+        artifact = seal(store, write_model(workspace / "output"))
+        assert not (workspace / "output").exists()
+    assert not workspace.exists()
+    assert artifact.folder.is_relative_to(store.root / "objects")
+    assert list((store.root / "tmp").iterdir()) == []
+
+
+def test_a_whole_workspace_can_be_sealed(store):
+    with store.workspace() as workspace:
+        (workspace / "model.onnx").write_text("model")
+        artifact = seal(store, workspace)
+    assert (artifact.folder / "model.onnx").read_text() == "model"
+
+
+def test_files_are_read_only_and_nothing_of_ours_lies_among_them(store, tmp_path):
+    artifact = seal(store, write_model(tmp_path / "model"))
+    files = [path for path in artifact.folder.rglob("*") if path.is_file()]
+    assert sorted(path.name for path in files) == ["model.onnx", "weights.bin"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o444}
+    assert (artifact.folder.parent / "artifact.json").exists()
+
+
+def test_sealing_the_same_again_is_the_same_artifact(store, tmp_path):
+    first = seal(store, write_model(tmp_path / "one"))
+    assert seal(store, write_model(tmp_path / "two")) == first
+    assert seal(Store(tmp_path / "other"), write_model(tmp_path / "three")).digest == first.digest
+    assert len(list_objects(store)) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"run_options": {"precision": "bf16"}},
+        {"runtime": "openvino"},
+        {"static_shapes": (BATCH1,)},
+        {"metadata": {"opset": 17}},
+        {"inputs": ()},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_attributes_are_part_of_the_artifact(store, tmp_path, changes):
+    folder = write_model(tmp_path / "model")
+    assert seal(store, folder).digest != seal(store, folder, **changes).digest
+    assert len(list_objects(store)) == 2
+
+
+def test_two_artifacts_of_the_same_files_share_their_bytes(store, tmp_path):
+    first = seal(store, write_model(tmp_path / "model"))
+    second = seal(store, first.folder, run_options={"precision": "bf16"})
+    assert (second.folder / "model.onnx").samefile(first.folder / "model.onnx")
+    assert store.verify(first.digest)
+    assert store.verify(second.digest)
+
+
+def test_a_link_inside_becomes_a_file(store):
+    with store.workspace() as workspace:
+        folder = write_model(workspace / "output")
+        (folder / "link.bin").symlink_to(folder / "deep" / "weights.bin")
+        artifact = seal(store, folder)
+    assert not (artifact.folder / "link.bin").is_symlink()
+    assert (artifact.folder / "link.bin").read_text() == "weights"
+
+
+@pytest.mark.parametrize("where", ["store", "elsewhere"])
+@pytest.mark.parametrize("what", ["leads out", "leads nowhere", "folder", "pipe", "empty", "missing"])
+def test_what_is_no_model_is_refused(store, tmp_path, what, where):
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    with store.workspace() as workspace:
+        folder = (workspace if where == "store" else tmp_path) / "output"
+        if what not in {"empty", "missing"}:
+            write_model(folder)
+        if what == "leads out":
+            (folder / "link").symlink_to(secret)
+        elif what == "leads nowhere":
+            (folder / "link").symlink_to("nowhere")
+        elif what == "folder":
+            (folder / "link").symlink_to(tmp_path)
+        elif what == "pipe":
+            os.mkfifo(folder / "pipe")
+        elif what == "empty":
+            folder.mkdir()
+        with pytest.raises(UnsealableError):
+            seal(store, folder)
+    assert list_objects(store) == []
+    assert list((store.root / "tmp").iterdir()) == []
+    assert stat.S_IMODE(secret.stat().st_mode) != 0o444
+
+
+@pytest.mark.parametrize("damage", ["file", "size", "manifest", "cut manifest", "bytes", "all"])
+def test_a_damaged_object_is_replaced(store, tmp_path, damage):
+    artifact = seal(store, write_model(tmp_path / "model"))
+    place = artifact.folder.parent
+    for path in place.rglob("*"):
+        path.chmod(0o755)
+    if damage == "file":
+        (artifact.folder / "model.onnx").unlink()
+    elif damage == "size":
+        (artifact.folder / "model.onnx").write_text("mod")
+    elif damage == "bytes":
+        (artifact.folder / "model.onnx").write_text("m0del")
+    elif damage == "manifest":
+        (place / "artifact.json").unlink()
+    elif damage == "cut manifest":
+        (place / "artifact.json").write_text("{")
+    else:
+        (place / "artifact.json").rename(tmp_path / "x")
+        artifact.folder.rename(tmp_path / "y")
+        place.rmdir()
+        place.write_text("not even a folder")
+    assert not store.verify(artifact.digest)
+    assert (store.find_artifact(artifact.digest) is None) == (damage != "bytes")
+    assert seal(store, tmp_path / "model") == artifact
+    assert store.verify(artifact.digest)
+    assert list((store.root / "tmp").iterdir()) == []
+
+
+def test_records_are_found_again(store, tmp_path):
+    assert store.find("k") is None
+    artifact = seal(store, write_model(tmp_path / "model"))
+    for outcome in (
+        artifact,
+        Refused(by="a.b", reason="no"),
+        Failed(by="a.b", failure=FailureClass.CONVERT, reason="no"),
+    ):
+        store.record("k", make_record(outcome))
+        assert store.find("k") == make_record(outcome)
+        assert Store(store.root).find("k") == make_record(outcome)
+
+
+@pytest.mark.parametrize("failure", FailureClass)
+def test_transient_failures_are_never_recorded(store, failure):
+    store.record("k", make_record(Failed(by="a.b", failure=failure, reason="no")))
+    assert (store.find("k") is None) == failure.transient
+
+
+def test_a_store_may_be_moved(store, tmp_path):
+    artifact = seal(store, write_model(tmp_path / "model"))
+    store.record("k", make_record(artifact))
+    moved = Store(store.root.rename(tmp_path / "moved"))
+    outcome = moved.find("k").outcome
+    assert outcome.digest == artifact.digest
+    assert (outcome.folder / "model.onnx").exists()
+    assert outcome.folder.is_relative_to(tmp_path / "moved")
+
+
+@pytest.mark.parametrize("damage", ["artifact.json", "files/model.onnx"])
+def test_a_record_without_its_artifact_is_a_miss(store, tmp_path, damage):
+    artifact = seal(store, write_model(tmp_path / "model"))
+    store.record("k", make_record(artifact))
+    (artifact.folder.parent / damage).unlink()
+    assert store.find("k") is None
+    seal(store, tmp_path / "model")
+    assert store.find("k").outcome == artifact
+
+
+@pytest.mark.parametrize("text", ["", '{"key": "k"', '{"key": "k"}', "[]", "3", "\x00" * 10, b"\xff\xfe"])
+def test_a_damaged_record_is_a_miss_and_removed(store, text):
+    path = store.root / "steps" / "k.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert store.find("k") is None
+    assert not path.exists()
+
+
+def test_a_record_with_a_damaged_manifest_inside_is_a_miss(store, tmp_path):
+    artifact = seal(store, write_model(tmp_path / "model"))
+    store.record("k", make_record(artifact))
+    manifest = artifact.folder.parent / "artifact.json"
+    content = json.loads(manifest.read_text())
+    manifest.chmod(0o644)
+    manifest.write_text(json.dumps({**content, "manifest": {"format": "onnx"}}))
+    assert store.find("k") is None
+
+
+def test_values_are_kept_and_replaced(store):
+    assert store.read_value("v") is None
+    store.write_value("v", {"a": [1, 2.5, None]})
+    assert store.read_value("v") == {"a": [1, 2.5, None]}
+    store.write_value("v", 3)
+    assert store.read_value("v") == 3
+    (store.root / "values" / "v.json").write_text("{")
+    assert store.read_value("v") is None
+    assert not (store.root / "values" / "v.json").exists()
+
+
+def test_trees_are_kept_and_the_first_stands(store, tmp_path):
+    assert store.find_tree("t") is None
+    kept = store.keep_tree("t", write_model(tmp_path / "one"))
+    assert store.find_tree("t") == kept
+    assert store.keep_tree("t", write_model(tmp_path / "two", "other")) == kept
+    assert (kept / "model.onnx").read_text() == "model"
+    (kept / "model.onnx").unlink()
+    assert store.find_tree("t") is None
+    assert store.keep_tree("t", tmp_path / "two") == kept
+    assert (kept / "model.onnx").read_text() == "other"
+
+
+@pytest.mark.parametrize("key", ["", "../x", "a/b", ".hidden", "sha256:../x"])
+def test_keys_cannot_lead_out_of_the_store(store, key):
+    with pytest.raises(ValueError, match="is no key"):
+        store.write_value(key, 1)
+
+
+def test_a_digest_is_a_key(store):
+    store.write_value("sha256:ab", 1)
+    assert store.read_value("ab") == 1
+
+
+def test_an_error_in_a_workspace_is_the_callers(store):
+    with pytest.raises(PermissionError), store.workspace():
+        raise PermissionError(13, "mine")
+
+
+def test_a_workspace_is_removed_after_an_error(store):
+    with pytest.raises(ZeroDivisionError), store.workspace() as workspace:
+        _ = 1 / 0
+    assert not workspace.exists()

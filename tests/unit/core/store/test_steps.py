@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kedro_hone.core.contract.adaptor import Adaptor, Options
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.store.steps import step_key
+from kedro_hone.core.values.artifact import Artifact, Shape, Stage
+
+
+class Bits(Options):
+    bits: int = 8
+
+
+def make_adaptor(*, version: int = 1, machine_specific: bool = False, name: str = "tool.half", **environment: str):
+    return Adaptor(
+        name=name,
+        version=version,
+        toolchain=Toolchain(name="tool", folder=Path("/tool"), environment=environment),
+        stage=Stage.COMPRESS,
+        accepts=frozenset({"onnx"}),
+        produces="onnx",
+        summary="Half.",
+        options=Bits,
+        machine_specific=machine_specific,
+    )
+
+
+def make_artifact(digest: str = "sha256:00", path: str = "/a") -> Artifact:
+    return Artifact(path=path, format="onnx", digest=digest, inputs=(), outputs=())
+
+
+def make_host(fingerprint: str = "one") -> Host:
+    return Host(flags=frozenset(), cores=2, gpu=None, compilers=frozenset(), fingerprint=fingerprint)
+
+
+def make_key(**changes):
+    arguments = {
+        "adaptor": make_adaptor(),
+        "artifact": make_artifact(),
+        "options": Bits(),
+        "worker": "sha256:w",
+        "environment": "e",
+        "host": make_host(),
+        "seed": 0,
+        **changes,
+    }
+    return step_key(arguments.pop("adaptor"), arguments.pop("artifact"), arguments.pop("options"), **arguments)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"artifact": make_artifact("sha256:01")},
+        {"adaptor": make_adaptor(version=2)},
+        {"adaptor": make_adaptor(name="tool.quarter")},
+        {"adaptor": make_adaptor(THREADS="1")},
+        {"adaptor": make_adaptor(machine_specific=True)},
+        {"options": Bits(bits=4)},
+        {"worker": "sha256:x"},
+        {"environment": "f"},
+        {"seed": 1},
+        {"shapes": (Shape(name="batch1", sizes={"batch": 1}),)},
+        {"calibration": "sha256:c"},
+        {"training": "sha256:c"},
+        {"program": "sha256:c"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_everything_that_shapes_the_result_shapes_the_key(changes):
+    assert make_key(**changes)[0] != make_key()[0]
+
+
+def test_the_same_gives_the_same_key_wherever_the_files_lie():
+    key, inputs = make_key()
+    assert (key, inputs) == make_key(artifact=make_artifact(path="/elsewhere"))
+    assert len(key) == 64
+    assert inputs["adaptor"] == "tool.half"
+    assert inputs["options"] == {"bits": 8}
+
+
+def test_the_machine_counts_only_where_the_result_depends_on_it():
+    assert make_key()[0] == make_key(host=make_host("two"))[0]
+    specific = make_adaptor(machine_specific=True)
+    assert make_key(adaptor=specific)[0] != make_key(adaptor=specific, host=make_host("two"))[0]
+    assert make_key(adaptor=specific)[1]["machine"] == "one"

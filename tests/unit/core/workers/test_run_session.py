@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kedro_hone.core.contract.toolchain import Limits
+from kedro_hone.core.values.artifact import Shape
+from kedro_hone.core.values.outcome import Failed, FailureClass
+from kedro_hone.core.workers.host import session as worker_session
+from kedro_hone.core.workers.host.job import Loaded
+from kedro_hone.core.workers.host.run import Job, open_session
+from kedro_hone.testing.toy import adaptor as toy
+from kedro_hone.testing.toy.model import make_model
+
+HANG = 600
+"""Seconds after which something is taken to hang."""
+
+WORKER = """
+import os, signal, sys, time
+import numpy as np
+
+class Session:
+    def __init__(self, static): self.static, self.calls = static, 0
+    def run(self, feeds):
+        x = feeds["x"]; self.calls += 1
+        what = x[0, 0]
+        if what == -1: raise ValueError("no ones")
+        if what == -2: os.kill(os.getpid(), signal.SIGSEGV)
+        if what == -3: time.sleep(3600)
+        if what == -4: b"".join(b"\\1" * (64 << 20) for _ in range(64))
+        print("noise")
+        rows = np.full((len(x), 1), len(x))
+        return {"double": x * 2, "rows/of call": rows, "file": np.float32(self.calls)}
+
+class Prepared(Session):
+    def prepare(self, feeds):
+        def call(): raise RuntimeError("called as prepared")
+        return call
+
+def load(job):
+    if job["options"].get("broken"): raise RuntimeError("corrupt model")
+    if job["options"].get("prepared"): return Prepared(False)
+    return Session(bool(job["input"]["static_shapes"]))
+"""
+
+
+@pytest.fixture
+def open_(tmp_path):
+    sessions = []
+
+    def open_(*, seconds=HANG, memory_mb=1024, python=Path(sys.executable), **more):
+        (tmp_path / "worker.py").write_text(WORKER)
+        artifact = make_model(tmp_path / "model").model_copy(update={"static_shapes": more.pop("static_shapes", ())})
+        job = Job(function="load", worker=tmp_path / "worker.py", adaptor="t", input=artifact, **more)
+        limits = Limits(seconds=seconds, memory_mb=memory_mb, log_kb=64)
+        sessions.append(open_session(job, python=python, folder=tmp_path / "session", limits=limits))
+        return sessions[-1]
+
+    yield open_
+    for session in sessions:
+        session.close()
+
+
+def feed(path: Path, first: float = 0.0, rows: int = 5) -> Path:
+    x = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
+    x[0, 0] = first
+    np.savez(path, x=x)
+    return path
+
+
+def read(path: Path):
+    with np.load(path) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_load_tells_cold_start_and_memory(tmp_path):
+    artifact = make_model(tmp_path / "model", slow=20)
+    job = Job(function="load", worker=str(toy.TOOLCHAIN.worker), adaptor="toy", input=artifact)
+    np.savez(tmp_path / "feeds.npz", x=np.zeros((3, 4), np.float32))
+    with open_session(job, python=Path(sys.executable), folder=tmp_path / "s", limits=Limits(seconds=HANG)) as session:
+        loaded = session.load(tmp_path / "feeds.npz", "batch3")
+        assert isinstance(loaded, Loaded)
+        assert loaded.cold_start_ms >= 40  # the first answer naps for that long
+        assert loaded.rss_bytes > 1 << 20
+        times = session.time("batch3", 2, warmup=1)
+        assert len(times) == 2
+        assert min(times) >= 40e6
+    assert not (tmp_path / "s" / "temporary").exists()
+
+
+def test_run_in_chunks_and_at_once(open_, tmp_path):
+    session = open_()
+    assert isinstance(session.load(), Loaded)
+    feeds, output = feed(tmp_path / "f.npz"), tmp_path / "session" / "o.npz"
+    assert session.run(feeds, output, 2) is None
+    arrays = read(output)
+    assert arrays["rows/of call"].ravel().tolist() == [2, 2, 2, 2, 1]
+    assert np.array_equal(arrays["double"], read(feeds)["x"] * 2)
+    assert arrays["file"].tolist() == [1, 2, 3]
+    assert session.run(feeds, output) is None
+    assert read(output)["rows/of call"].ravel().tolist() == [5] * 5
+
+
+def test_a_static_model_gets_a_padded_last_chunk(open_, tmp_path):
+    session = open_(static_shapes=(Shape(name="batch2", sizes={"batch": 2}),))
+    session.load()
+    feeds, output = feed(tmp_path / "f.npz"), tmp_path / "session" / "o.npz"
+    assert session.run(feeds, output, 2) is None
+    assert read(output)["rows/of call"].ravel().tolist() == [2] * 5
+    assert np.array_equal(read(output)["double"], read(feeds)["x"] * 2)
+
+
+def test_an_exception_is_a_value_and_the_session_lives_on(open_, tmp_path):
+    session = open_()
+    session.load()
+    output = tmp_path / "session" / "o.npz"
+    failed = session.run(feed(tmp_path / "bad.npz", first=-1), output)
+    assert (failed.failure, failed.reason) == (FailureClass.CRASH, "ValueError: no ones")
+    assert session.run(feed(tmp_path / "good.npz"), output) is None
+    assert isinstance(session.arm("gone", tmp_path / "gone.npz"), Failed)
+    assert "gone" in session.time("gone", 1).reason
+
+
+def test_a_model_that_cannot_be_loaded(open_):
+    failed = open_(options={"broken": True}).load()
+    assert (failed.failure, failed.reason) == (FailureClass.LOAD, "RuntimeError: corrupt model")
+
+
+@pytest.mark.parametrize(
+    ("first", "failure", "reason"),
+    [
+        (-2, FailureClass.CRASH, "SIGSEGV"),
+        (-3, FailureClass.TIME_OUT, "2 seconds"),
+        (-4, FailureClass.OUT_OF_MEMORY, "512 MiB"),
+    ],
+)
+def test_death_is_a_value_and_stays(open_, tmp_path, first, failure, reason):
+    session = open_(memory_mb=512)
+    session.load()
+    pid = session.pid
+    assert session.arm("shape", feed(tmp_path / "f.npz", first=first)) is None
+    if failure is FailureClass.TIME_OUT:  # only now, since the worker needs an unknown time to start
+        session._limits = replace(session._limits, seconds=2)
+    failed = session.time("shape", 1)
+    assert failed.failure is failure
+    assert reason in failed.reason
+    assert session.load() == failed
+    session.pause()
+    session.resume()
+    assert session.memory_bytes() == 0
+    assert not lives(pid)
+
+
+def test_a_session_that_prepares_its_calls_is_timed_by_them(open_, tmp_path):
+    session = open_(options={"prepared": True})
+    session.load()
+    session.arm("b5", feed(tmp_path / "feeds.npz"))
+    timed = session.time("b5", calls=1)
+
+    assert isinstance(timed, Failed)
+    assert "called as prepared" in timed.reason
+    assert session.run(tmp_path / "feeds.npz", tmp_path / "session" / "out.npz") is None
+
+
+def test_a_killed_worker(open_, tmp_path):
+    session = open_()
+    session.load()
+    os.kill(session.pid, signal.SIGKILL)
+    failed = session.run(feed(tmp_path / "f.npz"), tmp_path / "session" / "o.npz")
+    assert (failed.failure, failed.reason) == (FailureClass.KILLED, "killed by SIGKILL, not by us")
+
+
+def test_a_worker_that_cannot_be_started(open_, tmp_path):
+    failed = open_(python=tmp_path / "no-python").load()
+    assert failed.failure is FailureClass.INSTALL
+
+
+def test_pause_stops_the_worker_and_not_the_guard(open_, tmp_path, monkeypatch):
+    session = open_()
+    session.load(feed(tmp_path / "f.npz"), "shape")
+    session.pause()
+    session.pause()
+    state = Path(f"/proc/{session.pid}/stat").read_text().rpartition(")")[2].split()
+    assert state[0] == "T"
+    assert Path(f"/proc/{state[1]}/stat").read_text().rpartition(")")[2].split()[0] in "SR"
+    assert session.memory_bytes() > 0
+    with pytest.raises(RuntimeError, match="paused"):
+        session.time("shape", 1)
+    now = time.monotonic  # longer than the limit of a command passes: standing still costs nothing
+    monkeypatch.setattr(worker_session.time, "monotonic", lambda: now() + 2 * HANG)
+    session.resume()
+    assert len(session.time("shape", 3, warmup=2)) == 3
+
+
+def test_close_ends_a_paused_worker_and_twice_is_once(open_):
+    session = open_()
+    session.load()
+    session.pause()
+    pid = session.pid
+    session.close()
+    session.close()
+    assert not lives(pid)
+    with pytest.raises(RuntimeError, match="closed"):
+        session.load()
+
+
+def test_two_sessions_do_not_mix(tmp_path):
+    names = ["a", "b"]
+    jobs = [
+        Job(
+            function="load",
+            worker=str(toy.TOOLCHAIN.worker),
+            adaptor=name,
+            input=make_model(tmp_path / name, seed=seed),
+        )
+        for seed, name in enumerate(names)
+    ]
+    feeds = tmp_path / "f.npz"
+    np.savez(feeds, x=np.ones((2, 4), np.float32))
+    sessions = [
+        open_session(job, python=Path(sys.executable), folder=tmp_path / f"s{job.adaptor}", limits=Limits(seconds=HANG))
+        for job in jobs
+    ]
+    first, second = sessions
+    outputs = [tmp_path / f"s{name}" / "o.npz" for name in names]
+    with first:
+        with second:
+            first.load()
+            second.load()
+            assert first.run(feeds, outputs[0]) is second.run(feeds, outputs[1]) is None
+            assert not np.array_equal(read(outputs[0])["y"], read(outputs[1])["y"])
+        assert first.run(feeds, outputs[0]) is None

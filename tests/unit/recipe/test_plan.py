@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.toolchain import Licence
+from kedro_hone.core.errors import HoneError
+from kedro_hone.recipe.plan import make_plan
+from kedro_hone.recipe.schema import read_recipe
+
+
+def plan(**settings):
+    return make_plan(read_recipe({"model": {"uri": "models:/digits/1"}, **settings}))
+
+
+def toolchains_of(found):
+    return {adaptor.toolchain.name for adaptor in found.adaptors}
+
+
+def test_by_default_only_default_toolchains_take_part():
+    assert toolchains_of(plan()) == {"onnxruntime", "openvino", "pytorch"}
+
+
+def test_all_means_all():
+    assert toolchains_of(plan(toolchains="all")) == set(read_catalogue().toolchains)
+
+
+def test_an_evaluation_licence_must_be_named():
+    catalogue = read_catalogue()
+    barred = {name for name, chain in catalogue.toolchains.items() if chain.licence is Licence.EVALUATION}
+
+    assert barred
+    assert not barred & toolchains_of(plan())
+    assert toolchains_of(plan(toolchains=["onnxruntime", *barred])) == {"onnxruntime", *barred}
+
+
+def test_one_adaptor_can_be_switched_off_and_on():
+    names = {a.name for a in plan(adaptors={"onnxruntime.int8-static": {"enabled": False}}).adaptors}
+    more = {a.name for a in plan(adaptors={"iree.cpu": {"enabled": True}}).adaptors}
+
+    assert "onnxruntime.int8-static" not in names
+    assert "onnxruntime.session" in names
+    assert "iree.cpu" in more
+
+
+def test_options_reach_their_adaptor():
+    options = plan(adaptors={"onnxruntime.int8-static": {"options": {"per_channel": False}}}).options
+
+    assert options["onnxruntime.int8-static"].model_dump()["per_channel"] is False
+
+
+@pytest.mark.parametrize(
+    ("settings", "slug", "word"),
+    [
+        ({"adaptors": {"onnxruntime.int8-statik": {}}}, "adaptor-unknown", "onnxruntime.int8-static"),
+        ({"toolchains": ["openvno"]}, "toolchain-unknown", "openvino"),
+        ({"routes": [["onnx.nothing"]]}, "adaptor-unknown", "onnx.nothing"),
+        ({"adaptors": {"onnxruntime.int8-static": {"options": {"per_chanel": 1}}}}, "recipe-invalid", "per_channel"),
+    ],
+)
+def test_what_does_not_exist_is_named(settings, slug, word):
+    with pytest.raises(HoneError) as caught:
+        plan(**settings)
+
+    assert caught.value.slug == slug
+    assert word in str(caught.value)
+
+
+def test_the_same_recipe_gives_the_same_routes():
+    first, second = plan().routes, plan().routes
+
+    assert [step.namespace for step in first.steps] == [step.namespace for step in second.steps]
+    assert len(first.ends) >= 15
+
+
+def test_a_chain_of_two_compressors_is_made_only_when_named():
+    chain = ["onnxruntime.int8-dynamic", "onnxruntime.int8-static"]
+    single = {step.route for step in plan().routes.ends}
+    chained = {step.route for step in plan(routes=[chain]).routes.ends}
+
+    assert not any(set(chain) <= set(route) for route in single)
+    assert (*chain, "onnxruntime.session") in chained

@@ -19,7 +19,8 @@ from small_project import Project, copy_project
 
 # Makes the standard input the controlling terminal, so that a Ctrl-C typed there is a signal to the command.
 OWN_TERMINAL = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job ignores it, and so would what it starts
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """

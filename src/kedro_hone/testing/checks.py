@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from kedro_hone.core.contract.adaptor import Capability, Support
+from kedro_hone.core.contract.adaptor import Adaptor, Capability, Support
 from kedro_hone.core.contract.catalogue import find_adaptors
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.formats import FORMATS
@@ -78,7 +78,7 @@ def check_imports(trial: Trial) -> None:
     names = [
         name
         for name, module in list(sys.modules.items())
-        if any(one is adaptor for one in getattr(module, "ADAPTORS", ()) or ())
+        if _lists(module, adaptor)
         # A module of tests, which may import the list, is not what describes the adaptor.
         and name != "__main__"
         and not hasattr(module, "AdaptorSuite")
@@ -95,6 +95,12 @@ def check_imports(trial: Trial) -> None:
     heavy = HEAVY.intersection(json.loads(done.stdout.splitlines()[-1]))
     if heavy:
         raise CheckFailed(f"importing {name} imports {', '.join(sorted(heavy))}: that belongs into worker/")
+
+
+def _lists(module: object, adaptor: Adaptor) -> bool:
+    """Return whether a module's ``ADAPTORS`` holds an adaptor; some modules invent any attribute that is asked for."""
+    listed = getattr(module, "ADAPTORS", None)
+    return isinstance(listed, (tuple, list)) and any(one is adaptor for one in listed)
 
 
 def check_name(trial: Trial) -> None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import sys
 
-if not getattr(sys.flags, "safe_path", False):  # Python 3.11 leaves our folder out of the path by PYTHONSAFEPATH
+if __name__ == "__main__" and not getattr(
+    sys.flags, "safe_path", False
+):  # Python 3.11 leaves our folder out of the path by PYTHONSAFEPATH
     sys.path.pop(0)
 
 import faulthandler

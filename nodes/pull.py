@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import logging
 import shutil
@@ -19,6 +18,7 @@ from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.base import Format, Json
 from kedro_hone.core.values.outcome import Failed, Refused
+from kedro_hone.core.workers.host.code_files import find_code_file
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.recipe.schema import Recipe, read_recipe
@@ -94,20 +94,9 @@ def find_class_file(place: str) -> Path:
     Raises:
         HoneError: ``recipe-invalid``: there is no such file or module.
     """
-    path = Path(place)
-    if place.endswith(".py"):
-        if path.is_file():
-            return path.resolve()
-    else:
-        parent, _, leaf = place.rpartition(".")
-        spec = importlib.util.find_spec(parent) if parent else None
-        folders = list(spec.submodule_search_locations or []) if spec else []
-        found = [Path(folder) / f"{leaf}.py" for folder in folders if (Path(folder) / f"{leaf}.py").is_file()]
-        if found:
-            return found[0]
-        top = importlib.util.find_spec(place) if not parent else None
-        if top and top.origin:
-            return Path(top.origin)
+    file = find_code_file(place, project=Path.cwd())
+    if file is not None:
+        return file
     raise HoneError(
         "recipe-invalid",
         f"The class's file {place!r} does not exist.",

@@ -13,7 +13,7 @@ from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.core.errors import HoneError
+from kedro_hone.core.errors import SLUGS, HoneError
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.base import Format, Json
@@ -26,6 +26,12 @@ from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.flavor import Flavor
 
 logger = logging.getLogger(__name__)
+
+HINT = "Save the model so that it takes and returns tensors, and name the new file or version in the recipe."
+HINTS = {
+    "model-external-data": "Save the model with its data next to its file, and name the new version in the recipe."
+}
+"""What to do about a model that a worker refuses, by the slug of the refusal."""
 
 MODULE: Format = "pytorch-module"
 """The author's class with the state of the pulled model."""
@@ -170,19 +176,13 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, workplace:
 
 
 def _explain(result: Refused | Failed, recipe: Recipe) -> HoneError:
+    """Return the error for a model that a worker does not take; a refusal keeps its slug where that is an error's."""
     if isinstance(result, Refused):
         return HoneError(
-            "model-unsupported",
+            result.slug if result.slug in SLUGS else "model-unsupported",
             f"{recipe.model.uri} cannot be optimized as it is.",
             why=result.reason,
-            hint="Save the model so that it takes and returns tensors, and name the new file or version in the recipe.",
-        )
-    if "external data" in result.reason.lower():
-        return HoneError(
-            "model-external-data",
-            f"{recipe.model.uri} keeps data outside its folder.",
-            why=result.reason,
-            hint="Save the model with its data beside it (onnx.save_model, location without folders).",
+            hint=HINTS.get(result.slug, HINT),
         )
     return HoneError(
         "model-corrupt",

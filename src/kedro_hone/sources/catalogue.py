@@ -38,8 +38,16 @@ class Sources:
     broken: Mapping[str, str]
 
     def find_format(self, form: Format) -> SourceFormat | None:
-        """Return the first source format that becomes artifacts of a format; None when there is none."""
-        return next((source for source in self.formats if form in source.seals), None)
+        """Return the source format that becomes artifacts of a format.
+
+        Args:
+            form: The artifact's format.
+
+        Returns:
+            The one of the same name, else the first in order; None when there is none.
+        """
+        found = [source for source in self.formats if form in source.seals]
+        return next((source for source in found if source.name == form), found[0] if found else None)
 
 
 def register(source: SourceFormat) -> SourceFormat:

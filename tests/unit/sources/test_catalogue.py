@@ -159,9 +159,10 @@ def test_the_baselines():
     assert describe_baseline(make_artifact("openvino-ir"), threads=1) == "thing on openvino-ir, 1 thread"
 
 
-def test_a_baseline_is_the_one_of_the_format_that_was_pulled(site, tmp_path):
+@pytest.mark.parametrize("order", [25, 50])
+def test_a_baseline_is_the_one_of_the_format_that_was_pulled(site, tmp_path, order):
     """Two source formats may become the same format of artifacts: the artifact then notes which one it was."""
-    write_module(site, "fake_package")
+    write_module(site, "fake_package", order=order)
     write_entry_point(site, "fake_package:SOURCE_FORMAT")
     noted = name_source(read_flavor(pull(tmp_path / "mine", "model.mine"), trust=frozenset()))
     assert noted == {"source": "mine"}

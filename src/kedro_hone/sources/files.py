@@ -46,7 +46,7 @@ def find_only(folder: Path, name: str) -> Path | None:
     Returns:
         The file; None when there is none, or there are several of other names.
     """
-    found = sorted(folder.glob(f"*{Path(name).suffix}"))
+    found = sorted(path for path in folder.glob(f"*{Path(name).suffix}") if path.is_file())
     if folder / name in found:
         return folder / name
     return found[0] if len(found) == 1 else None
@@ -54,7 +54,7 @@ def find_only(folder: Path, name: str) -> Path | None:
 
 def list_pickles(folder: Path) -> list[Path]:
     """Return the files of a folder whose names are those of pickles, in sorted order."""
-    return sorted(path for pattern in _PICKLES for path in folder.glob(pattern))
+    return sorted(path for pattern in _PICKLES for path in folder.glob(pattern) if path.is_file())
 
 
 def name_in(folder: Path, path: Path) -> str:

@@ -26,6 +26,7 @@ from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, Samples
 from kedro_hone.nodes.race import SOURCE
 from kedro_hone.recipe.schema import Recipe
+from kedro_hone.sources.catalogue import describe_baseline
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ def gate(
         artifact=outcome if isinstance(outcome, Artifact) else None,
         speedup=winner.deciding if winner else None,
         quality=tuple((name, quality) for name, quality in qualities.items() if name != SOURCE),
-        baseline=describe_baseline(source, setting.recipe),
+        baseline=describe_baseline(source, threads=setting.recipe.thread_count),
     )
 
 
@@ -97,17 +98,6 @@ def _find_eligible(confirmation: Confirmation, found: dict[str, Validation], rea
     barred = [finalist.id for finalist in faster if not found[finalist.id].publishable]
     reasons.extend(f"{name} is faster, but its licence is for evaluation only: it is not published" for name in barred)
     return [finalist for finalist in faster if found[finalist.id].publishable]
-
-
-def describe_baseline(source: Artifact, recipe: Recipe) -> str:
-    """Return what everything was measured against, as words that follow "measured against"."""
-    threads = "1 thread" if recipe.thread_count == 1 else f"{recipe.thread_count} threads"
-    how = {
-        "pytorch-module": "the author's class in eager PyTorch (eval, inference mode),",
-        "pytorch": "the exported program, run as an ordinary PyTorch module in eager mode with",
-        "onnx": "ONNX Runtime with its default settings,",
-    }.get(source.format, f"{source.runtime} on {source.format},")
-    return f"{how} {threads}"
 
 
 def _measure_quality(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import logging
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,7 @@ from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.core.errors import HoneError
+from kedro_hone.core.errors import SLUGS, HoneError
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.base import Format, Json
@@ -22,13 +19,18 @@ from kedro_hone.core.values.outcome import Failed, Refused
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.recipe.schema import Recipe, read_recipe
+from kedro_hone.sources.catalogue import name_source
 from kedro_hone.sources.detection import read_flavor
-from kedro_hone.sources.flavor import Flavor
+from kedro_hone.sources.flavor import Flavor, write_files
+from kedro_hone.sources.source_format import AuthorClass
 
 logger = logging.getLogger(__name__)
 
-MODULE: Format = "pytorch-module"
-"""The author's class with the state of the pulled model."""
+HINT = "Save the model so that it takes and returns tensors, and name the new file or version in the recipe."
+HINTS = {
+    "model-external-data": "Save the model with its data next to its file, and name the new version in the recipe."
+}
+"""What to do about a model that a worker refuses, by the slug of the refusal."""
 
 
 def pull(parameters: dict[str, Any], workplace: Workplace) -> tuple[VersionInfo, Artifact]:
@@ -53,83 +55,34 @@ def pull(parameters: dict[str, Any], workplace: Workplace) -> tuple[VersionInfo,
     with workplace.store.workspace() as scratch:
         pulled, files = scratch / "pulled", scratch / "files"
         pulled.mkdir()
-        files.mkdir()
         version = registry.pull(recipe.model.uri, pulled)
-        flavor = read_flavor(pulled, trust=frozenset(recipe.trust))
-        for name, target in flavor.files:
-            (files / target).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(pulled / name, files / target)
-        form = _write_module(recipe, files, flavor) if recipe.model.module else flavor.format
-        artifact = _seal(form, files, flavor, recipe, workplace)
+        flavor = read_flavor(pulled, trust=frozenset(recipe.trust), author=_find_author(recipe))
+        write_files(flavor, pulled, files)
+        artifact = _seal(files, flavor, recipe, workplace)
     logger.info("pulled    %s (%s, %s)", version.uri, artifact.format, artifact.digest[:19])
     return version, artifact
 
 
-def _write_module(recipe: Recipe, files: Path, flavor: Flavor) -> Format:
-    """Put the author's class beside the pulled state."""
-    if flavor.format != "pytorch":
-        raise HoneError(
-            "recipe-invalid",
-            "The recipe names a PyTorch class for a model that is not PyTorch's.",
-            why=f"hone.model.module is {recipe.model.module!r}, and {recipe.model.uri} is {flavor.format}.",
-            hint="Leave hone.model.module out, or name the PyTorch model.",
-        )
-    place, _, name = str(recipe.model.module).rpartition(":")
-    file = find_class_file(place)
-    shutil.copyfile(file, files / file.name)
-    text = {"class": f"{file.stem}:{name}", "file": file.name, "kwargs": recipe.model.kwargs, "state": "model.pt2"}
-    (files / "module.json").write_text(json.dumps(text, indent=2) + "\n")
-    return MODULE
+def _find_author(recipe: Recipe) -> AuthorClass | None:
+    if recipe.model.module is None:
+        return None
+    return AuthorClass(place=recipe.model.module, kwargs=recipe.model.kwargs, project=Path.cwd())
 
 
-def find_class_file(place: str) -> Path:
-    """Return the file that holds the author's class, without importing it.
-
-    Args:
-        place: ``path/to/file.py``, relative to the project, or ``package.module``.
-
-    Returns:
-        The file.
-
-    Raises:
-        HoneError: ``recipe-invalid``: there is no such file or module.
-    """
-    path = Path(place)
-    if place.endswith(".py"):
-        if path.is_file():
-            return path.resolve()
-    else:
-        parent, _, leaf = place.rpartition(".")
-        spec = importlib.util.find_spec(parent) if parent else None
-        folders = list(spec.submodule_search_locations or []) if spec else []
-        found = [Path(folder) / f"{leaf}.py" for folder in folders if (Path(folder) / f"{leaf}.py").is_file()]
-        if found:
-            return found[0]
-        top = importlib.util.find_spec(place) if not parent else None
-        if top and top.origin:
-            return Path(top.origin)
-    raise HoneError(
-        "recipe-invalid",
-        f"The class's file {place!r} does not exist.",
-        why="hone.model.module is looked for as a path below the project's folder, or as package.module.",
-        hint="Write path/to/file.py:Class or package.module:Class.",
-    )
-
-
-def _seal(form: Format, files: Path, flavor: Flavor, recipe: Recipe, workplace: Workplace) -> Artifact:
-    toolchain = _find_runtime(form)
+def _seal(files: Path, flavor: Flavor, recipe: Recipe, workplace: Workplace) -> Artifact:
+    toolchain = _find_runtime(flavor.format)
     inputs = recipe.model.inputs or flavor.inputs
-    unread = JobInput(path=str(files), format=form, inputs=inputs, outputs=flavor.outputs)
+    unread = JobInput(path=str(files), format=flavor.format, inputs=inputs, outputs=flavor.outputs)
     described = _describe(toolchain, unread, recipe, workplace)
     specs = {
         side: tuple(TensorSpec.model_validate(spec) for spec in described.get(side) or ()) or getattr(flavor, side)
         for side in ("inputs", "outputs")
     }
-    metadata: dict[str, Json] = {"interface": flavor.interface, "threads": recipe.thread_count}
+    metadata: dict[str, Json] = {"interface": flavor.interface, **name_source(flavor), "threads": recipe.thread_count}
     metadata |= {name: described[name] for name in ("graph", "structure") if described.get(name)}
     return workplace.store.seal(
         files,
-        format=form,
+        format=flavor.format,
         inputs=specs["inputs"],
         outputs=specs["outputs"],
         runtime=toolchain.name,
@@ -181,19 +134,13 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, workplace:
 
 
 def _explain(result: Refused | Failed, recipe: Recipe) -> HoneError:
+    """Return the error for a model that a worker does not take; a refusal keeps its slug where that is an error's."""
     if isinstance(result, Refused):
         return HoneError(
-            "model-unsupported",
+            result.slug if result.slug in SLUGS else "model-unsupported",
             f"{recipe.model.uri} cannot be optimized as it is.",
             why=result.reason,
-            hint="Save the model so that it takes and returns tensors, and name the new file or version in the recipe.",
-        )
-    if "external data" in result.reason.lower():
-        return HoneError(
-            "model-external-data",
-            f"{recipe.model.uri} keeps data outside its folder.",
-            why=result.reason,
-            hint="Save the model with its data beside it (onnx.save_model, location without folders).",
+            hint=HINTS.get(result.slug, HINT),
         )
     return HoneError(
         "model-corrupt",

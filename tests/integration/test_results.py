@@ -171,6 +171,7 @@ def publish(artifact: Artifact, folder: Path) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # from torch.export itself
 @pytest.mark.parametrize(("kind", "module"), [("tuple", False), ("dict", False), ("absent", True)])
 def test_every_candidate_returns_what_the_source_returns(template, tmp_path, kind, module):
     project = copy_project(template, tmp_path)

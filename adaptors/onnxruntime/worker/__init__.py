@@ -31,8 +31,11 @@ def transform(job: Job) -> Notes:
 def describe(job: Job) -> Notes | None:
     """Return the inputs, the outputs and the digest of the graph of ``model.onnx``; None for another format.
 
+    A model that is not taken gives ``refused`` with the reason, and ``slug`` where its external data is located outside
+    its folder.
+
     Raises:
-        ValueError: The file cannot be read, or its external data lies outside its folder.
+        ValueError: The file cannot be read.
     """
     if job["input"]["format"] != "onnx":
         return None

@@ -16,6 +16,13 @@ Notes = dict[str, Any]
 LARGEST = 1_800_000_000
 """Bytes of weights that one protobuf file holds for certain (its limit is 2 GiB); more go to external data."""
 
+OUTSIDE = "model-external-data"
+"""The slug of a model that is refused because its external data is outside its folder."""
+
+
+class OutsideError(ValueError):
+    """External data that is located outside the model's folder."""
+
 
 # --- what a model is -------------------------------------------------------------------------------------------------
 
@@ -24,9 +31,12 @@ def describe(folder: Path) -> Notes:
     """Return the inputs, the outputs and the digest of the graph of ``model.onnx``, or why such a model is not taken.
 
     Raises:
-        ValueError: The file cannot be read, or its external data lies outside its folder.
+        ValueError: The file cannot be read.
     """
-    model = read(folder)
+    try:
+        model = read(folder)
+    except OutsideError as error:
+        return {"refused": str(error), "slug": OUTSIDE}
     refusal = find_refusal(model)
     if refusal:
         return {"refused": refusal}
@@ -84,7 +94,8 @@ def read(folder: Path) -> Any:
     """Read ``model.onnx`` with its external data, which may not leave the folder.
 
     Raises:
-        ValueError: The file cannot be read, or its external data lies outside its folder.
+        OutsideError: Its external data is located outside its folder.
+        ValueError: The file cannot be read.
     """
     path = folder / "model.onnx"
     try:
@@ -97,7 +108,10 @@ def read(folder: Path) -> Any:
     for tensor in _tensors(model):
         location = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
         if location is not None and not (folder / location).resolve().is_relative_to(root):
-            raise ValueError(f"external data of {tensor.name!r} lies outside the model's folder: {location}")
+            raise OutsideError(
+                f"external data of {tensor.name!r} is located outside the model's folder, at {location!r}. Save it "
+                "again with onnx.save_model(model, path, save_as_external_data=True, location='model.onnx.data')"
+            )
     onnx.load_external_data_for_model(model, str(folder))
     return model
 

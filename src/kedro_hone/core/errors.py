@@ -48,6 +48,7 @@ SLUGS: Final = MappingProxyType(
         "replay-unknown": "There is no such step to replay",
         "report-missing": "There is no report yet",
         "source-failed": "The source model failed while it was measured",
+        "source-format-taken": "Two source formats have one name",
         "store-full": "The disk that holds the store is full",
         "store-read-only": "The store cannot be written",
         "toolchain-unbuildable": "The environment of a toolchain cannot be built",

@@ -12,7 +12,7 @@ from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.workers.inside.interfaces import Run, make_arrays_interface, make_tensors_interface
+from kedro_hone.core.workers.inside.interfaces import Run, find_interface
 from kedro_hone.learner.manifest import MANIFEST, read_artifact
 from kedro_hone.learner.rows import serve_any_rows
 from kedro_hone.learner.runtimes import open_session
@@ -59,9 +59,7 @@ class Learner:
             HoneError: ``model-unsupported``: it cannot run, or its runtime is not known.
             ImportError: The runtime, or PyTorch, is not installed.
         """
-        chosen = interface or artifact.metadata.get("interface", "onnx")
-        if chosen not in {"pytorch", "onnx"}:
-            raise ValueError(f"the interface {chosen!r} is neither 'pytorch' nor 'onnx'")
+        make = find_interface(str(interface or artifact.metadata.get("interface", "onnx")))
         if artifact.runtime is None:
             raise HoneError(
                 "model-unsupported",
@@ -73,7 +71,6 @@ class Learner:
         self._session = open_session(artifact, threads=threads, toolchains=toolchains)
         run = self._session.run
         self.run = serve_any_rows(run, artifact) if artifact.static_shapes else run
-        make = make_tensors_interface if chosen == "pytorch" else make_arrays_interface
         self._call = make(self.run, artifact)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -6,8 +6,6 @@ A program is a file, handed to workers by path. Nothing here imports one.
 from __future__ import annotations
 
 import difflib
-import sys
-from importlib.machinery import PathFinder
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -15,6 +13,7 @@ from typing import Final
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_file, digest_json
+from kedro_hone.core.workers.host.code_files import find_code_file
 
 _HERE = Path(__file__).parent
 
@@ -60,7 +59,7 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
         HoneError: ``program-unknown``.
     """
     known = name.replace("_", "-")
-    path = _HERE / PROGRAMS[known] if known in PROGRAMS else _find_file(name, project)
+    path = _HERE / PROGRAMS[known] if known in PROGRAMS else find_code_file(name, project=project)
     if path is None:
         near = difflib.get_close_matches(known, PROGRAMS, 1)
         raise HoneError(
@@ -87,7 +86,7 @@ def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
     """
     if name is None or ":" not in name:
         return None
-    path = _find_file(name.rpartition(":")[0], project)
+    path = find_code_file(name.rpartition(":")[0], project=project)
     if path is None:
         raise HoneError(
             "metric-unknown",
@@ -103,19 +102,3 @@ def digest_worker() -> str:
     return digest_json(
         {name: digest_file(_HERE / name) for name in ("worker.py", "reading.py", "metrics.py", "scoring.py")}
     )
-
-
-def _find_file(name: str, project: Path) -> Path | None:
-    """Return the file that a path or a dotted name stands for; packages on the way are not imported."""
-    if name.endswith(".py"):
-        path = (project / name).resolve()
-        return path if path.is_file() else None
-    *packages, module = name.split(".")
-    places = [*sys.path, str(project / "src"), str(project)]
-    for package in packages:
-        spec = PathFinder.find_spec(package, places)
-        if spec is None or spec.submodule_search_locations is None:
-            return None
-        places = list(spec.submodule_search_locations)
-    found = PathFinder.find_spec(module, places)
-    return Path(found.origin).resolve() if found is not None and found.origin and found.has_location else None

@@ -1,1 +1,1 @@
-"""Source formats: what a registry's files hold, and how they are run."""
+"""Source formats: what kinds of models a registry may hold, how each is recognised, and how it is run."""

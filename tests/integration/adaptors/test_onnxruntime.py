@@ -193,7 +193,10 @@ def test_external_data_travels_and_may_not_leave(bench, tmp_path):
     escapes.append(lambda: (inside / "model.onnx").write_bytes(model.SerializeToString()))
     for escape in escapes:
         escape()
-        for function in ("describe", "run", "transform"):
+        refused = bench.describe(inside, "onnx")
+        assert refused["slug"] == "model-external-data"
+        assert refused["refused"].startswith("external data of ")
+        for function in ("run", "transform"):
             job = {"described": described, "adaptor": "onnxruntime.int8-dynamic", "expect_error": True}
             result, _ = bench.call(function, inside, "onnx", **job)
             assert result["raised"].startswith("external data"), (function, result)

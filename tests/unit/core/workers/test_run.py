@@ -27,6 +27,7 @@ from pathlib import Path
 def fine(job): return {"seen": job["extra"]}
 def nothing(job): return None
 def refuse(job): return {"refused": "too small"}
+def refuse_by_name(job): return {"refused": "data is outside", "slug": "model-external-data"}
 def idle(job): return {"nothing_to_do": "same graph"}
 def fail(job): return {"failed": {"class": "numerics", "reason": "NaN in the weights"}}
 def fail_oddly(job): return {"failed": {"class": "no such class", "reason": "?"}}
@@ -152,6 +153,7 @@ def test_no_notes_are_empty_notes(call):
 
 def test_flags_become_values(call):
     assert call("refuse") == Refused(by="toy.test", reason="too small")
+    assert call("refuse_by_name") == Refused(by="toy.test", slug="model-external-data", reason="data is outside")
     assert call("idle") == Refused(by="toy.test", slug="nothing-to-do", reason="same graph")
     failed = call("fail")
     assert (failed.failure, failed.reason) == (FailureClass.NUMERICS, "NaN in the weights")

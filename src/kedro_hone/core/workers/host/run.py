@@ -223,7 +223,8 @@ def _read_outcome(job: Job, end: End, *, folder: Path, limits: Limits) -> StepRe
 def _read_flags(result: StepResult, job: Job, log: Path) -> StepResult | Refused | Failed:
     notes = result.notes
     if "refused" in notes:
-        return Refused(by=job.adaptor, reason=str(notes["refused"]))
+        slug = {"slug": str(notes["slug"])} if "slug" in notes else {}
+        return Refused(by=job.adaptor, reason=str(notes["refused"]), **slug)
     if "nothing_to_do" in notes:
         return Refused(by=job.adaptor, slug="nothing-to-do", reason=str(notes["nothing_to_do"]))
     if "failed" in notes:

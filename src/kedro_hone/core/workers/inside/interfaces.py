@@ -7,7 +7,8 @@ imports nothing of ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,23 @@ if TYPE_CHECKING:
 Arrays = dict[str, np.ndarray[Any, Any]]
 Run = Callable[[Arrays], Arrays]
 TEXT = np.dtype(str)
+
+
+def find_interface(name: str) -> Callable[[Run, Artifact], Callable[..., Any]]:
+    """Return what makes a function that is called as the source model was, of a session's ``run`` and its artifact.
+
+    Args:
+        name: A key of ``INTERFACES``: ``pytorch`` for tensors, ``onnx`` for arrays.
+
+    Returns:
+        ``make_tensors_interface`` or ``make_arrays_interface``.
+
+    Raises:
+        ValueError: There is no such interface.
+    """
+    if name not in INTERFACES:
+        raise ValueError(f"the interface {name!r} is neither {' nor '.join(repr(known) for known in INTERFACES)}")
+    return INTERFACES[name]
 
 
 def make_arrays_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
@@ -214,3 +232,9 @@ def _find_dtype(name: str) -> np.dtype[Any] | None:
 
 def _explain_dtype(name: str, given: Any, expected: Any) -> TypeError:
     return TypeError(f"{name} is {given}; the model takes {expected}")
+
+
+INTERFACES: Mapping[str, Callable[[Run, Artifact], Callable[..., Any]]] = MappingProxyType(
+    {"pytorch": make_tensors_interface, "onnx": make_arrays_interface}
+)
+"""The ways to call a model, by the name in an artifact's ``interface``."""

@@ -1,0 +1,80 @@
+"""What the source formats share: finding a model's files in a pulled folder by their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.base import Json
+from kedro_hone.sources.source_format import MLMODEL, MlModel
+
+_PICKLES = ("*.pth", "*.pt", "*.pkl")
+
+
+def find_entry(folder: Path, mlmodel: MlModel, flavor: str, key: str) -> Path:
+    """Return the file or folder that a flavor's entry in the ``MLmodel`` points to.
+
+    Args:
+        folder: The pulled folder.
+        mlmodel: Its description.
+        flavor: A flavor that it has.
+        key: The key of the entry that holds a relative path.
+
+    Returns:
+        The path, with every link followed.
+
+    Raises:
+        HoneError: ``model-corrupt``: there is no such key, or it points out of the folder or to nothing.
+    """
+    entry: Json = mlmodel.flavors[flavor]
+    value = entry.get(key) if isinstance(entry, dict) else None
+    if not isinstance(value, str):
+        raise make_corrupt(folder / MLMODEL, f"the flavor has no {key}")
+    path = (folder / value).resolve()
+    if not path.is_relative_to(folder.resolve()) or not path.exists():
+        raise make_corrupt(folder / MLMODEL, f"it points to {value!r}, which is not in the folder")
+    return path
+
+
+def find_only(folder: Path, name: str) -> Path | None:
+    """Return the file of a name, or else the only file with its suffix.
+
+    Args:
+        folder: Where to look; folders inside it are not searched.
+        name: Such as ``model.onnx``.
+
+    Returns:
+        The file; None when there is none, or there are several of other names.
+    """
+    found = sorted(path for path in folder.glob(f"*{Path(name).suffix}") if path.is_file())
+    if folder / name in found:
+        return folder / name
+    return found[0] if len(found) == 1 else None
+
+
+def list_pickles(folder: Path) -> list[Path]:
+    """Return the files of a folder whose names are those of pickles, in sorted order."""
+    return sorted(path for pattern in _PICKLES for path in folder.glob(pattern) if path.is_file())
+
+
+def name_in(folder: Path, path: Path) -> str:
+    """Return a file's relative name in a pulled folder, with ``/`` between its parts."""
+    return path.resolve().relative_to(folder.resolve()).as_posix()
+
+
+def make_corrupt(path: Path, why: str) -> HoneError:
+    """Return the error for a model that cannot be read.
+
+    Args:
+        path: The file or folder.
+        why: The reason, a clause without a full stop.
+
+    Returns:
+        ``model-corrupt``, to be raised.
+    """
+    return HoneError(
+        "model-corrupt",
+        f"The model in {path.name} cannot be read.",
+        why=why[:1].upper() + why[1:] + ".",
+        hint="Download or log the model again.",
+    )

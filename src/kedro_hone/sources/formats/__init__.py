@@ -1,0 +1,1 @@
+"""The built-in source formats: each module in this folder exports one as ``SOURCE_FORMAT``."""

@@ -1,0 +1,42 @@
+"""Pickled PyTorch models: recognised so that the user is told why they are refused and what to do; never opened."""
+
+from __future__ import annotations
+
+from kedro_hone.sources.files import find_entry, list_pickles, name_in
+from kedro_hone.sources.flavor import Flavor
+from kedro_hone.sources.source_format import Pulled, SourceFormat
+
+
+def detect(pulled: Pulled) -> Flavor | None:
+    """Recognise the files of pickles by their names: ``.pth``, ``.pt`` and ``.pkl``.
+
+    Args:
+        pulled: What was pulled.
+
+    Returns:
+        The files; None when there are none, or an ``MLmodel`` does not say that they are PyTorch's.
+
+    Raises:
+        HoneError: ``model-corrupt``.
+    """
+    if pulled.mlmodel is None:
+        data = pulled.folder
+    elif "pytorch" in pulled.mlmodel.flavors:
+        data = find_entry(pulled.folder, pulled.mlmodel, "pytorch", "model_data")
+    else:
+        return None
+    files = tuple((name_in(pulled.folder, path), path.name) for path in list_pickles(data))
+    return Flavor(format="pickle", files=files) if files else None
+
+
+SOURCE_FORMAT = SourceFormat(
+    name="pickle",
+    noun="a pickle",
+    detect=detect,
+    interface="pytorch",
+    order=90,
+    trust="pickle",
+    untrusted="Loading a pickle runs whatever code its author put in, and the recipe does not trust it.",
+    unsupported="The recipe trusts it, but pickled modules cannot be converted yet.",
+    hint='Log the model again with mlflow.pytorch.log_model(…, serialization_format="pt2", input_example=…).',
+)

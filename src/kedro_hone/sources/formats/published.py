@@ -1,0 +1,51 @@
+"""A winner of kedro-hone: an artifact with its manifest, bare or in the model folder in which it was published."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kedro_hone.learner.manifest import MANIFEST, list_files, read_artifact
+from kedro_hone.sources.files import find_entry, make_corrupt, name_in
+from kedro_hone.sources.flavor import Flavor
+from kedro_hone.sources.source_format import Pulled, SourceFormat
+
+OURS: Final = "kedro_hone"
+"""The name of our flavor in an ``MLmodel``."""
+LARGEST_MANIFEST: Final = 16 * 1024 * 1024
+"""Bytes of a manifest that are still parsed."""
+
+
+def detect(pulled: Pulled) -> Flavor | None:
+    """Recognise ``artifact.json``, or the artifact that our own flavor names.
+
+    Args:
+        pulled: What was pulled.
+
+    Returns:
+        The artifact's files, each compared with its digest, with the artifact; None when there is no manifest.
+
+    Raises:
+        HoneError: ``model-corrupt``: the manifest cannot be read, or a file is not the one that was published.
+    """
+    folder = pulled.folder
+    if (folder / MANIFEST).is_file():
+        root = folder.resolve()
+    elif pulled.mlmodel is not None and OURS in pulled.mlmodel.flavors:
+        root = find_entry(folder, pulled.mlmodel, OURS, "artifact")
+    else:
+        return None
+    manifest = root / MANIFEST
+    if manifest.is_file() and manifest.stat().st_size > LARGEST_MANIFEST:
+        raise make_corrupt(manifest, f"it is larger than {LARGEST_MANIFEST} bytes")
+    artifact = read_artifact(root)
+    return Flavor(
+        format=artifact.format,
+        files=tuple((name_in(folder, path), path.relative_to(root).as_posix()) for path in list_files(root)),
+        interface=str(artifact.metadata.get("interface", "onnx")),
+        inputs=artifact.inputs,
+        outputs=artifact.outputs,
+        artifact=artifact,
+    )
+
+
+SOURCE_FORMAT = SourceFormat(name="published", noun="a winner of kedro-hone", detect=detect, order=20)

@@ -1,0 +1,50 @@
+"""PyTorch: an exported program (``.pt2``), bare or as MLflow's flavor ``pytorch`` writes it today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kedro_hone.sources.files import find_entry, find_only, list_pickles, make_corrupt, name_in
+from kedro_hone.sources.flavor import Flavor
+from kedro_hone.sources.source_format import Pulled, SourceFormat
+
+
+def detect(pulled: Pulled) -> Flavor | None:
+    """Recognise ``model.pt2``, the only ``.pt2`` file, or the program that the flavor ``pytorch`` names.
+
+    Args:
+        pulled: What was pulled.
+
+    Returns:
+        The program as ``model.pt2``; None when there is none, or the flavor holds a pickle instead.
+
+    Raises:
+        HoneError: ``model-corrupt``.
+    """
+    if pulled.mlmodel is None:
+        path = find_only(pulled.folder, "model.pt2")
+    elif "pytorch" in pulled.mlmodel.flavors:
+        path = _find_program(pulled.folder, find_entry(pulled.folder, pulled.mlmodel, "pytorch", "model_data"))
+    else:
+        return None
+    return None if path is None else Flavor(format="pytorch", files=((name_in(pulled.folder, path), "model.pt2"),))
+
+
+def _find_program(folder: Path, data: Path) -> Path | None:
+    programs = [data] if data.suffix == ".pt2" else sorted(data.glob("*.pt2"))
+    if len(programs) == 1:
+        return programs[0]
+    if list_pickles(data):
+        return None
+    raise make_corrupt(folder, f"{data.name} holds no model.pt2")
+
+
+SOURCE_FORMAT = SourceFormat(
+    name="pytorch",
+    noun="a PyTorch exported program (.pt2)",
+    detect=detect,
+    seals=frozenset({"pytorch"}),
+    interface="pytorch",
+    baseline="the exported program, run as an ordinary PyTorch module in eager mode with {threads}",
+    order=40,
+)

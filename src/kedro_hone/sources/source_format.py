@@ -1,0 +1,114 @@
+"""The contract of a source format: one kind of model that a registry may hold, described by a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from kedro_hone.core.values.artifact import TensorSpec
+from kedro_hone.core.values.base import Format, Json
+from kedro_hone.core.workers.inside.interfaces import INTERFACES
+from kedro_hone.sources.flavor import Flavor
+
+MLMODEL: Final = "MLmodel"
+"""The name of MLflow's description of a model."""
+THREADS: Final = "{threads}"
+"""In a baseline's sentence, the place of ``2 threads``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MlModel:
+    """What an ``MLmodel`` file says.
+
+    Attributes:
+        flavors: Each flavor's name and its entry.
+        inputs: The signature's inputs; empty when it has none.
+        outputs: Its outputs.
+    """
+
+    flavors: Mapping[str, Json]
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuthorClass:
+    """The class that a recipe names: the model's code, with the pulled files as its state.
+
+    Attributes:
+        place: ``package.module:Class`` or ``path/to/file.py:Class``.
+        kwargs: Arguments of the class.
+        project: The project's root, from which paths and modules are searched.
+    """
+
+    place: str
+    kwargs: Mapping[str, Json]
+    project: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pulled:
+    """What a source format may look at.
+
+    Attributes:
+        folder: The pulled files, as the registry holds them. No link in it leads out of it.
+        mlmodel: What the ``MLmodel`` in it says; None when there is none.
+        author: The class that the recipe names; None when it names none.
+    """
+
+    folder: Path
+    mlmodel: MlModel | None = None
+    author: AuthorClass | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFormat:
+    """One kind of source model.
+
+    Attributes:
+        name: Unique, in lower case with dashes, such as ``pytorch-module``.
+        noun: What such a model is, with its article, as it stands in messages: ``an ONNX file``.
+        detect: Looks at a pulled folder and returns what it holds, or None when it is of another kind. It reads names
+            and small text files only: it imports nothing, opens no model file, and runs none of its code.
+        seals: The formats of the artifacts that it becomes. Empty for any format.
+        interface: How callers call the model: ``pytorch`` (tensors) or ``onnx`` (arrays).
+        baseline: How the source is run when candidates are measured against it, as words that follow "measured
+            against", with ``{threads}`` where the number of threads stands. Empty: the runtime's and format's names.
+        order: Formats are asked in ascending order, and the first that recognises a folder has it. Built in are
+            pytorch-module (10), published (20), onnx (30), pytorch (40) and pickle (90).
+        trust: What the recipe must list under ``trust`` before such a model is used; None for nothing.
+        untrusted: Why that is asked; needed with ``trust``.
+        unsupported: Why such a model is recognised and still not taken; None when it is taken.
+        hint: What to do when it is not trusted or not taken.
+        takes_class: Whether the recipe's ``model.module`` is part of such a model.
+    """
+
+    name: str
+    noun: str
+    detect: Callable[[Pulled], Flavor | None]
+    seals: frozenset[Format] = frozenset()
+    interface: str = "onnx"
+    baseline: str = ""
+    order: int = 50
+    trust: Literal["module", "pickle"] | None = None
+    untrusted: str = ""
+    unsupported: str | None = None
+    hint: str = ""
+    takes_class: bool = False
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9-]*", self.name):
+            raise ValueError(f"source format name {self.name!r}: use lower-case letters, digits and dashes")
+        if self.interface not in INTERFACES:
+            raise ValueError(
+                f"source format {self.name}: the interface {self.interface!r} is none of {set(INTERFACES)}"
+            )
+        if self.baseline and THREADS not in self.baseline:
+            raise ValueError(f"source format {self.name}: the baseline has no {THREADS}")
+        if self.trust and not self.untrusted:
+            raise ValueError(f"source format {self.name}: untrusted must say why {self.trust!r} has to be trusted")
+        if (self.trust or self.unsupported) and not self.hint:
+            raise ValueError(f"source format {self.name}: hint must say what to do when it is not taken")

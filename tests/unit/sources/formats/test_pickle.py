@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.sources.detection import read_flavor
+
+
+def catch(folder, *trust):
+    with pytest.raises(HoneError) as caught:
+        read_flavor(folder, trust=frozenset(trust))
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ["model.pth", "net.pt", "model.pkl"])
+def test_a_pickle_is_named_and_not_opened(tmp_path, name):
+    (tmp_path / name).write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    error = catch(tmp_path)
+    assert (error.slug, error.what) == ("pickle-not-trusted", f"The model is a pickle ({name}).")
+    assert 'serialization_format="pt2"' in error.hint
+
+
+def test_a_trusted_pickle_is_told_to_be_unsupported(tmp_path):
+    (tmp_path / "model.pth").write_bytes(b"x")
+    error = catch(tmp_path, "pickle")
+    assert error.slug == "model-unsupported"
+    assert "cannot be converted yet" in error.why
+
+
+def test_an_exported_program_next_to_a_pickle_is_taken(tmp_path):
+    for name in ("model.pt2", "optimizer.pt"):
+        (tmp_path / name).write_bytes(b"x")
+    assert read_flavor(tmp_path, trust=frozenset()).source == "pytorch"
+
+
+@pytest.mark.parametrize(
+    ("files", "slug"),
+    [
+        (["data/a.pt2", "data/b.pt2"], "model-corrupt"),
+        (["data/a.pt2", "data/b.pt2", "data/model.pth"], "pickle-not-trusted"),
+        (["data/readme.txt"], "model-corrupt"),
+    ],
+)
+def test_a_flavor_without_one_program(tmp_path, files, slug):
+    (tmp_path / "data").mkdir()
+    for name in files:
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "MLmodel").write_text(yaml.safe_dump({"flavors": {"pytorch": {"model_data": "data"}}}))
+    assert catch(tmp_path).slug == slug

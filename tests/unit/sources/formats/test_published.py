@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.learner.manifest import MANIFEST, write_manifest
+from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.formats.published import LARGEST_MANIFEST
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "model.xml").write_bytes(b"graph")
+    (tmp_path / "model.bin").write_bytes(b"weights")
+    metadata = {"interface": "pytorch"}
+    write_manifest(
+        tmp_path,
+        Artifact(
+            path="", format="openvino-ir", digest="", inputs=(), outputs=(), runtime="openvino", metadata=metadata
+        ),
+    )
+    return tmp_path
+
+
+def read_slug(folder):
+    with pytest.raises(HoneError) as caught:
+        read_flavor(folder, trust=frozenset())
+    return caught.value.slug
+
+
+def test_a_winner_keeps_its_format_and_its_interface(folder):
+    flavor = read_flavor(folder, trust=frozenset())
+    assert (flavor.source, flavor.format, flavor.interface) == ("published", "openvino-ir", "pytorch")
+    assert sorted(name for _, name in flavor.files) == ["model.bin", "model.xml"]
+
+
+def test_an_altered_file_is_refused(folder):
+    (folder / "model.bin").write_bytes(b"WEIGHTS")
+    assert read_slug(folder) == "model-corrupt"
+
+
+def test_an_unknown_interface_is_refused(folder):
+    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest["metadata"]["interface"] = "telepathy"
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    assert read_slug(folder) == "model-corrupt"
+
+
+def test_a_huge_manifest_is_not_parsed(folder):
+    with (folder / MANIFEST).open("a") as stream:
+        stream.write(" " * LARGEST_MANIFEST)  # still valid JSON
+    assert read_slug(folder) == "model-corrupt"

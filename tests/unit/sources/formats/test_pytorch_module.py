@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.flavor import write_files
+from kedro_hone.sources.source_format import AuthorClass
+
+TRUST = frozenset({"module"})
+
+
+@pytest.fixture
+def pulled(tmp_path):
+    folder = tmp_path / "pulled"
+    folder.mkdir()
+    (folder / "net.pt2").write_bytes(b"state")
+    return folder
+
+
+@pytest.fixture
+def author(tmp_path):
+    """A class in a package whose ``__init__`` writes a file when it is imported."""
+    package = tmp_path / "project" / "src" / "quagga_models"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(f"open({str(tmp_path / 'was-imported')!r}, 'w').close()\n")
+    (package / "net.py").write_text("raise RuntimeError('imported')\n")
+    return AuthorClass(place="quagga_models.net:Net", kwargs={"width": 3}, project=tmp_path / "project")
+
+
+def catch(call):
+    with pytest.raises(HoneError) as caught:
+        call()
+    return caught.value
+
+
+def test_the_class_comes_with_the_pulled_state(pulled, author, tmp_path):
+    flavor = read_flavor(pulled, trust=TRUST, author=author)
+    assert (flavor.source, flavor.format, flavor.interface) == ("pytorch-module", "pytorch-module", "pytorch")
+
+    write_files(flavor, pulled, tmp_path / "files")
+    assert sorted(path.name for path in (tmp_path / "files").iterdir()) == ["model.pt2", "module.json", "net.py"]
+    assert (tmp_path / "files" / "model.pt2").read_bytes() == b"state"
+    assert json.loads((tmp_path / "files" / "module.json").read_text()) == {
+        "class": "net:Net",
+        "file": "net.py",
+        "kwargs": {"width": 3},
+        "state": "model.pt2",
+    }
+
+
+def test_neither_the_class_nor_its_package_is_imported(pulled, author, tmp_path):
+    read_flavor(pulled, trust=TRUST, author=author)
+    assert not (tmp_path / "was-imported").exists()
+    assert not [name for name in sys.modules if name.startswith("quagga_models")]
+
+
+def test_a_class_has_to_be_trusted(pulled, author):
+    error = catch(lambda: read_flavor(pulled, trust=frozenset(), author=author))
+    assert error.slug == "pickle-not-trusted"
+    assert "trust: [module]" in error.hint
+
+
+@pytest.mark.parametrize("place", ["quagga_models.nte:Net", "no_such_package.net:Net", "models/net.py:Net"])
+def test_a_class_that_does_not_exist(pulled, author, place):
+    error = catch(
+        lambda: read_flavor(pulled, trust=TRUST, author=AuthorClass(place=place, kwargs={}, project=author.project))
+    )
+    assert error.slug == "recipe-invalid"
+    assert place.rpartition(":")[0] in error.what
+
+
+def test_a_class_for_a_model_that_takes_none(pulled, author):
+    (pulled / "net.pt2").rename(pulled / "model.onnx")
+    error = catch(lambda: read_flavor(pulled, trust=TRUST, author=author))
+    assert error.slug == "recipe-invalid"
+    assert "the model is an ONNX file" in error.why
+
+
+def test_a_pickle_is_refused_before_the_class(pulled, author):
+    (pulled / "net.pt2").rename(pulled / "net.pth")
+    assert catch(lambda: read_flavor(pulled, trust=TRUST, author=author)).slug == "pickle-not-trusted"

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.sources import formats
+from kedro_hone.sources.catalogue import describe_baseline, forget_registrations, name_source, read_sources, register
+from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.flavor import Flavor
+from kedro_hone.sources.source_format import SourceFormat
+
+MODULE = """
+from kedro_hone.sources.flavor import Flavor
+from kedro_hone.sources.source_format import SourceFormat
+
+
+def detect(pulled):
+    path = pulled.folder / "model.{suffix}"
+    return Flavor(format="onnx", files=((path.name, "model.onnx"),)) if path.is_file() else None
+
+
+SOURCE_FORMAT = SourceFormat(name="{name}", noun="a file of mine", detect=detect, seals=frozenset({{"onnx"}}),
+                             baseline="a runtime of mine, {{threads}}", order={order})
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_registrations():
+    forget_registrations()
+    yield
+    forget_registrations()
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder of modules and installed distributions; its modules are forgotten afterwards."""
+    place = tmp_path / "site"
+    place.mkdir()
+    monkeypatch.syspath_prepend(place)
+    yield place
+    for name in [name for name in sys.modules if name.rpartition(".")[2].startswith("fake_")]:
+        del sys.modules[name]
+
+
+def write_entry_point(site, target):
+    info = site / "fake_stranger-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fake-stranger\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[kedro_hone.sources]\nmine = {target}\n")
+
+
+def write_module(place, module, *, name="mine", suffix="mine", order=50):
+    (place / f"{module}.py").write_text(MODULE.format(name=name, suffix=suffix, order=order))
+
+
+def pull(folder, name):
+    folder.mkdir()
+    (folder / name).write_bytes(b"x")
+    return folder
+
+
+def make_artifact(form, **metadata):
+    return Artifact(path="", format=form, digest="", inputs=(), outputs=(), runtime="thing", metadata=metadata)
+
+
+def test_the_order_is_explicit():
+    found = {source.name: source.order for source in read_sources().formats}
+    assert found == {"pytorch-module": 10, "published": 20, "onnx": 30, "pytorch": 40, "pickle": 90}
+    assert list(found.values()) == sorted(found.values())
+
+
+def test_each_is_in_a_module_of_its_name():
+    for source in read_sources().formats:
+        assert source.detect.__module__ == f"{formats.__name__}.{source.name.replace('-', '_')}"
+
+
+def test_one_file_in_the_folder_is_a_new_format(site, tmp_path, monkeypatch):
+    write_module(site, "fake_built_in")
+    monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(site)])
+    assert read_flavor(pull(tmp_path / "pulled", "model.mine"), trust=frozenset()).source == "mine"
+    assert [path.name for path in site.glob("*.py")] == ["fake_built_in.py"]
+
+
+def test_other_packages_come_by_entry_points(site, tmp_path):
+    write_module(site, "fake_package")
+    write_entry_point(site, "fake_package:SOURCE_FORMAT")
+    flavor = read_flavor(pull(tmp_path / "pulled", "model.mine"), trust=frozenset())
+    assert (flavor.source, flavor.format, flavor.interface) == ("mine", "onnx", "onnx")
+
+
+@pytest.mark.parametrize(("order", "source"), [(25, "mine"), (35, "onnx")])
+def test_the_first_in_the_order_has_the_folder(site, tmp_path, order, source):
+    write_module(site, "fake_package", suffix="onnx", order=order)
+    write_entry_point(site, "fake_package:SOURCE_FORMAT")
+    assert read_flavor(pull(tmp_path / "pulled", "model.onnx"), trust=frozenset()).source == source
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("raise RuntimeError('no such library')", "RuntimeError: no such library"),
+        ("SOURCE_FORMAT = 3", "TypeError: 3 is a int, not a SourceFormat"),
+        ("import sys; sys.exit('bye')", "SystemExit: bye"),
+    ],
+)
+def test_what_cannot_be_imported_is_said_and_harms_no_other(site, tmp_path, caplog, text, reason):
+    (site / "fake_package.py").write_text(text)
+    write_entry_point(site, "fake_package:SOURCE_FORMAT")
+    assert read_sources().broken == {"mine (the package fake-stranger)": reason}
+    assert read_flavor(pull(tmp_path / "onnx", "model.onnx"), trust=frozenset()).source == "onnx"
+    assert reason in caplog.text
+    with pytest.raises(HoneError) as caught:
+        read_flavor(pull(tmp_path / "other", "model.mine"), trust=frozenset())
+    assert "Could not be imported: mine (the package fake-stranger)" in caught.value.why
+
+
+def detect_here(pulled):
+    return Flavor(format="toy-source", files=()) if (pulled.folder / "model.here").is_file() else None
+
+
+def detect_there(pulled):
+    return None
+
+
+def test_a_project_registers_its_own(tmp_path):
+    here = SourceFormat(name="here", noun="a file of here", detect=detect_here)
+    assert register(here) is here
+    register(here)
+    folder = pull(tmp_path / "pulled", "model.here")
+    assert [source.name for source in read_sources().formats].count("here") == 1
+    assert read_flavor(folder, trust=frozenset()).source == "here"
+    with pytest.raises(TypeError, match="not a SourceFormat"):
+        register(detect_here)
+
+
+def test_a_name_may_not_be_taken_twice():
+    register(SourceFormat(name="here", noun="a file of here", detect=detect_here))
+    with pytest.raises(HoneError) as caught:
+        register(SourceFormat(name="here", noun="a file of there", detect=detect_there))
+    assert caught.value.slug == "source-format-taken"
+    assert "detect_here" in caught.value.why
+    forget_registrations()
+    register(SourceFormat(name="onnx", noun="a file of here", detect=detect_here))
+    with pytest.raises(HoneError) as caught:
+        read_sources()
+    assert "built in (kedro_hone.sources.formats.onnx.detect)" in caught.value.why
+
+
+def test_the_baselines():
+    said = {form: describe_baseline(make_artifact(form), threads=2) for form in ("pytorch-module", "pytorch", "onnx")}
+    assert said == {
+        "pytorch-module": "the author's class in eager PyTorch (eval, inference mode), 2 threads",
+        "pytorch": "the exported program, run as an ordinary PyTorch module in eager mode with 2 threads",
+        "onnx": "ONNX Runtime with its default settings, 2 threads",
+    }
+    assert describe_baseline(make_artifact("openvino-ir"), threads=1) == "thing on openvino-ir, 1 thread"
+
+
+@pytest.mark.parametrize("order", [25, 50])
+def test_a_baseline_is_the_one_of_the_format_that_was_pulled(site, tmp_path, order):
+    """Two source formats may become the same format of artifacts: the artifact then notes which one it was."""
+    write_module(site, "fake_package", order=order)
+    write_entry_point(site, "fake_package:SOURCE_FORMAT")
+    noted = name_source(read_flavor(pull(tmp_path / "mine", "model.mine"), trust=frozenset()))
+    assert noted == {"source": "mine"}
+    assert describe_baseline(make_artifact("onnx", **noted), threads=3) == "a runtime of mine, 3 threads"
+    assert name_source(read_flavor(pull(tmp_path / "onnx", "model.onnx"), trust=frozenset())) == {}
+    assert describe_baseline(make_artifact("onnx"), threads=3) == "ONNX Runtime with its default settings, 3 threads"
+
+
+def test_no_built_in_format_needs_the_note():
+    """Their artifacts have the digests that they had before there were source formats."""
+    for source in read_sources().formats:
+        for form in source.seals:
+            assert name_source(Flavor(format=form, files=(), source=source.name)) == {}
+    assert name_source(Flavor(format="onnx", files=(), source="published")) == {}
+
+
+def test_a_format_that_finds_what_it_does_not_seal_is_a_bug(tmp_path):
+    register(SourceFormat(name="here", noun="a file of here", detect=detect_here, seals=frozenset({"onnx"})))
+    with pytest.raises(ValueError, match="'toy-source', which is not in its seals"):
+        read_flavor(pull(tmp_path / "pulled", "model.here"), trust=frozenset())

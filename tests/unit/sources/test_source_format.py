@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.sources.source_format import SourceFormat
+
+
+def detect(pulled):
+    return None
+
+
+def test_the_least_that_a_source_format_says():
+    source = SourceFormat(name="keras-3", noun="a Keras file", detect=detect)
+    assert (source.interface, source.order, source.trust) == ("onnx", 50, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"name": "Keras 3"}, "lower-case"),
+        ({"interface": "keras"}, "the interface 'keras'"),
+        ({"baseline": "Keras with 2 threads"}, "the baseline has no {threads}"),
+        ({"trust": "module"}, "untrusted must say why"),
+        ({"trust": "module", "untrusted": "It is run.", "hint": ""}, "hint must say"),
+        ({"unsupported": "Not yet."}, "hint must say"),
+    ],
+)
+def test_what_is_incomplete_is_refused(changes, says):
+    with pytest.raises(ValueError, match=says):
+        SourceFormat(**({"name": "keras", "noun": "a Keras file", "detect": detect} | changes))

@@ -1,4 +1,7 @@
-"""No labels: how close a candidate's outputs are to the source model's. Run in any toolchain's process: numpy only."""
+"""An array for each input and no labels: how close a candidate's outputs are to the source model's.
+
+Workers of any toolchain may run it: it imports numpy only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Images and class labels. Run in any toolchain's process: numpy only."""
+"""Images with or without channels, and class numbers or names; the class with the largest score is predicted.
+
+Workers of any toolchain may run it: it imports numpy only.
+"""
 
 from __future__ import annotations
 

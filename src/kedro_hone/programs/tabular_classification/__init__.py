@@ -1,4 +1,7 @@
-"""Tables and class labels. Run in any toolchain's process: numpy only."""
+"""Columns or one table, and class numbers or names; the class with the largest score is predicted.
+
+Workers of any toolchain may run it: it imports numpy only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tables and numbers to predict. Run in any toolchain's process: numpy only."""
+"""Columns or one table, and numbers to predict.
+
+Workers of any toolchain may run it: it imports numpy only.
+"""
 
 from __future__ import annotations
 

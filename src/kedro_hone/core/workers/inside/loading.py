@@ -39,8 +39,7 @@ def load_file(name: str, path: str, *, parts: bool = True) -> Any:
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
     if spec is None or spec.loader is None:
         raise ImportError(f"not a Python file: {path}")
-    for part in [known for known in sys.modules if known.startswith(f"{name}.")]:
-        del sys.modules[part]  # of the module that is replaced
+    _forget_parts(name)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # what dataclasses, pickles and relative imports need
     try:
@@ -68,7 +67,9 @@ def load_program(path: str, library: str) -> Any:
         ImportError: It is no Python file, or one of its imports fails.
         FileNotFoundError: It does not exist.
     """
-    if LIBRARY not in sys.modules:
+    known = sys.modules.get(LIBRARY)
+    if known is None or list(known.__path__) != [library]:
+        _forget_parts(LIBRARY)
         sys.modules[LIBRARY] = types.ModuleType(LIBRARY)
         sys.modules[LIBRARY].__path__ = [library]
     folder, file = os.path.split(os.path.abspath(path))
@@ -78,6 +79,12 @@ def load_program(path: str, library: str) -> Any:
     if above == os.path.abspath(library):
         return importlib.import_module(f"{LIBRARY}.{name}")
     return load_file(f"hone_program_{name}", path)
+
+
+def _forget_parts(name: str) -> None:
+    """Forget the modules of a package that is replaced."""
+    for part in [known for known in sys.modules if known.startswith(f"{name}.")]:
+        del sys.modules[part]
 
 
 sys.modules.setdefault("hone_loading", sys.modules[__name__])  # for the workers that are loaded in this process

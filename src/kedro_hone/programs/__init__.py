@@ -7,15 +7,14 @@ are handed to workers by path; a run never imports one in its own process.
 from __future__ import annotations
 
 import difflib
-import sys
 from collections.abc import Iterable
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_file, digest_json
+from kedro_hone.core.workers.host.code_files import find_code_file
 from kedro_hone.core.workers.inside import loading
 
 LIBRARY: Final = Path(__file__).parent
@@ -142,17 +141,8 @@ def _digest_folders(root: Path, folders: Iterable[str]) -> str:
 
 
 def _find_file(name: str, project: Path) -> Path | None:
-    """Return the file that a path or a dotted name stands for; packages on the way are not imported."""
-    if name.endswith(".py") or "/" in name:
-        path = (project / name).resolve()
-        path = path / _INIT if path.is_dir() else path
+    """Return the file of a module or package, by path or import name, without importing it; None if there is none."""
+    if "/" in name and not name.endswith(".py"):
+        path = (project / name / _INIT).resolve()
         return path if path.is_file() else None
-    *packages, module = name.split(".")
-    places = [*sys.path, str(project / "src"), str(project)]
-    for package in packages:
-        spec = PathFinder.find_spec(package, places)
-        if spec is None or spec.submodule_search_locations is None:
-            return None
-        places = list(spec.submodule_search_locations)
-    found = PathFinder.find_spec(module, places)
-    return Path(found.origin).resolve() if found is not None and found.origin and found.has_location else None
+    return find_code_file(name, project=project)

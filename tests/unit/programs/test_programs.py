@@ -86,6 +86,10 @@ def test_a_path_and_a_module_are_found_without_an_import(tmp_path):
         ("image-clasification", "image-classification"),
         ("nothing.here", "Built in"),
         ("nothing.py", "Built in"),
+        ("nothing/here", "Built in"),
+        (".", "Built in"),  # a folder without __init__.py
+        ("shared", "Built in"),  # two folders next to the programs that are none
+        ("worker", "Built in"),
         ("sys", "Built in"),
     ],
 )

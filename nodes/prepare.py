@@ -17,7 +17,7 @@ from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import CALIBRATION, GATE, SEARCH, Samples, Split
-from kedro_hone.programs import digest_worker, find_program
+from kedro_hone.programs import digest_programs, find_program
 from kedro_hone.recipe.schema import Recipe, read_recipe
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def prepare(
         [
             "samples",
             VERSION,
-            digest_worker(),
+            digest_programs(),
             program.digest,
             recipe.program.options,
             {name: file.md5 for name, file in files.items()},

@@ -17,8 +17,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, SEARCH, Reference, Samples
-from kedro_hone.programs import digest_worker as digest_programs
-from kedro_hone.programs import find_metric
+from kedro_hone.programs import digest_programs, find_metric
 
 VERSION = 2
 """Raised when a reference would come out differently; part of its key in the store."""

@@ -6,7 +6,6 @@ Run as a script, in a process of its own: the process that runs the pipelines ne
 from __future__ import annotations
 
 import argparse
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,8 @@ import torch
 from mlflow.models import ModelSignature
 from mlflow.types import Schema, TensorSpec
 from torch.nn import functional
+
+from kedro_hone.core.workers.inside.loading import load_file
 
 EPOCHS, BATCH, SEED = 12, 64, 0
 
@@ -43,13 +44,8 @@ def train(images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> torch.n
 
 
 def load_network_class() -> Any:
-    """Return the network's class from the file beside this one."""
-    spec = importlib.util.spec_from_file_location("network", Path(__file__).with_name("network.py"))
-    if spec is None or spec.loader is None:
-        raise ImportError("network.py is missing beside train.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.DigitsNet
+    """Return the network's class from the file next to this one."""
+    return load_file("network", str(Path(__file__).with_name("network.py")), parts=False).DigitsNet
 
 
 def register(network: torch.nn.Module, *, name: str, tracking_uri: str, artifacts: str, accuracy: float) -> str:

@@ -18,7 +18,7 @@ from kedro_hone.core.values.digest import digest_tree
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
-from kedro_hone.programs import find_program
+from kedro_hone.programs import LIBRARY, find_program
 from kedro_hone.testing import AdaptorSuite
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
@@ -109,6 +109,7 @@ class TestAdaptor(AdaptorSuite):
     def program(self, artifact, folder) -> dict[str, object]:
         return {
             "path": str(find_program("image-classification", project=Path.cwd()).path),
+            "library": str(LIBRARY),
             "options": {},
             "feeds": str(folder / "feeds.npz"),
             "targets": str(folder / "targets.npz"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.publication import make_tags
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import OUTCOME
+from kedro_hone.core.workers.inside.loading import load_file
 from kedro_hone.learner import Learner
 
 torch = pytest.importorskip("torch")
@@ -26,20 +26,12 @@ pytestmark = pytest.mark.toolchain
 HERE = Path(__file__).parent
 
 
-def import_file(name: str, path: Path, **options):
-    spec = importlib.util.spec_from_file_location(name, path, **options)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-models = import_file("result_models", HERE / "result_models.py")
+models = load_file("result_models", str(HERE / "result_models.py"), parts=False)
 
 
 @pytest.fixture(scope="module")
 def worker():
-    return import_file("hone_test_pytorch", TOOLCHAIN.worker, submodule_search_locations=[str(TOOLCHAIN.folder)])
+    return load_file("hone_test_pytorch", str(TOOLCHAIN.worker))
 
 
 def export(kind: str, folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -157,19 +156,13 @@ def test_a_model_of_nothing_but_encoders(project):
 
 def test_the_tensors_of_a_model_with_maps(tmp_path):
     """What the error's text tells people to call gives a model that is taken."""
-    import importlib.util
-
     import onnx
 
     from kedro_hone.adaptors.onnxruntime.adaptor import TOOLCHAIN
+    from kedro_hone.core.workers.inside.loading import load_file
 
     write_model(tmp_path / "model", make_pipeline(zipmap=True))
-    name = "hone_test_onnxruntime"
-    parts = [str(TOOLCHAIN.folder)]
-    spec = importlib.util.spec_from_file_location(name, TOOLCHAIN.worker, submodule_search_locations=parts)
-    worker = importlib.util.module_from_spec(spec)
-    sys.modules[name] = worker
-    spec.loader.exec_module(worker)
+    worker = load_file("hone_test_onnxruntime", str(TOOLCHAIN.worker))
     job = {"input": {"format": "onnx", "path": str(tmp_path / "model")}}
     reason = worker.describe(job)["refused"]
     call = reason[reason.index("onnx.utils.") :].replace("'model.onnx'", "one").replace("'tensors.onnx'", "two")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable
 from typing import Any
 
@@ -52,12 +51,10 @@ class Validation:
     """The program's metric as NNCF wants it: a number that is higher when better, and one for each row where it can."""
 
     def __init__(self, job: Job) -> None:
+        from hone_loading import load_program
+
         program = job["program"]
-        spec = importlib.util.spec_from_file_location("program", program["path"])
-        if spec is None or spec.loader is None:
-            raise ImportError(f"{program['path']} is no python file")
-        self._program = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(self._program)
+        self._program = load_program(program["path"], program["library"])
         self._options, self._outputs = program["options"], program["outputs"]
         self.name = str(getattr(self._program, "METRIC", "metric"))
         self._sign = 1.0 if getattr(self._program, "HIGHER_IS_BETTER", True) else -1.0

@@ -226,12 +226,10 @@ def read_module(folder: Path, trust: Sequence[str]) -> nn.Module:
         raise PermissionError(f"{reference['class']} is code; it runs only when the recipe says 'trust: [module]'")
     module_name, _, class_name = str(reference["class"]).rpartition(":")
     if reference.get("file"):
+        from hone_loading import load_file
+
         source = _inside(folder, reference["file"])
-        spec = importlib.util.spec_from_file_location(source.stem, source)
-        if spec is None or spec.loader is None:
-            raise ImportError(f"{source.name} is not a python file")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        module = load_file(f"hone_class_{source.stem}", str(source), parts=False)
     else:
         module = importlib.import_module(module_name)
     model: nn.Module = getattr(module, class_name)(**(reference.get("kwargs") or reference.get("arguments") or {}))

@@ -23,6 +23,7 @@ from kedro_hone.core.values.samples import CALIBRATION, SEARCH, Reference, Sampl
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.host.verification import read_promise, verify_output
+from kedro_hone.programs import LIBRARY
 
 logger = logging.getLogger(__name__)
 
@@ -181,6 +182,7 @@ def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Sett
         split = samples.splits[SEARCH]
         program = {
             "path": samples.program,
+            "library": str(LIBRARY),
             "options": dict(recipe.program.options),
             "feeds": split.feeds,
             "targets": split.targets,

@@ -12,7 +12,7 @@ from kedro_hone.core.stats import needed_rows, provable, share_level, smallest_p
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.programs import digest_worker, find_metric, find_program
+from kedro_hone.programs import digest_programs, find_metric, find_program
 from kedro_hone.recipe.schema import Recipe, read_recipe
 
 VERSION = 1
@@ -40,7 +40,7 @@ def check_recipe(*, gate: TrackedFile, parameters: Mapping[str, Any], workplace:
         [
             "recipe-checks",
             VERSION,
-            digest_worker(),
+            digest_programs(),
             program.digest,
             recipe.program.model_dump(mode="json"),
             metric.digest if metric else None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.host.job import JobInput
+from kedro_hone.core.workers.inside.loading import load_file
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -105,25 +105,15 @@ def _import_worker(toolchain: Toolchain) -> ModuleType:
     module = sys.modules.get(name)
     if module is not None and module.__file__ == str(toolchain.worker):
         return module
-    parts = [str(toolchain.worker.parent)]  # ``from . import worker_session``, as in a worker process
-    spec = importlib.util.spec_from_file_location(name, toolchain.worker, submodule_search_locations=parts)
-    if spec is None or spec.loader is None or not Path(toolchain.worker).is_file():
+    if not Path(toolchain.worker).is_file():
         raise HoneError(
             "model-unsupported",
             f"The toolchain {toolchain.name} has no worker.",
             why=f"{toolchain.worker} is not there.",
             hint="Install kedro-hone, or the toolchain's package, again.",
         )
-    for part in [known for known in sys.modules if known.startswith(f"{name}.")]:
-        del sys.modules[part]  # of another file with the same toolchain's name
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+    loaded: ModuleType = load_file(name, str(toolchain.worker))
+    return loaded
 
 
 def _read_threads(artifact: Artifact) -> int:

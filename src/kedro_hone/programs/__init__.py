@@ -1,43 +1,39 @@
 """Programs: how data become a model's inputs, how its outputs become predictions, and how good those are.
 
-A program is a file, handed to workers by path. Nothing here imports one.
+Each folder here is one program, but ``shared/`` (what several of them use) and ``worker/`` (what runs them). Programs
+are handed to workers by path; a run never imports one in its own process.
 """
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_file, digest_json
 from kedro_hone.core.workers.host.code_files import find_code_file
+from kedro_hone.core.workers.inside import loading
 
-_HERE = Path(__file__).parent
+LIBRARY: Final = Path(__file__).parent
+"""The folder of the built-in programs, which workers import as ``hone_programs``."""
 
-PROGRAMS: Final = MappingProxyType(
-    {
-        "fidelity": "fidelity.py",
-        "image-classification": "image_classification.py",
-        "tabular-classification": "tabular_classification.py",
-        "tabular-regression": "tabular_regression.py",
-    }
-)
-"""The built-in programs and their files."""
-
-WORKER: Final = _HERE / "worker.py"
+WORKER: Final = LIBRARY / "worker" / "__init__.py"
 """The worker file that runs programs: its functions are ``check``, ``read`` and ``evaluate``."""
+
+_INIT, _SHARED = "__init__.py", "shared"
+_OTHERS = frozenset({_SHARED, "worker"})
 
 
 class ProgramFile(Value):
-    """A file of code that workers run.
+    """Code that workers run.
 
     Attributes:
         name: As the recipe names it.
-        path: The file, absolute.
-        digest: ``sha256:…`` of it.
+        path: The file, or the ``__init__.py`` of the package, absolute.
+        digest: ``sha256:…`` of all that runs: of a program its file or package, and what it can import of ours.
     """
 
     name: str
@@ -45,11 +41,18 @@ class ProgramFile(Value):
     digest: str
 
 
+def list_programs() -> list[str]:
+    """Return the names of the built-in programs, sorted: each package next to this file is one."""
+    folders = (path.parent.name for path in LIBRARY.glob("*/__init__.py"))
+    return sorted(name.replace("_", "-") for name in folders if name not in _OTHERS)
+
+
 def find_program(name: str, *, project: Path) -> ProgramFile:
     """Find a program without importing it.
 
     Args:
-        name: A built-in program, ``package.module``, or ``path/to/program.py`` from the project's root.
+        name: A built-in program, a module or package by its import name, or the path of a file or package from the
+            project's root.
         project: The project's root.
 
     Returns:
@@ -58,17 +61,41 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
     Raises:
         HoneError: ``program-unknown``.
     """
-    known = name.replace("_", "-")
-    path = _HERE / PROGRAMS[known] if known in PROGRAMS else find_code_file(name, project=project)
+    known, built_in = name.replace("_", "-"), list_programs()
+    if known in built_in:
+        folder = known.replace("-", "_")
+        return ProgramFile(
+            name=name, path=str(LIBRARY / folder / _INIT), digest=_digest_folders(LIBRARY, (folder, _SHARED))
+        )
+    path = _find_file(name, project)
     if path is None:
-        near = difflib.get_close_matches(known, PROGRAMS, 1)
+        near = difflib.get_close_matches(known, built_in, 1)
+        others = f"Built in are {', '.join(built_in)}; or name a .py file or a package."
         raise HoneError(
             "program-unknown",
             f"There is no program {name!r}.",
             why="It is not built in, and no such module or file was found from the project's root.",
-            hint=f"Did you mean {near[0]!r}?" if near else f"Built in are {', '.join(PROGRAMS)}; or name a .py file.",
+            hint=f"Did you mean {near[0]!r}?" if near else others,
         )
-    return ProgramFile(name=name, path=str(path), digest=digest_file(path))
+    own = _digest_folders(path.parent.parent, (path.parent.name,)) if path.name == _INIT else digest_file(path)
+    library = _digest_folders(LIBRARY, (_SHARED, *(each.replace("-", "_") for each in built_in)))
+    return ProgramFile(name=name, path=str(path), digest=digest_json([own, library]))
+
+
+def load_program(name: str, *, project: Path | str = ".") -> Any:
+    """Import a program in this process, as workers do in theirs: for the tests of its author.
+
+    Args:
+        name: As the recipe names it.
+        project: The project's root.
+
+    Returns:
+        The program's module.
+
+    Raises:
+        HoneError: ``program-unknown``.
+    """
+    return loading.load_program(find_program(name, project=Path(project)).path, str(LIBRARY))
 
 
 def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
@@ -97,8 +124,25 @@ def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
     return ProgramFile(name=name, path=str(path), digest=digest_file(path))
 
 
-def digest_worker() -> str:
+def digest_programs() -> str:
     """Return ``sha256:…`` of the code that reads splits and scores candidates, for the keys of what it made."""
-    return digest_json(
-        {name: digest_file(_HERE / name) for name in ("worker.py", "reading.py", "metrics.py", "scoring.py")}
-    )
+    return _digest_folders(LIBRARY, ("worker",))
+
+
+def _digest_folders(root: Path, folders: Iterable[str]) -> str:
+    """Return a digest of the files in these folders, a program's own data included, Python's caches not."""
+    paths = (path for folder in folders for path in (root / folder).rglob("*"))
+    rows = [
+        (path.relative_to(root).as_posix(), digest_file(path))
+        for path in sorted(paths)
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
+    return digest_json(rows)
+
+
+def _find_file(name: str, project: Path) -> Path | None:
+    """Return the file of a module or package, by path or import name, without importing it; None if there is none."""
+    if "/" in name and not name.endswith(".py"):
+        path = (project / name / _INIT).resolve()
+        return path if path.is_file() else None
+    return find_code_file(name, project=project)

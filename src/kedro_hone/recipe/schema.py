@@ -45,8 +45,7 @@ class ProgramSection(Section):
 
     name: str = Field(
         default="fidelity",
-        description="A built-in program (image-classification, tabular-classification, tabular-regression, fidelity), "
-        "a package.module, or a path/to/file.py.",
+        description="A built-in program such as image-classification; or the path or import name of a file or package.",
     )
     options: dict[str, Json] = Field(default_factory=dict, description="The program's own options.")
     metric: str | None = Field(

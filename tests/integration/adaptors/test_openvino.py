@@ -18,7 +18,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import call_worker
-from kedro_hone.programs import find_program
+from kedro_hone.programs import LIBRARY, find_program
 
 pytestmark = pytest.mark.toolchain
 
@@ -221,6 +221,7 @@ def program_of(tmp_path, samples, *, decomposes=True, rows=128):
     np.savez(tmp_path / "targets.npz", label=samples.y[:rows])
     return {
         "path": str(tmp_path / "program.py"),
+        "library": str(LIBRARY),
         "options": {"decomposes": decomposes},
         "feeds": str(tmp_path / "feeds.npz"),
         "targets": str(tmp_path / "targets.npz"),
@@ -250,7 +251,8 @@ def test_accuracy_control_takes_the_sources_outputs_where_there_are_no_labels(be
     for name, arrays in (("tokens", make_tokens(40)), ("feeds", feeds), ("targets", {}), ("source", source)):
         np.savez(tmp_path / f"{name}.npz", **arrays)
     program = {name: str(tmp_path / f"{name}.npz") for name in ("feeds", "targets", "source")}
-    program |= {"path": find_program("fidelity", project=tmp_path).path, "options": {}, "outputs": ["sentence"]}
+    path_of = find_program("fidelity", project=tmp_path).path
+    program |= {"path": path_of, "library": str(LIBRARY), "options": {}, "outputs": ["sentence"]}
     job = {"calibration": str(tmp_path / "tokens.npz"), "program": program, "options": {"max_drop": 0.02}}
     notes, output = bench.transform("openvino.int8-accuracy-control", path, **job)
     assert notes["metadata"]["quantized_operators"]

@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
-from kedro_hone.core.workers.inside.main import import_file
+from kedro_hone.core.workers.inside.loading import load_file
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.toolchain, pytest.mark.filterwarnings("ignore")]  # torch's own, of exporting
 
 BATCH = torch.export.Dim("batch")
 FIRST = {0: BATCH}
-NETWORKS = import_file("hone_networks", str(Path(__file__).parents[3] / "benchmarks" / "networks.py")).NETWORKS
+NETWORKS = load_file("hone_networks", str(Path(__file__).parents[3] / "benchmarks" / "networks.py")).NETWORKS
 
 
 @pytest.fixture(scope="module")
 def worker():
     """The worker's package, imported by its path as the real main program does."""
     name = "hone_worker_of_programs"
-    yield import_file(name, str(TOOLCHAIN.worker))
+    yield load_file(name, str(TOOLCHAIN.worker))
     for part in [each for each in sys.modules if each.startswith(name)]:
         del sys.modules[part]
 

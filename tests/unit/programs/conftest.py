@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 
 from kedro_hone import programs
+from kedro_hone.core.workers.inside.loading import load_file
 
 IMAGE_INPUT = {"name": "x", "dtype": "float32", "shape": ["batch", 1, 4, 4]}
 LOGITS = {"name": "logits", "dtype": "float32", "shape": ["batch", 3]}
@@ -15,11 +14,8 @@ LOGITS = {"name": "logits", "dtype": "float32", "shape": ["batch", 3]}
 
 @pytest.fixture(scope="session")
 def worker():
-    """The worker file, loaded by path as the host's worker process does."""
-    spec = importlib.util.spec_from_file_location("hone_worker", programs.WORKER)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """The worker, loaded by path as in its own process."""
+    return load_file("hone_worker_of_programs", str(programs.WORKER))
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -12,11 +10,7 @@ from kedro_hone import programs
 
 @pytest.fixture(scope="module")
 def fidelity(tmp_path_factory):
-    path = programs.find_program("fidelity", project=tmp_path_factory.mktemp("none")).path
-    spec = importlib.util.spec_from_file_location("fidelity", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return programs.load_program("fidelity", project=tmp_path_factory.mktemp("none"))
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,5 @@ def test_the_users_program_imports_from_the_project(worker, make_job, save, tmp_
         (np.array([1]), "str", False),
     ],
 )
-def test_casts_that_change_the_meaning_are_refused(data, dtype, fits):
-    from kedro_hone.programs.reading import find_lossy_cast
-
-    assert (find_lossy_cast(data, dtype) is None) is fits
+def test_casts_that_change_the_meaning_are_refused(worker, data, dtype, fits):
+    assert (worker.reading.find_lossy_cast(data, dtype) is None) is fits

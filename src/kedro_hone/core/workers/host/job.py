@@ -65,9 +65,9 @@ class Job(Value):
         temporary: A directory for scratch files; when None, one that is removed after the call.
         options: The adaptor's options.
         calibration: An npz file with one array for each input, rows first.
-        program: ``path``, ``options``, ``feeds``, ``targets``, ``source`` (npz of the source model's outputs for the
-            feeds: the targets of a program with ``NEEDS_TARGETS = False``) and ``outputs`` of a program that the worker
-            calls.
+        program: ``path`` and ``library`` (what ``hone_loading.load_program`` takes), ``options``, ``feeds``,
+            ``targets``, ``source`` (npz of the source model's outputs for the feeds: the targets of a program with
+            ``NEEDS_TARGETS = False``) and ``outputs`` of a program that the worker calls.
         shapes: The shapes that every candidate must serve.
         seed: For every random choice.
         threads: How many threads the toolchain may use.

@@ -31,28 +31,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kedro_hone.core.workers.inside.landlock import confine
+    from kedro_hone.core.workers.inside.loading import load_file
 else:  # run by path: our package is not importable here, and must not be
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from landlock import confine
+    from loading import load_file
 
     sys.path.pop()
+    sys.modules.pop("loading")  # it goes on as hone_loading; a toolchain or a user may have a module of this name
 
 
 def load_worker(job: dict[str, Any]) -> Any:
     """Import the worker file by its path."""
     sys.path[:0] = [path for path in job.get("trust", []) if os.path.isabs(path) and os.path.isdir(path)]
-    return import_file("hone_worker", job["worker"])
-
-
-def import_file(name: str, path: str) -> Any:
-    """Import a file by its path, under a name; files beside it are its parts: ``from . import worker_steps``."""
-    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=[os.path.dirname(path)])
-    if spec is None or spec.loader is None:
-        raise ImportError("not a python file: " + path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_file("hone_worker", job["worker"])
 
 
 def call_function(job: dict[str, Any]) -> dict[str, Any]:
@@ -158,7 +150,7 @@ class Served:
         if self.job.get("interface") != "pytorch" or not importlib.util.find_spec("torch"):
             return functools.partial(self.session.run, feeds)
         here = os.path.dirname(os.path.abspath(__file__))
-        interfaces = import_file("hone_interfaces", os.path.join(here, "interfaces.py"))
+        interfaces = load_file("hone_interfaces", os.path.join(here, "interfaces.py"))
         torch = interfaces.import_torch()
         specs = {side: [SimpleNamespace(**spec) for spec in self.job["input"][side]] for side in ("inputs", "outputs")}
         model = SimpleNamespace(metadata=self.job["input"]["metadata"], **specs)

@@ -22,7 +22,7 @@ def read_model(folder: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 def write_model(folder: str, weights: dict[str, np.ndarray], attributes: dict[str, Any]) -> None:
     """Write a model; the same arrays give the same bytes."""
-    np.savez(Path(folder) / "weights.npz", **weights)
+    np.savez(Path(folder) / "weights.npz", allow_pickle=False, **weights)
     (Path(folder) / "model.json").write_text(json.dumps(attributes, sort_keys=True))
 
 

@@ -1,4 +1,4 @@
-"""Read the files of the splits, and make what a program prepared fit the model. Loaded by ``worker.py`` by path.
+"""Read the files of the splits, and make what a program prepared fit the model.
 
 Standard library and numpy; pandas only for the formats that need it.
 """
@@ -16,21 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import ReportedError
+
 Array = NDArray[Any]
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
-
-
-class BadDataError(ValueError):
-    """A split cannot be used.
-
-    Attributes:
-        slug: The error's slug.
-        what: What happened; the text says why.
-    """
-
-    def __init__(self, slug: str, what: str, why: str) -> None:
-        super().__init__(why)
-        self.slug, self.what = slug, what
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
@@ -38,27 +27,27 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
     Args:
         path: A ``.npz`` (arrays by name), ``.npy`` (one array, by the file's name), ``.csv`` or ``.parquet`` file
-            (columns by name), or a directory of files of one of these kinds: ``.npy`` are arrays side by side, the
+            (columns by name), or a directory of files of one of these kinds: ``.npy`` are one array each, the
             others are parts, in the order of their names.
 
     Returns:
         Arrays by name, rows first.
 
     Raises:
-        BadDataError: ``data-unreadable``.
+        ReportedError: ``data-unreadable``.
     """
     what = f"{path.name} cannot be read."
     if path.is_dir():
         return _read_folder(path)
     if path.suffix not in SUFFIXES:
-        raise BadDataError("data-unreadable", what, f"{path.suffix or 'no suffix'} is none of {', '.join(SUFFIXES)}")
+        raise ReportedError("data-unreadable", what, f"{path.suffix or 'no suffix'} is none of {', '.join(SUFFIXES)}")
     try:
         return _read_file(path)
     except ImportError as error:
         why = f"{path.suffix} needs a package that is not installed: {_first_line(error)}"
-        raise BadDataError("data-unreadable", what, why) from error
+        raise ReportedError("data-unreadable", what, why) from error
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise BadDataError("data-unreadable", what, _first_line(error)) from error
+        raise ReportedError("data-unreadable", what, _first_line(error)) from error
 
 
 def _read_file(path: Path) -> dict[str, Array]:
@@ -79,14 +68,16 @@ def _read_folder(path: Path) -> dict[str, Array]:
     suffixes = {file.suffix for file in files}
     if len(suffixes) != 1:
         why = f"the directory holds {' and '.join(sorted(suffixes)) or 'none'} of {', '.join(SUFFIXES)}; one is needed"
-        raise BadDataError("data-unreadable", f"{path.name} cannot be read.", why)
+        raise ReportedError("data-unreadable", f"{path.name} cannot be read.", why)
     parts = [read_arrays(file) for file in files]
     if suffixes == {".npy"}:
         return {name: array for part in parts for name, array in part.items()}
     names = list(parts[0])
     for file, part in zip(files, parts, strict=True):
         if set(part) != set(names):
-            raise BadDataError("data-unreadable", f"{path.name} cannot be read.", f"{file.name} has other names inside")
+            raise ReportedError(
+                "data-unreadable", f"{path.name} cannot be read.", f"{file.name} has other names inside"
+            )
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
 
@@ -102,12 +93,12 @@ def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: s
         One contiguous array for each input, in the model's order, rows first.
 
     Raises:
-        BadDataError: ``data-unreadable`` or ``data-empty``.
+        ReportedError: ``data-unreadable`` or ``data-empty``.
     """
     what = f"The {split} split does not fit the model."
     names = [spec["name"] for spec in specs]
     if set(feeds) != set(names):
-        raise BadDataError(
+        raise ReportedError(
             "data-unreadable", what, f"the program gave {sorted(feeds)}, and the model takes {sorted(names)}"
         )
     fitted: dict[str, Array] = {}
@@ -118,13 +109,13 @@ def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: s
             array = array[:, None]
         why = find_misfit(array, spec["shape"], sizes) or find_lossy_cast(array, spec["dtype"])
         if why:
-            raise BadDataError("data-unreadable", what, f"input {spec['name']!r}: {why}")
+            raise ReportedError("data-unreadable", what, f"input {spec['name']!r}: {why}")
         fitted[spec["name"]] = np.ascontiguousarray(array.astype(spec["dtype"]))
     counts = {name: len(array) for name, array in fitted.items()}
     if len(set(counts.values())) > 1:
-        raise BadDataError("data-unreadable", what, f"the inputs have different numbers of rows: {counts}")
+        raise ReportedError("data-unreadable", what, f"the inputs have different numbers of rows: {counts}")
     if not min(counts.values(), default=0):
-        raise BadDataError("data-empty", f"The {split} split has no rows.", "the program prepared none from it")
+        raise ReportedError("data-empty", f"The {split} split has no rows.", "the program prepared none from it")
     return fitted
 
 
@@ -214,23 +205,23 @@ def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bo
         The targets as arrays.
 
     Raises:
-        BadDataError: ``labels-mismatch``, or ``data-unreadable`` when there are none.
+        ReportedError: ``labels-mismatch``, or ``data-unreadable`` when there are none.
     """
     arrays = {name: np.asarray(value) for name, value in targets.items()}
     if needed and not arrays:
-        raise BadDataError(
+        raise ReportedError(
             "data-unreadable",
             f"The {split} split has no labels.",
             "the program found none, and candidates cannot be scored without",
         )
     for name, array in arrays.items():
         if array.dtype.kind == "O" or array.ndim == 0:
-            raise BadDataError(
+            raise ReportedError(
                 "data-unreadable", f"The {split} split cannot be used.", f"{name!r} is no array of numbers"
             )
         if len(array) != rows:
             why = f"{name!r} has {len(array)} rows, and the inputs have {rows}"
-            raise BadDataError("labels-mismatch", f"The labels of the {split} split do not fit its rows.", why)
+            raise ReportedError("labels-mismatch", f"The labels of the {split} split do not fit its rows.", why)
     return arrays
 
 

@@ -1,4 +1,4 @@
-"""The comparison of candidates with the source on the same rows. Loaded by ``worker.py`` by path."""
+"""The comparison of candidates with the source on the same rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .metrics import BadMetricError, Metric
+from .errors import ReportedError
+from .metrics import Metric
 
 Array = NDArray[Any]
 ROUNDING = 1e-6
@@ -30,15 +31,15 @@ def measure(metric: Metric, predictions: Any, targets: Any) -> float:
         The number.
 
     Raises:
-        BadMetricError: ``program-failed`` when it cannot be computed, or is no number.
+        ReportedError: ``program-failed`` when it cannot be computed, or is no number.
     """
     what = f"The metric {metric.name!r} cannot be computed."
     try:
         value = float(metric.value(predictions, targets))
     except ValueError as error:
-        raise BadMetricError("program-failed", what, str(error)) from error
+        raise ReportedError("program-failed", what, str(error)) from error
     if not np.isfinite(value):
-        raise BadMetricError("program-failed", what, f"it is {value}")
+        raise ReportedError("program-failed", what, f"it is {value}")
     return value
 
 
@@ -65,7 +66,7 @@ def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[s
         when the metric is no mean over rows.
 
     Raises:
-        BadMetricError: ``program-failed`` when the rows do not average to the metric.
+        ReportedError: ``program-failed`` when the rows do not average to the metric.
     """
     rows = [metric.rows(predictions, targets) for predictions in (source, candidate)]
     if rows[0] is None or rows[1] is None:
@@ -84,7 +85,7 @@ def _check_mean(metric: Metric, scores: Array, value: float) -> None:
         why = (
             f"score averages to {scores.mean():.6g}, and metric is {value:.6g}; let score return None if it is no mean"
         )
-        raise BadMetricError("program-failed", f"The rows of {metric.name!r} do not average to it.", why)
+        raise ReportedError("program-failed", f"The rows of {metric.name!r} do not average to it.", why)
 
 
 def resample(metric: Metric, predictions: Any, targets: Any, *, replicates: int, seed: int) -> Array:
@@ -125,12 +126,12 @@ def check_replicates(metric: Metric, drops: Array) -> Array:
         The finite ones.
 
     Raises:
-        BadMetricError: ``program-failed`` when there are too many others: what is left would not be a fair sample.
+        ReportedError: ``program-failed`` when there are too many others: what is left would not be a fair sample.
     """
     defined = np.isfinite(drops)
     if (~defined).mean() > UNDEFINED_LIMIT:
         why = f"it is not defined on {int((~defined).sum())} of {len(drops)} resamples; some class has too few rows"
-        raise BadMetricError("program-failed", f"The interval of {metric.name!r} cannot be computed.", why)
+        raise ReportedError("program-failed", f"The interval of {metric.name!r} cannot be computed.", why)
     return drops[defined]
 
 
@@ -143,13 +144,13 @@ def check_rows(outputs: Mapping[str, Array], targets: Mapping[str, Array]) -> No
     """Refuse outputs that do not have one row for each target.
 
     Raises:
-        BadMetricError: ``labels-mismatch``.
+        ReportedError: ``labels-mismatch``.
     """
     rows = count_rows(targets)
     for name, output in outputs.items():
         if output.ndim == 0 or len(output) != rows:
             why = f"output {name!r} has shape {output.shape}, and there are {rows} rows"
-            raise BadMetricError("labels-mismatch", "The labels do not match the model's outputs.", why)
+            raise ReportedError("labels-mismatch", "The labels do not match the model's outputs.", why)
 
 
 def decode(program: Any, metric: Metric, *, outputs: dict[str, Array], targets: Any, options: dict[str, Any]) -> Any:
@@ -166,7 +167,7 @@ def decode(program: Any, metric: Metric, *, outputs: dict[str, Array], targets: 
         What the program decodes, or its probabilities.
 
     Raises:
-        BadMetricError: ``labels-mismatch``, or ``program-failed`` when the program has no probabilities.
+        ReportedError: ``labels-mismatch``, or ``program-failed`` when the program has no probabilities.
     """
     check_rows(outputs, targets)
     if hasattr(program, "check"):
@@ -175,7 +176,7 @@ def decode(program: Any, metric: Metric, *, outputs: dict[str, Array], targets: 
         return program.decode(outputs, options)
     if not hasattr(program, "probabilities"):
         what = f"The metric {metric.name!r} cannot be computed."
-        raise BadMetricError("program-failed", what, "it takes probabilities, and the program does not define them")
+        raise ReportedError("program-failed", what, "it takes probabilities, and the program does not define them")
     return program.probabilities(outputs, options)
 
 

@@ -1,21 +1,19 @@
-"""The worker of programs: reads the splits, and scores candidates. Run by path; imports nothing of ours.
-
-``reading.py``, ``metrics.py`` and ``scoring.py`` beside it, and the program itself, are loaded by path as well.
-"""
+"""The worker of programs: reads the splits, and scores candidates. Run by path; imports nothing of ours."""
 
 from __future__ import annotations
 
 import difflib
 import functools
-import importlib
 import sys
-import types
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hone_loading import load_program
+
+from . import metrics, reading, scoring
 
 Job = dict[str, Any]
 Notes = dict[str, Any]
@@ -37,6 +35,9 @@ HINTS = {
     "program-failed": "See docs/how-to/write-a-program.md for what the functions of a program must return.",
     "recipe-invalid": "Mend `program.options` in the recipe.",
 }
+
+LIBRARY = str(Path(__file__).parents[1])
+"""The folder of the built-in programs."""
 
 CALIBRATION = "calibration"
 """The split that needs no labels: it is given to the toolchains, and nothing is scored on it."""
@@ -120,14 +121,13 @@ def _explain_error(error: Exception) -> Notes | None:
 def _check(job: Job) -> Notes:
     program, job = _load_program(job)
     given, options = job["options"], job["program"]["options"]
-    metric = _load_beside("metrics").find_metric(given.get("metric"), program, options, project=given.get("project"))
+    metric = metrics.find_metric(given.get("metric"), program, options, project=given.get("project"))
     if not hasattr(program, "count_rows") or metric.name != program.METRIC:
         return {"rows": None}
-    return {"rows": program.count_rows(_load_beside("reading").read_arrays(Path(given["gate"])), options)}
+    return {"rows": program.count_rows(reading.read_arrays(Path(given["gate"])), options)}
 
 
 def _read(job: Job) -> Notes:
-    reading = _load_beside("reading")
     program, job = _load_program(job)
     splits, hashes, said = {}, {}, []
     for name, entry in job["options"]["splits"].items():
@@ -138,8 +138,8 @@ def _read(job: Job) -> Notes:
         said += [f"{name} ({path.name}): {text}" for text in _list_warnings(caught)]
         folder = Path(job["output"], name)
         folder.mkdir(parents=True, exist_ok=True)
-        np.savez(folder / "feeds.npz", **feeds)
-        np.savez(folder / "targets.npz", **targets)
+        np.savez(folder / "feeds.npz", allow_pickle=False, **feeds)
+        np.savez(folder / "targets.npz", allow_pickle=False, **targets)
         hashes[name] = reading.hash_rows(feeds)
         splits[name] = {"n": len(hashes[name]), "rows": reading.digest_rows(hashes[name])}
     return {"splits": splits, "overlaps": reading.find_overlaps(hashes), "warnings": said}
@@ -156,13 +156,13 @@ def _list_warnings(caught: list[warnings.WarningMessage]) -> list[str]:
 
 def _prepare(program: Any, job: Job, *, split: str, path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read one split, let the program prepare it, and fit the result to the model."""
-    reading = _load_beside("reading")
     data = reading.read_arrays(path)
     try:
         feeds, targets = program.prepare(data, job)
     except Exception as error:
-        if getattr(error, "slug", None) in SLUGS:
-            error.what = f"{SLUGS[error.slug][:-1]} ({split}: {path.name})."
+        slug = getattr(error, "slug", None)
+        if slug in SLUGS:
+            error.what = f"{SLUGS[slug][:-1]} ({split}: {path.name})."  # type: ignore[attr-defined]
         raise
     feeds = reading.fit_feeds(feeds, job["input"]["inputs"], split=split)
     needed = getattr(program, "NEEDS_TARGETS", True) and split != CALIBRATION
@@ -171,7 +171,6 @@ def _prepare(program: Any, job: Job, *, split: str, path: Path) -> tuple[dict[st
 
 
 def _evaluate(job: Job) -> Notes:
-    metrics, scoring = _load_beside("metrics"), _load_beside("scoring")
     program, job = _load_program(job)
     given, options = job["options"], job["program"]["options"]
     metric = metrics.find_metric(given.get("metric"), program, options, project=given.get("project"))
@@ -219,7 +218,7 @@ def _save_array(value: Any, path: Path) -> Any:
     """Write an array to a file of its own and return the path; other values stay as they are."""
     if not isinstance(value, np.ndarray):
         return value
-    np.savez(path, **{path.stem.partition("-")[2]: value})
+    np.savez(path, allow_pickle=False, **{path.stem.partition("-")[2]: value})
     return str(path)
 
 
@@ -236,7 +235,7 @@ def _load_program(job: Job) -> tuple[Any, Job]:
         # What is installed comes first: a file of the project must not stand in for a package.
         folders = [str(Path(given["project"], "src")), given["project"]]
         sys.path += [folder for folder in folders if folder not in sys.path]
-    program = _load_beside("metrics").load_file(path)
+    program = load_program(str(path), LIBRARY)
     defaults, options = getattr(program, "OPTIONS", None), given.get("program_options") or {}
     if defaults is not None:
         unknown = next((name for name in options if name not in defaults), None)
@@ -244,12 +243,3 @@ def _load_program(job: Job) -> tuple[Any, Job]:
             raise UnknownOptionError(unknown, list(defaults))
         options = {**defaults, **options}
     return program, {**job, "program": {"path": str(path), "options": options}}
-
-
-def _load_beside(name: str) -> Any:
-    """Import a file beside this one, in a package of its own, so that those files can import each other."""
-    package = "hone_programs"
-    if package not in sys.modules:
-        sys.modules[package] = types.ModuleType(package)
-        sys.modules[package].__path__ = [str(Path(__file__).parent)]
-    return importlib.import_module(f"{package}.{name}")

@@ -1,4 +1,4 @@
-"""The metrics by name. Loaded by ``worker.py`` by path.
+"""The metrics by name.
 
 Standard library and numpy; scikit-learn only for the metrics that need it.
 """
@@ -7,35 +7,23 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.util
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hone_loading import load_file
 from numpy.typing import NDArray
+
+from .errors import ReportedError
 
 Array = NDArray[Any]
 
 
-class BadMetricError(ValueError):
-    """A metric cannot be computed.
-
-    Attributes:
-        slug: The error's slug.
-        what: What happened; the text says why.
-    """
-
-    def __init__(self, slug: str, what: str, why: str) -> None:
-        super().__init__(why)
-        self.slug, self.what = slug, what
-
-
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One number for predictions beside targets.
+    """One number for predictions and their targets.
 
     Attributes:
         name: Its name in reports.
@@ -112,7 +100,7 @@ def find_metric(name: str | None, program: Any, options: dict[str, Any], *, proj
         The metric.
 
     Raises:
-        BadMetricError: ``metric-unknown``.
+        ReportedError: ``metric-unknown``.
     """
     if name is None or name == program.METRIC:
         return Metric(
@@ -131,7 +119,7 @@ def find_metric(name: str | None, program: Any, options: dict[str, Any], *, proj
     else:
         near = difflib.get_close_matches(plain, [*NAMES, program.METRIC], 1)
         why = f"did you mean {near[0]!r}? " if near else ""
-        raise BadMetricError("metric-unknown", f"There is no metric {name!r}.", f"{why}There are {', '.join(NAMES)}.")
+        raise ReportedError("metric-unknown", f"There is no metric {name!r}.", f"{why}There are {', '.join(NAMES)}.")
     return metric if plain == name else _negate(metric)
 
 
@@ -151,7 +139,7 @@ def _make_sklearn_metric(name: str) -> Metric:
     try:
         compute = getattr(importlib.import_module("sklearn.metrics"), function)
     except ImportError as error:
-        raise BadMetricError(
+        raise ReportedError(
             "metric-unknown", f"The metric {name!r} cannot be used.", "it needs scikit-learn"
         ) from error
 
@@ -181,26 +169,17 @@ def _import_metric(name: str, options: dict[str, Any], project: str | None) -> M
     """Import the user's own function: code that the recipe names is trusted."""
     place, _, function = name.rpartition(":")
     try:
-        is_file = place.endswith(".py")
-        module = load_file(Path(project or ".", place)) if is_file else importlib.import_module(place)
+        if place.endswith(".py"):
+            path = Path(project or ".", place)
+            module = load_file(f"hone_metric_{path.stem}", str(path), parts=False)
+        else:
+            module = importlib.import_module(place)
         compute = getattr(module, function)
     except (ImportError, AttributeError, FileNotFoundError) as error:
-        raise BadMetricError("metric-unknown", f"The metric {name!r} cannot be imported.", str(error)) from error
+        raise ReportedError("metric-unknown", f"The metric {name!r} cannot be imported.", str(error)) from error
     return Metric(
         name=function,
         higher_is_better=getattr(module, "HIGHER_IS_BETTER", True),
         value=lambda given, wanted: float(compute(given, wanted, options)),
         rows=_no_rows,
     )
-
-
-def load_file(path: Path) -> Any:
-    """Import a file by its path, under a name that no other module has."""
-    name = f"hone_file_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path.name} is no python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # what dataclasses and pickles need
-    spec.loader.exec_module(module)
-    return module

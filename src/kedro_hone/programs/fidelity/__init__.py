@@ -1,4 +1,7 @@
-"""No labels: how close a candidate's outputs are to the source model's. One file, numpy only."""
+"""An array for each input and no labels: how close a candidate's outputs are to the source model's.
+
+Workers of any toolchain may run it: it imports numpy only.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ import re
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from ..shared.arrays import Array
+from ..shared.errors import BadOptionError, UnreadableError
 
 METRIC = "agreement"
 HIGHER_IS_BETTER = True
@@ -30,18 +33,6 @@ NAMES = {
 
 CLASS_WORDS = frozenset({"logit", "logits", "prob", "probs", "probability", "probabilities", "softmax"})
 """Words in the name of an output that holds one number for each class."""
-
-
-class BadOptionError(ValueError):
-    """An option of this program cannot be followed."""
-
-    slug = "recipe-invalid"
-
-
-class UnreadableError(ValueError):
-    """The data are not what this program expects."""
-
-    slug = "data-unreadable"
 
 
 def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:

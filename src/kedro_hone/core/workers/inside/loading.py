@@ -1,0 +1,90 @@
+"""How a file of Python code is imported by its path: the one way of workers, of the learner and of tests.
+
+In a worker's process this module is importable as ``hone_loading``; nothing else of ours is. Standard library only,
+Python 3.8 and later.
+"""
+
+# pathlib would cost each worker time to import.
+# ruff: noqa: PTH100, PTH120, PTH122
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import types
+from typing import Any
+
+LIBRARY = "hone_programs"
+"""The name under which any program imports the built-in programs and the parts that they share."""
+
+
+def load_file(name: str, path: str, *, parts: bool = True) -> Any:
+    """Import a file by its path.
+
+    Args:
+        name: The module's name; a module that has it already is replaced, with its parts.
+        path: The file.
+        parts: Whether files next to it are its parts, imported by ``from . import session``.
+
+    Returns:
+        The module.
+
+    Raises:
+        ImportError: It is no Python file.
+        FileNotFoundError: It does not exist.
+    """
+    places = [os.path.dirname(path)] if parts else None
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"not a Python file: {path}")
+    _forget_parts(name)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # what dataclasses, pickles and relative imports need
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def load_program(path: str, library: str) -> Any:
+    """Import a program.
+
+    The built-in programs and their shared parts become importable as ``hone_programs``, without running the code of
+    kedro-hone that finds them.
+
+    Args:
+        path: A file, or the ``__init__.py`` of a package, whose modules are its parts.
+        library: The folder of the built-in programs.
+
+    Returns:
+        The program's module.
+
+    Raises:
+        ImportError: It is no Python file, or one of its imports fails.
+        FileNotFoundError: It does not exist.
+    """
+    known = sys.modules.get(LIBRARY)
+    if known is None or list(known.__path__) != [library]:
+        _forget_parts(LIBRARY)
+        sys.modules[LIBRARY] = types.ModuleType(LIBRARY)
+        sys.modules[LIBRARY].__path__ = [library]
+    folder, file = os.path.split(os.path.abspath(path))
+    if file != "__init__.py":
+        return load_file(f"hone_program_{os.path.splitext(file)[0]}", path, parts=False)
+    above, name = os.path.split(folder)
+    if above == os.path.abspath(library):
+        return importlib.import_module(f"{LIBRARY}.{name}")
+    return load_file(f"hone_program_{name}", path)
+
+
+def _forget_parts(name: str) -> None:
+    """Forget the modules of a package that is replaced."""
+    for part in [known for known in sys.modules if known.startswith(f"{name}.")]:
+        del sys.modules[part]
+
+
+sys.modules.setdefault("hone_loading", sys.modules[__name__])  # for the workers that are loaded in this process

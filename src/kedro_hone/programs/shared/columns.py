@@ -1,0 +1,57 @@
+"""The features of tables: one array, or columns by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .arrays import Array, find_array
+from .errors import UnreadableError
+
+TABLES = ("x", "features", "data", "input")
+"""The usual names of a whole table."""
+
+
+def read_features(data: dict[str, Array], specs: list[dict[str, Any]], options: dict[str, Any]) -> dict[str, Array]:
+    """Return the model's inputs from columns or tables.
+
+    Args:
+        data: Columns or tables by name, without the target.
+        specs: The specifications of the model's inputs.
+        options: The program's options.
+
+    Returns:
+        One array for each input.
+
+    Raises:
+        UnreadableError: An input has no array, or a column is not of the model's type.
+    """
+    if len(specs) == 1 and len(specs[0]["shape"]) == 2:
+        name = specs[0]["name"]
+        table = find_array(data, name, arrays=options["arrays"], aliases=TABLES)
+        column = specs[0]["shape"][1] == 1 and (name in data or name in options["arrays"])
+        if table is not None and (table.ndim == 2 or column):
+            return {name: table.reshape(len(table), -1)}
+        text = specs[0].get("dtype") == "str"
+        return {name: stack_columns(data, options["features"] or list(data), text=text)}
+    feeds = {}
+    for spec in specs:
+        column = find_array(data, spec["name"], arrays=options["arrays"], aliases=())
+        if column is None:
+            raise UnreadableError(f"no column for the model's input {spec['name']!r}; the data have {', '.join(data)}")
+        feeds[spec["name"]] = column[:, None] if column.ndim == 1 and len(spec["shape"]) == 2 else column
+    return feeds
+
+
+def stack_columns(data: dict[str, Array], names: list[str], *, text: bool = False) -> Array:
+    """Return columns of numbers, or of text, next to each other, as (rows, columns)."""
+    kinds, wanted = ("UO", "text") if text else ("biuf", "number")
+    for name in names:
+        if name not in data:
+            raise UnreadableError(f"there is no column {name!r}; the data have {', '.join(data)}")
+        if data[name].dtype.kind not in kinds or data[name].ndim != 1:
+            raise UnreadableError(f"column {name!r} holds {data[name].dtype}, not one {wanted} for each row")
+    if not names:
+        raise UnreadableError("there are no columns but the target")
+    return np.stack([data[name] for name in names], axis=1)

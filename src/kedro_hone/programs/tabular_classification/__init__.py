@@ -1,0 +1,60 @@
+"""Columns or one table, and class numbers or names; the class with the largest score is predicted.
+
+Workers of any toolchain may run it: it imports numpy only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..shared.arrays import Array, find_array
+from ..shared.classes import HIGHER_IS_BETTER, METRIC, Classes, metric, score
+from ..shared.columns import read_features
+from ..shared.labels import LABELS, read_labels
+
+__all__ = [
+    "HIGHER_IS_BETTER",
+    "METRIC",
+    "OPTIONS",
+    "check",
+    "count_rows",
+    "decode",
+    "metric",
+    "prepare",
+    "probabilities",
+    "score",
+]
+
+OPTIONS: dict[str, Any] = {
+    "arrays": {},  # input of the model, or "target": the name of its array or column in the data
+    "features": None,  # the columns, in the order of the model's input; all but the target when empty
+    "classes": None,  # names of the classes in the order of the model's outputs, where the labels are text
+    "output": None,  # the output that holds the classes; the first one when empty
+    "scores": "probabilities",  # or "logits": what that output holds
+}
+
+_CLASSES = Classes(OPTIONS)
+count_rows, decode, probabilities, check = _CLASSES.count_rows, _CLASSES.decode, _CLASSES.probabilities, _CLASSES.check
+
+
+def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Turn a table into the model's inputs.
+
+    Args:
+        data: Columns by name, or a table of (rows, features) and labels.
+        job: ``input`` with the model's ``inputs`` and ``outputs``, and ``program`` with the ``options``.
+
+    Returns:
+        The feeds by input, and the labels as ``target`` (nothing when the data have none).
+
+    Raises:
+        UnreadableError: An input has no array, or a column is no number.
+        LabelsMismatchError: The labels are not classes of the model.
+    """
+    options = OPTIONS | job["program"]["options"]
+    labels = find_array(data, "target", arrays=options["arrays"], aliases=LABELS)
+    columns = {name: array for name, array in data.items() if array is not labels}
+    feeds = read_features(columns, job["input"]["inputs"], options)
+    if labels is None:
+        return feeds, {}
+    return feeds, {"target": read_labels(labels, job["input"].get("outputs", []), options)}

@@ -1,0 +1,90 @@
+"""Columns or one table, and numbers to predict.
+
+Workers of any toolchain may run it: it imports numpy only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..shared.arrays import Array, find_array, find_output
+from ..shared.columns import read_features
+from ..shared.errors import LabelsMismatchError
+
+METRIC = "r2"
+HIGHER_IS_BETTER = True
+
+OPTIONS: dict[str, Any] = {
+    "arrays": {},  # input of the model, or "target": the name of its array or column in the data
+    "features": None,  # the columns, in the order of the model's input; all but the target when empty
+    "output": None,  # the output that holds the predictions; the first one when empty
+}
+
+LABELS = ("target", "targets", "y", "labels", "label")
+
+
+def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Turn a table into the model's inputs.
+
+    Args:
+        data: Columns by name, or a table of (rows, features) and the numbers to predict.
+        job: ``input`` with the model's ``inputs`` and ``outputs``, and ``program`` with the ``options``.
+
+    Returns:
+        The feeds by input, and the numbers to predict as ``target`` (nothing when the data have none).
+
+    Raises:
+        UnreadableError: An input has no array, or a column is no number.
+        LabelsMismatchError: The numbers to predict are no numbers.
+    """
+    options = OPTIONS | job["program"]["options"]
+    labels = find_array(data, "target", arrays=options["arrays"], aliases=LABELS)
+    columns = {name: array for name, array in data.items() if array is not labels}
+    feeds = read_features(columns, job["input"]["inputs"], options)
+    if labels is None:
+        return feeds, {}
+    if labels.dtype.kind not in "biuf":
+        raise LabelsMismatchError(f"the target holds {labels.dtype}, not numbers")
+    return feeds, {"target": labels.reshape(len(labels), -1).astype(np.float64)}
+
+
+def decode(outputs: dict[str, Array], options: dict[str, Any]) -> Array:
+    """Turn the model's outputs into predictions.
+
+    Args:
+        outputs: Arrays by name, rows first.
+        options: This program's options.
+
+    Returns:
+        Predictions as (rows, targets).
+    """
+    predicted = find_output(outputs, (OPTIONS | options)["output"])
+    return predicted.reshape(len(predicted), -1).astype(np.float64)
+
+
+def check(outputs: dict[str, Array], targets: dict[str, Array], options: dict[str, Any]) -> None:
+    """Refuse targets that are not as many for each row as the model predicts.
+
+    Raises:
+        LabelsMismatchError: They are not.
+    """
+    predicted, wanted = decode(outputs, options).shape[1], targets["target"].shape[1]
+    if predicted != wanted:
+        raise LabelsMismatchError(f"the model predicts {predicted} numbers for each row, and the data have {wanted}")
+
+
+def score(predictions: Array, targets: dict[str, Array], options: dict[str, Any]) -> None:
+    """Return None: the coefficient of determination is no mean over rows."""
+
+
+def metric(predictions: Array, targets: dict[str, Array], options: dict[str, Any]) -> float:  # noqa: ARG001 - part of every program
+    """Return the coefficient of determination, averaged over the targets; 1 is perfect, 0 is guessing the mean."""
+    wanted = targets["target"]
+    residual = ((wanted - predictions) ** 2).sum(axis=0)
+    total = ((wanted - wanted.mean(axis=0)) ** 2).sum(axis=0)
+    constant = total == 0  # such a target is either met or not
+    return float(
+        np.where(constant, np.where(residual == 0, 1.0, 0.0), 1 - residual / np.where(constant, 1, total)).mean()
+    )

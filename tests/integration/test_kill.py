@@ -34,7 +34,7 @@ REGISTER = """
 import shutil, sys
 from pathlib import Path
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.adaptors.registries.mlflow.model_folder import write_winner
+from kedro_hone.adaptors.registries.model_folder import write_winner
 from kedro_hone.learner.manifest import read_artifact
 artifact = read_artifact(Path("models/matrix"))
 (Path("data") / "note.txt").write_text("made by a person")

@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from kedro_hone.adaptors.registries import publication
-from kedro_hone.adaptors.registries.mlflow.model_folder import list_requirements, write_winner
-from kedro_hone.adaptors.registries.mlflow.names import suggest
+from kedro_hone.adaptors.registries.model_folder import list_requirements, write_winner
+from kedro_hone.adaptors.registries.suggestions import suggest
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, VersionInfo

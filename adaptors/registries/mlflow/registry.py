@@ -24,9 +24,9 @@ from kedro_hone.adaptors.registries.mlflow.connection import (
     has_server,
     require_store,
 )
-from kedro_hone.adaptors.registries.mlflow.model_folder import list_requirements, write_winner
 from kedro_hone.adaptors.registries.mlflow.names import find_version, read_uri
 from kedro_hone.adaptors.registries.mlflow.unfinished import finish_version, settle
+from kedro_hone.adaptors.registries.model_folder import list_requirements, write_winner
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, VersionInfo

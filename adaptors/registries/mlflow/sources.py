@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kedro_hone.adaptors.registries.mlflow.model_folder import write_mlmodel
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
+from kedro_hone.adaptors.registries.model_folder import write_mlmodel
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.values.artifact import TensorSpec
 

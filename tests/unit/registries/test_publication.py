@@ -16,7 +16,8 @@ from kedro_hone.adaptors.registries.mlflow.connection import (
     hide_secrets,
     run_bounded,
 )
-from kedro_hone.adaptors.registries.mlflow.names import read_uri, suggest
+from kedro_hone.adaptors.registries.mlflow.names import read_uri
+from kedro_hone.adaptors.registries.suggestions import suggest
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.errors import HoneError
 

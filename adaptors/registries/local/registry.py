@@ -16,6 +16,7 @@ from kedro_hone.adaptors.registries.suggestions import suggest
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.contract.tags import RECIPE
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.digest import digest_file, digest_tree
 from kedro_hone.sources.detection import MLMODEL
@@ -116,7 +117,7 @@ class LocalRegistry:
         Args:
             winner: The winner with what proves it.
             name: The path of the model; the versions go to a folder of that name with ``-hone`` behind it.
-            tags: The version's tags, from ``publication.make_tags``.
+            tags: The version's tags, from ``make_tags``.
             alias: The link that is to point to it, or None.
             metrics: Numbers that are kept with the tags.
             example: One array for each input.
@@ -134,13 +135,13 @@ class LocalRegistry:
         home = path.with_name(path.name + SUFFIX)
         home.mkdir(parents=True, exist_ok=True)
         _remove_stages(home)
-        key = publication.derive_key(winner, name=str(path), tags=tags)
+        key = publication.derive_key(winner, name=str(path), recipe=tags.get(RECIPE))
         place = _find_key(home, key)
         if place is None:
             stage = home / f"{_STAGE}{publication.name_publisher()}"
             stage.mkdir()
             write_winner(stage, winner, requirements=requirements, example=example)
-            content = {publication.KEY: key, publication.DIGEST: winner.artifact.digest, **tags}
+            content = {publication.KEY: key, **tags}
             content |= {f"hone.metric.{metric}": repr(float(value)) for metric, value in (metrics or {}).items()}
             (stage / TAGS).write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
             place = _claim_number(home, stage)

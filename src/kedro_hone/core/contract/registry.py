@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from kedro_hone.core.contract.proof import ProvenWinner
+
+SOURCE: Final = "hone.source"
+"""The tag with the URI of the version that was optimized; only winners carry it."""
 
 
 class VersionInfo(BaseModel):
@@ -29,6 +32,11 @@ class VersionInfo(BaseModel):
     version: str
     aliases: tuple[str, ...] = ()
     tags: dict[str, str] = {}
+
+    @property
+    def is_optimized(self) -> bool:
+        """Whether this is a winner of ours: no event starts an optimization of it, though a person may."""
+        return SOURCE in self.tags
 
 
 class Publication(BaseModel):

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from kedro_hone.adaptors.registries import publication
+from kedro_hone.adaptors.registries.local.arrivals import SUFFIX, list_arrivals
 from kedro_hone.adaptors.registries.model_folder import list_requirements, write_winner
 from kedro_hone.adaptors.registries.suggestions import suggest
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -23,7 +24,6 @@ from kedro_hone.sources.detection import MLMODEL
 
 TAGS: Final = "hone.json"
 """The file with a published version's tags."""
-SUFFIX: Final = "-hone"
 _STAGE: Final = ".publishing-"
 
 
@@ -53,7 +53,7 @@ class LocalRegistry:
         Raises:
             HoneError: ``model-unknown``, with the nearest name beside it.
         """
-        path = (self.root / uri.removeprefix("file://")).resolve()
+        path = (self.root / uri).resolve()
         if not path.exists():
             raise _explain_missing(path)
         digest = digest_file(path) if path.is_file() else digest_tree(path)
@@ -97,6 +97,25 @@ class LocalRegistry:
             for file in [path, *sorted(path.parent.glob(f"{path.name}[._]*"))]:
                 shutil.copyfile(file, folder / file.name)
         return info
+
+    def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
+        """Return the models in the root folder that are new or changed, and new winners of them, oldest first.
+
+        A model that is changed in its place is a new version, since the digest of its content is its version. One that
+        is still being copied may be listed twice: half, and whole.
+
+        Args:
+            cursor: What the last call gave; None to begin with everything there is.
+
+        Returns:
+            The versions, and the next cursor: opaque text.
+
+        Raises:
+            HoneError: ``model-unknown``: the folder does not exist.
+        """
+        if not self.root.is_dir():
+            raise _explain_missing(self.root.resolve())
+        return list_arrivals(self.root, self.resolve, cursor)
 
     def publish(
         self,

@@ -43,6 +43,8 @@ SLUGS: Final = MappingProxyType(
         "program-failed": "The program raised an error",
         "program-unknown": "The recipe names a program that does not exist",
         "recipe-invalid": "There is no recipe, or it has an unknown key or a bad value",
+        "registry-broken": "A registry of another package cannot be used",
+        "registry-scheme-taken": "Two registries serve one kind of URI",
         "registry-unknown": "No registry serves this kind of URI",
         "registry-unreachable": "The registry does not answer",
         "replay-unknown": "There is no such step to replay",

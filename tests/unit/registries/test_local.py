@@ -123,3 +123,33 @@ def test_an_unknown_path_names_the_nearest(tmp_path):
     with pytest.raises(HoneError, match="Did you mean 'digits'") as caught:
         LocalRegistry(tmp_path).resolve("digist/model.onnx")
     assert caught.value.slug == "model-unknown"
+
+
+def test_versions_since(tmp_path, winner):
+    registry = LocalRegistry(tmp_path)
+    (tmp_path / "digits.onnx").write_text("1")
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "model.pt2").write_text("1")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "read.me").write_text("1")
+    first, cursor = registry.versions_since(None)
+    assert [info.name for info in first] == ["digits.onnx", "words"]
+    assert not any(info.is_optimized for info in first)
+    assert registry.versions_since(cursor) == ((), cursor)
+
+    done = publish(tmp_path, winner, name="digits.onnx")
+    (tmp_path / "words" / "model.pt2").write_text("23")
+    (tmp_path / "digits.onnx").touch()
+    second, cursor = registry.versions_since(cursor)
+    assert [(info.uri, info.is_optimized) for info in second] == [
+        (done.uri, True),
+        (str(tmp_path / "words"), False),
+    ]
+    assert registry.resolve("words").version == second[1].version
+    assert registry.versions_since(cursor)[0] == ()
+
+
+def test_versions_of_a_folder_that_is_missing(tmp_path):
+    with pytest.raises(HoneError) as caught:
+        LocalRegistry(tmp_path / "nowhere").versions_since(None)
+    assert caught.value.slug == "model-unknown"

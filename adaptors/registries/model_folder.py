@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,8 +14,9 @@ import yaml
 from kedro_hone import __version__
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.store.sealing import copy_tree
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.learner.manifest import list_files, write_manifest
+from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.sources.detection import MLMODEL, OURS
 
 if TYPE_CHECKING:
@@ -48,15 +48,13 @@ def write_winner(
         identity: Fields of the ``MLmodel``, such as MLflow's ``model_id``.
 
     Raises:
-        HoneError: ``evidence-incomplete``: the evidence was altered since it was proved.
+        HoneError: ``evidence-incomplete``: the evidence was altered since it was proved. ``model-corrupt``: the files
+            were altered since they were sealed.
     """
     from mlflow.models import Model  # noqa: PLC0415 - heavy, and only who publishes pays for it
 
     artifact = winner.artifact
-    for path in list_files(artifact.folder):
-        target = folder / ARTIFACT / path.relative_to(artifact.folder)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
+    copy_tree(artifact.folder, folder / ARTIFACT, share=False)
     write_manifest(folder / ARTIFACT, artifact)
     winner.copy_evidence(folder / EVIDENCE)
     _write_environment(folder, requirements)

@@ -16,8 +16,8 @@ from proof import TAGS
 import kedro_hone
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.digest import digest_tree
 
 pytestmark = pytest.mark.toolchain
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -106,13 +106,14 @@ def test_a_winner_in_pytorch(tmp_path, prove):
     artifact = Artifact(
         path=str(folder),
         format="pytorch",
-        digest=digest_tree(folder),
+        digest="",
         inputs=(TensorSpec(name="input", dtype="float32", shape=("batch", 4)),),
         outputs=(TensorSpec(name="output_0", dtype="float32", shape=("batch", 3)),),
         runtime="pytorch",
         metadata={"interface": "pytorch", "threads": torch.get_num_threads()},
     )
-    publish(prove(artifact))
+    digest = Manifest.measure(folder, artifact.manifest()).digest
+    publish(prove(artifact.model_copy(update={"digest": digest})))
     learner = kedro_hone.load("models:/digits@honed")
     np.testing.assert_allclose(learner(torch.from_numpy(X)).numpy(), X @ WEIGHTS, rtol=1e-5)
 

@@ -9,7 +9,9 @@ import yaml
 from proof import prove
 
 from kedro_hone.adaptors.registries.model_folder import LARGEST_EXAMPLE, make_signature, write_winner
+from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.sources.signature import read_signature
 
 X = TensorSpec(name="x", dtype="float32", shape=("batch", 4))
@@ -22,12 +24,13 @@ def write(folder: Path, *, inputs=(X,), example=None, **metadata) -> dict:
     artifact = Artifact(
         path=str(folder / "sealed"),
         format="onnx",
-        digest="sha256:0",
+        digest="",
         inputs=inputs,
         outputs=(Y,),
         runtime="onnxruntime",
         metadata=metadata,
     )
+    artifact = artifact.model_copy(update={"digest": Manifest.measure(artifact.folder, artifact.manifest()).digest})
     (folder / "model").mkdir()
     write_winner(
         folder / "model",
@@ -48,7 +51,7 @@ def test_what_mlflow_reads_of_a_winner(tmp_path):
         "artifact": "artifact",
         "format": "onnx",
         "runtime": "onnxruntime",
-        "digest": "sha256:0",
+        "digest": read_artifact(tmp_path / "model" / "artifact").digest,
     }
     assert model.flavors["python_function"]["loader_module"] == "kedro_hone.learner.pyfunc"
     assert model.flavors["python_function"]["data"] == "artifact"

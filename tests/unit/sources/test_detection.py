@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.sources.detection import LARGEST_MLMODEL, read_flavor
@@ -107,9 +108,8 @@ def test_a_winner_as_a_source(tmp_path):
     home = tmp_path / "artifact"
     home.mkdir()
     (home / "model.onnx").write_bytes(b"x")
-    artifact = Artifact(
-        path=str(home), format="onnx", digest="sha256:0", inputs=(X,), outputs=(Y,), runtime="onnxruntime"
-    )
+    artifact = Artifact(path=str(home), format="onnx", digest="", inputs=(X,), outputs=(Y,), runtime="onnxruntime")
+    artifact = artifact.model_copy(update={"digest": Manifest.measure(home, artifact.manifest()).digest})
     write_manifest(home, artifact)
     write_model(tmp_path, {"kedro_hone": {"artifact": "artifact"}}, [])
     flavor = read_flavor(tmp_path, trust=NOTHING)

@@ -1,4 +1,4 @@
-"""Plain paths as a registry: a model's folder or file, and folders of published winners beside it."""
+"""Plain paths as a registry: a model's folder or file, and folders of published winners next to it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STAGE: Final = ".publishing-"
 class LocalRegistry:
     """Plain paths: a folder with ``MLmodel``, ``model.onnx`` or ``model.pt2``, or one such file.
 
-    A winner of ``models/digits`` goes to ``models/digits-hone/1``, ``2`` and so on; an alias is a link beside them.
+    A winner of ``models/digits`` goes to ``models/digits-hone/1``, ``2`` and so on; an alias is a link next to them.
     """
 
     def __init__(self, root: Path | None = None) -> None:
@@ -51,7 +51,7 @@ class LocalRegistry:
             The version. The URI is the path with all links followed.
 
         Raises:
-            HoneError: ``model-unknown``, with the nearest name beside it.
+            HoneError: ``model-unknown``, with the nearest name.
         """
         path = (self.root / uri).resolve()
         if not path.exists():
@@ -67,7 +67,7 @@ class LocalRegistry:
         )
 
     def _name(self, path: Path, *, suffix: str) -> str:
-        """Return what ``publish`` is given so that winners go beside the model, wherever it lies."""
+        """Return what ``publish`` is given so that winners go next to the model, wherever that is."""
         model, root = path.with_name(path.name.removesuffix(suffix)), self.root.resolve()
         return str(model.relative_to(root) if model.is_relative_to(root) else model)
 
@@ -75,7 +75,7 @@ class LocalRegistry:
         """Copy a path's files, as they are, into an empty directory.
 
         Args:
-            uri: A path. With a file come those beside it that continue its name (``model.onnx.data``).
+            uri: A path. With a file come those next to it that continue its name (``model.onnx.data``).
             folder: An empty directory; made when it does not exist.
 
         Returns:

@@ -61,7 +61,7 @@ class MlflowRegistry:
 
     @cached_property
     def client(self) -> MlflowClient:
-        """A client of the store, which has answered."""
+        """A client of the store, which has responded."""
         return connect(self.tracking_uri)
 
     def resolve(self, uri: str) -> VersionInfo:

@@ -46,7 +46,7 @@ SLUGS: Final = MappingProxyType(
         "registry-broken": "A registry of another package cannot be used",
         "registry-scheme-taken": "Two registries serve one kind of URI",
         "registry-unknown": "No registry serves this kind of URI",
-        "registry-unreachable": "The registry does not answer",
+        "registry-unreachable": "The registry cannot be reached",
         "replay-unknown": "There is no such step to replay",
         "report-missing": "There is no report yet",
         "source-failed": "The source model failed while it was measured",

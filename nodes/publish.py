@@ -18,6 +18,7 @@ from kedro_hone.core.contract.proof import (
 )
 from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.contract.tags import make_tags
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Decision, Verdict
@@ -77,7 +78,12 @@ def publish(
         publication = find_registry(version.uri).publish(
             winner,
             name=recipe.publish.name or version.name,
-            tags=make_tags(decision, evidence, version, source),
+            tags=make_tags(
+                winner,
+                recipe=str(evidence.recipe["digest"]),
+                speedup=decision.speedup.ratio.estimate if decision.speedup else None,
+                data={row.split: row.md5 for row in evidence.data},
+            ),
             alias=recipe.publish.alias,
             metrics=find_metrics(decision),
         )
@@ -119,22 +125,8 @@ def keep_reports(copy: Path, folder: Path) -> None:
         temporary.replace(folder / name)
 
 
-def make_tags(decision: Decision, evidence: Evidence, version: VersionInfo, source: Artifact) -> dict[str, str]:
-    """Return the tags of the new version: where it comes from, and how much faster it is."""
-    tags = {
-        "hone.source": version.uri,
-        "hone.source_digest": source.digest,
-        "hone.recipe": str(evidence.recipe["digest"]),
-        "hone.verdict": decision.verdict.value,
-        "hone.run": evidence.run_id,
-    }
-    if decision.speedup:
-        tags["hone.speedup"] = f"{decision.speedup.ratio.estimate:.3f}"
-    return tags | {f"hone.data.{row.split}": row.md5 for row in evidence.data}
-
-
 def find_metrics(decision: Decision) -> dict[str, float]:
-    """Return the numbers of the winner that a registry shows beside a model."""
+    """Return the numbers of the winner that a registry shows next to a model."""
     metrics = {quality.metric: quality.candidate for name, quality in decision.quality if name == decision.winner}
     if decision.speedup:
         ratio = decision.speedup.ratio

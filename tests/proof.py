@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FILES, EvidenceFolder, ProvenWinner
+from kedro_hone.core.contract.registry import SOURCE
 from kedro_hone.core.values.artifact import Artifact
 
 SOURCE_URI, SOURCE_DIGEST = "models:/digits/1", "sha256:1"
+TAGS = {SOURCE: SOURCE_URI, "hone.source_digest": SOURCE_DIGEST, "hone.recipe": "sha256:2", "hone.verdict": "PASS"}
 
 
 def write_evidence(folder: Path, artifact: Artifact, *, run_id: str = "1") -> EvidenceFolder:

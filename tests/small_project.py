@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.testing.toy.model import make_model
 
@@ -366,10 +367,11 @@ def write_toolchain(folder: Path) -> None:
 
 
 def write_source(folder: Path, **options: Any) -> None:
-    """Write the source model; a manifest says what it is, as beside a published one."""
+    """Write the source model; a manifest says what it is, as in a published one."""
     options = {"slow": 10.0} | options
-    artifact = make_model(folder, **options)
-    write_manifest(folder, artifact.model_copy(update={"runtime": "shop"}))
+    artifact = make_model(folder, **options).model_copy(update={"runtime": "shop"})
+    digest = Manifest.measure(folder, artifact.manifest()).digest
+    write_manifest(folder, artifact.model_copy(update={"digest": digest}))
 
 
 def copy_project(template: Path, folder: Path) -> Project:

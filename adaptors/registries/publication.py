@@ -1,29 +1,16 @@
-"""What a publication carries, and where: the tags of a version, its key, and who is publishing it."""
+"""A publication while it is made: its key, its state, and which process is publishing it."""
 
 from __future__ import annotations
 
 import os
 import socket
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.values.digest import digest_json
 
-SOURCE: Final = "hone.source"
-"""The URI of the version that was optimized. It marks a winner: a version that carries it is never optimized again."""
-SOURCE_DIGEST: Final = "hone.source_digest"
-RECIPE: Final = "hone.recipe"
-VERDICT: Final = "hone.verdict"
-SPEEDUP: Final = "hone.speedup"
-COMMIT: Final = "hone.git_commit"
-DATA: Final = "hone.data."
-"""Prefix: ``hone.data.gate`` holds the digest of the gate split."""
-DIGEST: Final = "hone.digest"
-"""The artifact's digest."""
 STATE: Final = "hone.state"
 PUBLISHING: Final = "publishing"
 FINISHED: Final = "finished"
@@ -38,44 +25,7 @@ STALE_AFTER_SECONDS: Final = 3600.0
 """A publisher on another machine is taken for dead when its publication did not move for so long."""
 
 
-def is_honed(version: VersionInfo) -> bool:
-    """Return whether a version is a winner of ours: events must not optimize it again."""
-    return SOURCE in version.tags
-
-
-def make_tags(
-    *,
-    source: str,
-    source_digest: str,
-    recipe: str,
-    verdict: str,
-    speedup: float | None = None,
-    data: Mapping[str, str] | None = None,
-    commit: str | None = None,
-) -> dict[str, str]:
-    """Return the tags of a publication.
-
-    Args:
-        source: The pinned URI of the source model.
-        source_digest: The source artifact's digest.
-        recipe: The recipe's digest.
-        verdict: The verdict's name.
-        speedup: Source time over winner time, the estimate.
-        data: The name of each split, and its digest.
-        commit: The commit of the project that ran.
-
-    Returns:
-        One string for each tag; what is not known has no tag.
-    """
-    tags = {SOURCE: source, SOURCE_DIGEST: source_digest, RECIPE: recipe, VERDICT: verdict}
-    if speedup is not None:
-        tags[SPEEDUP] = f"{speedup:.4g}"
-    if commit is not None:
-        tags[COMMIT] = commit
-    return tags | {f"{DATA}{split}": digest for split, digest in (data or {}).items()}
-
-
-def derive_key(winner: ProvenWinner, *, name: str, tags: Mapping[str, str]) -> str:
+def derive_key(winner: ProvenWinner, *, name: str, recipe: str | None) -> str:
     """Return what makes two calls of ``publish`` the same publication.
 
     The evidence is in it, so that a killed publication is completed only by the very same one.
@@ -83,13 +33,12 @@ def derive_key(winner: ProvenWinner, *, name: str, tags: Mapping[str, str]) -> s
     Args:
         winner: The winner with what proves it.
         name: Where it goes.
-        tags: The publication's tags.
+        recipe: The recipe's digest.
 
     Returns:
         A digest.
     """
-    proof = winner.evidence.files
-    return digest_json([winner.artifact.digest, name, proof, tags.get(SOURCE_DIGEST), tags.get(RECIPE)])
+    return digest_json([winner.artifact.digest, name, winner.evidence.files, winner.source_digest, recipe])
 
 
 def name_publisher() -> str:

@@ -22,10 +22,13 @@ Prepare = Callable[[Project], None]
 
 REGISTER = """
 from pathlib import Path
-from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-def write(folder, identity):
-    (folder / "MLmodel").write_text("flavors: {}")
-MlflowRegistry().register(write, name="matrix", tags={})
+from mlflow import MlflowClient
+folder = Path("data").absolute() / "matrix"
+folder.mkdir(parents=True)
+(folder / "MLmodel").write_text("flavors: {}")
+client = MlflowClient(f"sqlite:///{folder.parent / 'mlflow.db'}")
+client.create_registered_model("matrix")
+client.create_model_version("matrix", folder.as_uri())
 """
 
 

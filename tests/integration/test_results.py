@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from proof import TAGS, prove
 from small_project import Project, copy_project
 
 import kedro_hone
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
-from kedro_hone.adaptors.registries.publication import make_tags
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import OUTCOME
 from kedro_hone.core.workers.inside.loading import load_file
@@ -154,11 +154,8 @@ def check(found, wanted) -> None:
 
 def publish(artifact: Artifact, folder: Path) -> Path:
     """Publish an artifact in a registry of its own."""
-    (folder / "evidence").mkdir()
-    (folder / "evidence" / "evidence.json").write_text("{}")
-    tags = make_tags(source="models/net", source_digest="sha256:1", recipe="sha256:2", verdict="PASS")
     registry = LocalRegistry(folder / "registry")
-    done = registry.publish(artifact, name="net", evidence=folder / "evidence", tags=tags, alias="honed")
+    done = registry.publish(prove(folder, artifact), name="net", tags=TAGS, alias="honed")
     return Path(done.uri)
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pipeline_models import CLASSES, draw_columns, make_encoder, make_pipeline, write_model
+from proof import TAGS, prove
 from small_project import ROWS, Project, copy_project
 
 import kedro_hone
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
-from kedro_hone.adaptors.registries.publication import make_tags
 from kedro_hone.core.values.outcome import OUTCOME
 
 pytestmark = pytest.mark.toolchain
@@ -64,13 +64,8 @@ def raced(template, tmp_path_factory) -> Project:
 def published(raced, tmp_path_factory) -> Path:
     """A candidate of that run as a published version."""
     artifact = OUTCOME.validate_python(raced.read_outcomes()[INT8])
-    done = LocalRegistry(tmp_path_factory.mktemp("registry")).publish(
-        artifact,
-        name="animals",
-        evidence=raced.work / "latest",
-        tags=make_tags(source="models/animals", source_digest="sha256:1", recipe="sha256:2", verdict="PASS"),
-        alias="honed",
-    )
+    folder = tmp_path_factory.mktemp("registry")
+    done = LocalRegistry(folder).publish(prove(folder, artifact), name="animals", tags=TAGS, alias="honed")
     return Path(done.uri)
 
 

@@ -22,6 +22,10 @@ PLANTS = {
         "adaptors/openvino/adaptor.py",
         "from kedro_hone.adaptors.onnxruntime.adaptor import SESSION",
     ),
+    "registries-independent": (
+        "adaptors/registries/local/registry.py",
+        "from kedro_hone.adaptors.registries.mlflow.names import read_uri",
+    ),
     "adaptors-light": ("adaptors/pytorch/adaptor.py", "import torch"),
     "adaptors-unnamed": ("nodes/race.py", "from kedro_hone.adaptors.openvino.adaptor import TOOLCHAIN"),
     "workers-alone": ("learner/runtimes.py", "from kedro_hone.adaptors.onnxruntime import worker"),

@@ -1,4 +1,4 @@
-"""Plain paths as a registry: a model's folder or file, and folders of published winners beside it."""
+"""Plain paths as a registry: a model's folder or file, and folders of published winners next to it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from typing import Any, Final
 import numpy as np
 
 from kedro_hone.adaptors.registries import publication
-from kedro_hone.adaptors.registries.mlflow.model_folder import list_requirements, write_winner
-from kedro_hone.adaptors.registries.mlflow.names import suggest
+from kedro_hone.adaptors.registries.local.arrivals import SUFFIX, list_arrivals
+from kedro_hone.adaptors.registries.model_folder import list_requirements, write_winner
+from kedro_hone.adaptors.registries.suggestions import suggest
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.contract.tags import RECIPE
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.digest import digest_file, digest_tree
 from kedro_hone.sources.detection import MLMODEL
 
 TAGS: Final = "hone.json"
 """The file with a published version's tags."""
-SUFFIX: Final = "-hone"
 _STAGE: Final = ".publishing-"
 
 
 class LocalRegistry:
     """Plain paths: a folder with ``MLmodel``, ``model.onnx`` or ``model.pt2``, or one such file.
 
-    A winner of ``models/digits`` goes to ``models/digits-hone/1``, ``2`` and so on; an alias is a link beside them.
+    A winner of ``models/digits`` goes to ``models/digits-hone/1``, ``2`` and so on; an alias is a link next to them.
     """
 
     def __init__(self, root: Path | None = None) -> None:
@@ -50,9 +51,9 @@ class LocalRegistry:
             The version. The URI is the path with all links followed.
 
         Raises:
-            HoneError: ``model-unknown``, with the nearest name beside it.
+            HoneError: ``model-unknown``, with the nearest name.
         """
-        path = (self.root / uri.removeprefix("file://")).resolve()
+        path = (self.root / uri).resolve()
         if not path.exists():
             raise _explain_missing(path)
         digest = digest_file(path) if path.is_file() else digest_tree(path)
@@ -66,7 +67,7 @@ class LocalRegistry:
         )
 
     def _name(self, path: Path, *, suffix: str) -> str:
-        """Return what ``publish`` is given so that winners go beside the model, wherever it lies."""
+        """Return what ``publish`` is given so that winners go next to the model, wherever that is."""
         model, root = path.with_name(path.name.removesuffix(suffix)), self.root.resolve()
         return str(model.relative_to(root) if model.is_relative_to(root) else model)
 
@@ -74,7 +75,7 @@ class LocalRegistry:
         """Copy a path's files, as they are, into an empty directory.
 
         Args:
-            uri: A path. With a file come those beside it that continue its name (``model.onnx.data``).
+            uri: A path. With a file come those next to it that continue its name (``model.onnx.data``).
             folder: An empty directory; made when it does not exist.
 
         Returns:
@@ -97,6 +98,25 @@ class LocalRegistry:
                 shutil.copyfile(file, folder / file.name)
         return info
 
+    def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
+        """Return the models in the root folder that are new or changed, and new winners of them, oldest first.
+
+        A model that is changed in its place is a new version, since the digest of its content is its version. One that
+        is still being copied may be listed twice: half, and whole.
+
+        Args:
+            cursor: What the last call gave; None to begin with everything there is.
+
+        Returns:
+            The versions, and the next cursor: opaque text.
+
+        Raises:
+            HoneError: ``model-unknown``: the folder does not exist.
+        """
+        if not self.root.is_dir():
+            raise _explain_missing(self.root.resolve())
+        return list_arrivals(self.root, self.resolve, cursor)
+
     def publish(
         self,
         winner: ProvenWinner,
@@ -116,7 +136,7 @@ class LocalRegistry:
         Args:
             winner: The winner with what proves it.
             name: The path of the model; the versions go to a folder of that name with ``-hone`` behind it.
-            tags: The version's tags, from ``publication.make_tags``.
+            tags: The version's tags, from ``make_tags``.
             alias: The link that is to point to it, or None.
             metrics: Numbers that are kept with the tags.
             example: One array for each input.
@@ -134,13 +154,13 @@ class LocalRegistry:
         home = path.with_name(path.name + SUFFIX)
         home.mkdir(parents=True, exist_ok=True)
         _remove_stages(home)
-        key = publication.derive_key(winner, name=str(path), tags=tags)
+        key = publication.derive_key(winner, name=str(path), recipe=tags.get(RECIPE))
         place = _find_key(home, key)
         if place is None:
             stage = home / f"{_STAGE}{publication.name_publisher()}"
             stage.mkdir()
             write_winner(stage, winner, requirements=requirements, example=example)
-            content = {publication.KEY: key, publication.DIGEST: winner.artifact.digest, **tags}
+            content = {publication.KEY: key, **tags}
             content |= {f"hone.metric.{metric}": repr(float(value)) for metric, value in (metrics or {}).items()}
             (stage / TAGS).write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
             place = _claim_number(home, stage)

@@ -34,7 +34,7 @@ _BUILDING: Final = threading.Lock()
 """MLflow fills its table of kinds of stores at the first use, and two threads must not do that at once."""
 EMBEDDED: Final = "data/mlflow.db"
 ARTIFACTS: Final = "mlartifacts"
-"""Where the artifacts of a SQLite store lie, beside its file."""
+"""The folder with the artifacts of a SQLite store, next to its file."""
 
 Result = TypeVar("Result")
 
@@ -173,7 +173,7 @@ def run_bounded(call: Callable[[], Result], tracking_uri: str, patience: float =
     thread.join(patience)
     if results:
         return results[0]
-    why = _first_line(errors[0]) if errors else f"It did not answer within {patience:g} seconds."
+    why = _first_line(errors[0]) if errors else f"It did not respond within {patience:g} seconds."
     raise explain_unreachable(tracking_uri, why) from (errors[0] if errors else None)
 
 
@@ -190,7 +190,7 @@ def explain_unreachable(tracking_uri: str, why: str) -> HoneError:
         )
     return HoneError(
         "registry-unreachable",
-        f"The MLflow registry at {hide_secrets(tracking_uri)} does not answer.",
+        f"The MLflow registry at {hide_secrets(tracking_uri)} does not respond.",
         why=hide_secrets(why),
         hint="Check MLFLOW_TRACKING_URI and that the server runs; "
         f"without the variable, it is {EMBEDDED} in the project's folder, which the first publication makes.",
@@ -249,7 +249,7 @@ def find_sqlite_file(tracking_uri: str) -> Path | None:
 
 @contextmanager
 def explain_errors(tracking_uri: str) -> Iterator[None]:
-    """Turn MLflow's errors into ours; what an answer says about names is handled where the names are known."""
+    """Turn MLflow's errors into ours; unknown names are handled where the names are known."""
     from mlflow.exceptions import MlflowException, RestException  # noqa: PLC0415
 
     try:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from kedro_hone.adaptors.registries.mlflow.connection import is_missing
+from kedro_hone.adaptors.registries.suggestions import suggest
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
@@ -120,24 +119,6 @@ def search_versions(client: MlflowClient, name: str) -> list[ModelVersion]:
         token = page.token
         if not token:
             return versions
-
-
-def suggest(name: str, known: Iterable[str], what: str) -> tuple[str, str]:
-    """Return the why and the hint for an unknown name: what there is, and the nearest.
-
-    Args:
-        name: What was asked for.
-        known: What there is.
-        what: What it is, in the plural.
-
-    Returns:
-        Two sentences.
-    """
-    names = list(known)
-    shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-    nearest = difflib.get_close_matches(name, names, n=1)
-    hint = f"Did you mean {nearest[0]!r}?" if nearest else "Choose one of these." if names else "Register one first."
-    return f"There are the {what} {shown}." if names else f"There are no {what}.", hint
 
 
 def _explain_missing(client: MlflowClient, reference: Reference) -> HoneError:

@@ -24,12 +24,13 @@ from kedro_hone.adaptors.registries.mlflow.connection import (
     has_server,
     require_store,
 )
-from kedro_hone.adaptors.registries.mlflow.model_folder import list_requirements, write_winner
 from kedro_hone.adaptors.registries.mlflow.names import find_version, read_uri
 from kedro_hone.adaptors.registries.mlflow.unfinished import finish_version, settle
+from kedro_hone.adaptors.registries.model_folder import list_requirements, write_winner
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.contract.tags import RECIPE
 from kedro_hone.core.values.artifact import Artifact
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class MlflowRegistry:
 
     @cached_property
     def client(self) -> MlflowClient:
-        """A client of the store, which has answered."""
+        """A client of the store, which has responded."""
         return connect(self.tracking_uri)
 
     def resolve(self, uri: str) -> VersionInfo:
@@ -131,7 +132,7 @@ class MlflowRegistry:
         Args:
             winner: The winner with what proves it.
             name: The registered model; made when it does not exist.
-            tags: The version's tags, from ``publication.make_tags``.
+            tags: The version's tags, from ``make_tags``.
             alias: What is to point to it, or None.
             metrics: Numbers for the logged model, such as ``speedup``.
             example: One array for each input.
@@ -143,14 +144,13 @@ class MlflowRegistry:
         Raises:
             HoneError: ``registry-unreachable``, ``toolchain-unknown``, or ``evidence-incomplete``.
         """
-        artifact = winner.artifact
-        needed = requirements if requirements is not None else _find_requirements(artifact)
-        key = publication.derive_key(winner, name=name, tags=tags)
+        needed = requirements if requirements is not None else _find_requirements(winner.artifact)
+        key = publication.derive_key(winner, name=name, recipe=tags.get(RECIPE))
         with explain_errors(self.tracking_uri):
             self._ensure_model(name)
             version = settle(self.client, self._experiment, name, key)
             if version is None:
-                marks = {publication.KEY: key, publication.DIGEST: artifact.digest, **tags}
+                marks = {publication.KEY: key, **tags}
                 pending = marks | ({publication.PENDING_ALIAS: alias} if alias else {})
                 version = self._write_version(
                     name,
@@ -162,40 +162,6 @@ class MlflowRegistry:
                 )
                 finish_version(self.client, name, version)
         return Publication(uri=f"models:/{name}/{version}", version=version, alias=alias)
-
-    def register(
-        self, write: Callable[[Path, Mapping[str, str]], None], *, name: str, tags: Mapping[str, str]
-    ) -> VersionInfo:
-        """Write a new version of any kind of model folder, such as a source for a demonstration.
-
-        Args:
-            write: Fills an empty directory; it is given the entries that belong in its ``MLmodel``.
-            name: The registered model; made when it does not exist.
-            tags: The version's tags.
-
-        Returns:
-            The new version.
-
-        Raises:
-            HoneError: ``registry-unreachable``.
-        """
-        with explain_errors(self.tracking_uri):
-            self._ensure_model(name)
-            version = self._write_version(name, write, tags=tags, metrics={})
-        return self.resolve(f"models:/{name}/{version}")
-
-    def complete_unfinished(self, name: str) -> None:
-        """Complete the newest unfinished publication of a model, and remove what others left.
-
-        Args:
-            name: The registered model.
-
-        Raises:
-            HoneError: ``registry-unreachable``.
-        """
-        require_store(self.tracking_uri)
-        with explain_errors(self.tracking_uri):
-            settle(self.client, self._experiment, name, None)
 
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return the versions of all models that came after a cursor, oldest first, and the next cursor.

@@ -3,8 +3,8 @@
 A publication goes through these states, and can be killed in each:
 
 1. a run and a logged model that say ``hone.state=publishing``, without a version: removed;
-2. a version that says ``hone.state=publishing``: its files are complete. The same publication completes it, and so
-   does ``complete_unfinished``, unless a newer one was finished; any other removes it;
+2. a version that says ``hone.state=publishing``: its files are complete. The same publication completes it; any
+   other removes it;
 3. ``hone.state=finished`` with ``hone.pending_alias``: the alias is moved, as above;
 4. neither: finished.
 
@@ -23,34 +23,31 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 
-def settle(client: MlflowClient, experiment: str, name: str, key: str | None) -> str | None:
+def settle(client: MlflowClient, experiment: str, name: str, key: str) -> str | None:
     """Complete or remove what killed publications left.
 
     Args:
         client: The registry.
         experiment: The experiment of our logged models.
         name: The registered model.
-        key: The publication that is about to be made; None when none is.
+        key: The publication that is about to be made.
 
     Returns:
         The version that is this very publication, complete now; None when there is none.
     """
     versions = [version for version in search_versions(client, name) if publication.KEY in version.tags]
     done = None
-    newest = max((int(version.version) for version in versions if not is_unfinished(version)), default=0)
     for version in versions:  # newest first
-        mine = key is not None and version.tags[publication.KEY] == key
-        if not is_unfinished(version):
+        mine = version.tags[publication.KEY] == key
+        if not _is_unfinished(version):
             done = done or (str(version.version) if mine else None)
         elif _has_alias(client, version):  # killed after the last step that anybody can see
             finish_version(client, name, str(version.version))
             done = done or (str(version.version) if mine else None)
         elif mine or not _is_alive(version):
-            wanted = mine or (key is None and int(version.version) > newest)
-            if wanted and done is None:
+            if mine and done is None:
                 finish_version(client, name, str(version.version))
-                newest = max(newest, int(version.version))
-                done = str(version.version) if mine else None
+                done = str(version.version)
             else:
                 _remove_version(client, experiment, version)
     _remove_runs(client, experiment, name)
@@ -72,7 +69,7 @@ def finish_version(client: MlflowClient, name: str, version: str) -> None:
         client.delete_model_version_tag(name, version, publication.PENDING_ALIAS)
 
 
-def is_unfinished(version: ModelVersion) -> bool:
+def _is_unfinished(version: ModelVersion) -> bool:
     """Return whether a version's publication did not come to its end."""
     tags = version.tags
     return tags.get(publication.STATE) == publication.PUBLISHING or publication.PENDING_ALIAS in tags

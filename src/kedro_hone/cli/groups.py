@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from kedro_hone.cli.adaptor import adaptor
+from kedro_hone.cli.registries import registries
 from kedro_hone.cli.replay import replay
 from kedro_hone.cli.report import report
 from kedro_hone.cli.routes import routes
@@ -24,10 +25,10 @@ def commands() -> None:
 
 @click.group(name="hone")
 def hone() -> None:
-    """Routes, toolchains, reports and replays of kedro-hone."""
+    """Routes, toolchains, registries, reports and replays of kedro-hone."""
 
 
-for command in (routes, toolchains, report, replay, adaptor):
+for command in (routes, toolchains, registries, report, replay, adaptor):
     hone.add_command(command)
 cli.add_command(run)
 cli.add_command(hone)

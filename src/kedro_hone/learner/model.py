@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Interface = Literal["pytorch", "onnx"]
 ARTIFACT = "artifact"
-"""Where the artifact lies in a published model folder."""
+"""Where the artifact is in a published model folder."""
 
 
 class Learner:
@@ -74,7 +74,7 @@ class Learner:
         self._call = make(self.run, artifact)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Answer as the source model would."""
+        """Return what the source model would return."""
         return self._call(*args, **kwargs)
 
     def __repr__(self) -> str:

@@ -94,7 +94,7 @@ def _find_toolchain(name: str, toolchains: Mapping[str, Toolchain] | None) -> To
             "model-unsupported",
             f"The model's runtime {name!r} is not known here.",
             why=f"It was made with a toolchain that is not installed; there are: {', '.join(sorted(known))}.",
-            hint="Install the package that brings the toolchain; `requirements.txt` beside the model names it.",
+            hint="Install the package that brings the toolchain; `requirements.txt` next to the model names it.",
         )
     return known[name]
 

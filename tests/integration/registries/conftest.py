@@ -10,8 +10,8 @@ import numpy as np
 import proof
 import pytest
 
+from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.digest import digest_tree
 
 WARNINGS = (
     # What MLflow does with SQLAlchemy 2.1; nothing of ours can change it.
@@ -74,15 +74,16 @@ def make_winner(tmp_path, onnx_model):
         folder = tmp_path / name
         folder.mkdir()
         onnx.save(onnx_model, folder / "model.onnx")
-        return Artifact(
+        artifact = Artifact(
             path=str(folder),
             format="onnx",
-            digest=digest_tree(folder),
+            digest="",
             inputs=(TensorSpec(name="x", dtype="float32", shape=("batch", 4)),),
             outputs=(TensorSpec(name="y", dtype="float32", shape=("batch", 3)),),
             runtime="onnxruntime",
             metadata={"threads": 1, **metadata},
         )
+        return artifact.model_copy(update={"digest": Manifest.measure(folder, artifact.manifest()).digest})
 
     return make
 

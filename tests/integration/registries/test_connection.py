@@ -13,18 +13,17 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from proof import TAGS
 
 import kedro_hone
 from kedro_hone.adaptors.registries.mlflow import connection
 from kedro_hone.adaptors.registries.mlflow.connection import check_sqlite, connect, find_probe
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.adaptors.registries.publication import make_tags
 from kedro_hone.core.errors import HoneError
 
 SOURCE = Path(kedro_hone.__file__).parents[1]
 HANG = 600
 """Seconds after which a test is taken to hang."""
-TAGS = make_tags(source="models:/digits/1", source_digest="sha256:1", recipe="sha256:2", verdict="PASS")
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount")
 
@@ -106,12 +105,12 @@ def test_a_database_responds_when_it_can_be_connected_to(tmp_path, monkeypatch):
 
 
 def test_two_threads_with_two_registries_do_not_disturb_each_other(
-    tmp_path, make_winner, evidence, tracking_uri, monkeypatch
+    tmp_path, make_winner, prove, tracking_uri, monkeypatch
 ):
     import mlflow
 
     uris = {name: f"sqlite:///{tmp_path}/{name}.db" for name in ("one", "two")}
-    winners = {name: make_winner(name) for name in uris}
+    winners = {name: prove(make_winner(name)) for name in uris}
     seen = []
     together = threading.Barrier(len(uris))
     original = mlflow.MlflowClient.create_model_version
@@ -126,7 +125,7 @@ def test_two_threads_with_two_registries_do_not_disturb_each_other(
 
     def publish(name):
         registry = MlflowRegistry(uris[name])
-        return registry.publish(winners[name], name=name, evidence=evidence, tags=TAGS, alias="honed").uri
+        return registry.publish(winners[name], name=name, tags=TAGS, alias="honed").uri
 
     with ThreadPoolExecutor(len(uris)) as pool:
         assert list(pool.map(publish, uris)) == ["models:/one/1", "models:/two/1"]
@@ -136,13 +135,13 @@ def test_two_threads_with_two_registries_do_not_disturb_each_other(
         assert (tmp_path / f"pulled-{name}" / "artifact" / "model.onnx").is_file()
 
 
-def test_the_environment_is_left_as_it_was(tmp_path, make_winner, evidence, monkeypatch):
+def test_the_environment_is_left_as_it_was(tmp_path, make_winner, prove, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     import mlflow  # sets variables of its own
 
     before = dict(os.environ)
     registry = MlflowRegistry(f"sqlite:///{tmp_path}/other.db")
-    done = registry.publish(make_winner(), name="digits", evidence=evidence, tags=TAGS, alias="honed")
+    done = registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias="honed")
     registry.pull(done.uri, tmp_path / "pulled")
     assert dict(os.environ) == before
     assert not mlflow.is_tracking_uri_set()

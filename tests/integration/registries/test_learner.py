@@ -11,16 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from proof import TAGS
 
 import kedro_hone
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.adaptors.registries.publication import make_tags
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.digest import digest_tree
 
 pytestmark = pytest.mark.toolchain
-TAGS = make_tags(source="models:/digits/1", source_digest="sha256:1", recipe="sha256:2", verdict="PASS")
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3)
 X = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
 
@@ -107,13 +106,14 @@ def test_a_winner_in_pytorch(tmp_path, prove):
     artifact = Artifact(
         path=str(folder),
         format="pytorch",
-        digest=digest_tree(folder),
+        digest="",
         inputs=(TensorSpec(name="input", dtype="float32", shape=("batch", 4)),),
         outputs=(TensorSpec(name="output_0", dtype="float32", shape=("batch", 3)),),
         runtime="pytorch",
         metadata={"interface": "pytorch", "threads": torch.get_num_threads()},
     )
-    publish(prove(artifact))
+    digest = Manifest.measure(folder, artifact.manifest()).digest
+    publish(prove(artifact.model_copy(update={"digest": digest})))
     learner = kedro_hone.load("models:/digits@honed")
     np.testing.assert_allclose(learner(torch.from_numpy(X)).numpy(), X @ WEIGHTS, rtol=1e-5)
 
@@ -150,11 +150,11 @@ def list_pyfunc_blocks():
 
 
 @pytest.mark.parametrize("blocks", [*list_pyfunc_blocks()])
-def test_the_documented_lines_for_mlflow_run_as_typed(blocks, tmp_path, monkeypatch, make_winner, evidence):
+def test_the_documented_lines_for_mlflow_run_as_typed(blocks, tmp_path, monkeypatch, make_winner, prove):
     """In the project's folder, with the project's own registry, and nothing in the environment that names it."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     project = tmp_path / "project"
-    MlflowRegistry(project=project).publish(make_winner(), name="digits", evidence=evidence, tags=TAGS, alias="honed")
+    MlflowRegistry(project=project).publish(prove(make_winner()), name="digits", tags=TAGS, alias="honed")
     monkeypatch.chdir(project)
     (block,) = blocks
     given = f"import json, numpy as np\nimages = np.array({X.tolist()}, np.float32)\n"

@@ -5,17 +5,15 @@ import time
 
 import numpy as np
 import pytest
+from proof import TAGS
 
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.adaptors.registries.mlflow.sources import log_source
-from kedro_hone.adaptors.registries.publication import is_honed, make_tags
 from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.sources.detection import read_flavor
 
 X = np.ones((2, 4), np.float32)
-TAGS = make_tags(source="models:/digits/1", source_digest="sha256:1", recipe="sha256:2", verdict="PASS", speedup=2.0)
 NOTHING: frozenset[str] = frozenset()
 
 
@@ -44,7 +42,7 @@ def test_resolve_pins_the_version(source):
     for uri in ("models:/digits@champion", "models:/digits/1", "models:/digits/latest"):
         info = registry.resolve(uri)
         assert (info.uri, info.name, info.version, info.aliases) == ("models:/digits/1", "digits", "1", ("champion",))
-        assert not is_honed(info)
+        assert not info.is_optimized
 
 
 def test_pull_brings_the_folder_as_mlflow_wrote_it(source, tmp_path):
@@ -79,7 +77,7 @@ def test_a_publication_carries_everything(source, make_winner, prove, tmp_path):
     assert done.uri == "models:/digits/2"
     info = registry.resolve("models:/digits@honed")
     assert (info.uri, info.aliases) == (done.uri, ("honed",))
-    assert is_honed(info)
+    assert info.is_optimized
     assert info.tags["hone.state"] == "finished"
     assert info.tags.items() >= TAGS.items()
 
@@ -128,7 +126,7 @@ def test_versions_since(source, make_winner, prove):
     registry.publish(prove(make_winner("w")), name="words", tags=TAGS, alias="honed")
     second, cursor = registry.versions_since(cursor)
     assert [info.uri for info in second] == ["models:/digits/2", "models:/words/1"]
-    assert all(is_honed(info) for info in second)
+    assert all(info.is_optimized for info in second)
     assert registry.versions_since(cursor)[0] == ()
 
 
@@ -152,37 +150,6 @@ def test_a_client_of_one_store_leaves_the_global_one_alone(tmp_path, make_winner
     assert mlflow.get_tracking_uri() == tracking_uri
     assert MlflowRegistry().tracking_uri == tracking_uri
     assert not (tmp_path / "mlflow.db").exists()
-
-
-@pytest.mark.parametrize("flavor", ["onnx", "pytorch"])
-def test_sources_are_logged_as_mlflow_does(tmp_path, flavor, onnx_model):
-    import mlflow
-    import onnx
-
-    specs = {
-        "inputs": (TensorSpec(name="x", dtype="float32", shape=("batch", 4)),),
-        "outputs": (TensorSpec(name="y", dtype="float32", shape=("batch", 3)),),
-    }
-    if flavor == "onnx":
-        onnx.save(onnx_model, tmp_path / "net.onnx")
-        path, data = tmp_path / "net.onnx", {"x": X}
-    else:
-        path, data = save_linear(tmp_path), X
-    info = log_source(path, name="digits", flavor=flavor, tags={"from": "test"}, **specs)
-    assert (info.uri, info.tags["from"]) == ("models:/digits/1", "test")
-    MlflowRegistry().pull(info.uri, tmp_path / "pulled")
-    assert read_flavor(tmp_path / "pulled", trust=NOTHING).format == flavor
-    answer = mlflow.pyfunc.load_model(info.uri).predict(data)
-    assert (answer["y"] if flavor == "onnx" else answer).shape == (2, 3)
-
-
-def save_linear(folder):
-    import torch
-
-    batch = torch.export.Dim("batch")
-    program = torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.ones(2, 4),), dynamic_shapes=({0: batch},))
-    torch.export.save(program, folder / "net.pt2")
-    return folder / "net.pt2"
 
 
 @pytest.mark.filterwarnings("ignore:Saving pytorch model:FutureWarning")  # the old way is what is tested

@@ -14,7 +14,7 @@ import kedro_hone
 from kedro_hone.core.contract import catalogue as registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.learner import Learner
-from kedro_hone.learner.manifest import read_artifact
+from kedro_hone.learner.manifest import read_artifact, write_manifest
 from kedro_hone.learner.pyfunc import PyfuncModel
 from kedro_hone.learner.rows import plan_pieces
 
@@ -189,7 +189,7 @@ def test_what_is_no_winner_is_said(tmp_path):
     assert caught.value.slug == "model-unknown"
 
 
-@pytest.mark.parametrize("harm", ["change", "remove", "add", "manifest"])
+@pytest.mark.parametrize("harm", ["change", "remove", "add", "manifest", "attributes", "link"])
 def test_changed_files_are_caught(tmp_path, harm):
     toy.make_artifact(tmp_path / "a")
     weights = tmp_path / "a" / "weights.npy"
@@ -199,6 +199,13 @@ def test_changed_files_are_caught(tmp_path, harm):
         weights.unlink()
     elif harm == "add":
         (tmp_path / "a" / "evil.py").write_text("")
+    elif harm == "attributes":
+        manifest = tmp_path / "a" / "artifact.json"
+        assert '"runtime": "toy"' in manifest.read_text()
+        manifest.write_text(manifest.read_text().replace('"runtime": "toy"', '"runtime": "pytorch"'))
+    elif harm == "link":
+        weights.rename(tmp_path / "weights.npy")
+        weights.symlink_to(tmp_path / "weights.npy")
     else:
         (tmp_path / "a" / "artifact.json").write_text("[]")
     with pytest.raises(HoneError) as caught:
@@ -209,6 +216,15 @@ def test_changed_files_are_caught(tmp_path, harm):
 def test_a_manifest_round_trips(tmp_path):
     artifact = toy.make_artifact(tmp_path / "a", batches=(1, 4), interface="pytorch", threads=2)
     assert read_artifact(tmp_path / "a") == artifact
+
+
+def test_files_that_changed_since_they_were_sealed_are_not_published(tmp_path):
+    artifact = toy.make_artifact(tmp_path / "a", seal=False)
+    (tmp_path / "a" / "weights.npy").write_bytes(b"other")
+    with pytest.raises(HoneError) as caught:
+        write_manifest(tmp_path / "a", artifact)
+    assert caught.value.slug == "model-corrupt"
+    assert not (tmp_path / "a" / "artifact.json").exists()
 
 
 def test_missing_runtime_says_what_to_install(tmp_path):

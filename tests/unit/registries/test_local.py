@@ -7,18 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from proof import prove
+from proof import TAGS, prove
 
 import kedro_hone
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
-from kedro_hone.adaptors.registries.publication import is_honed, make_tags
 from kedro_hone.core.contract import catalogue as registry
 from kedro_hone.core.errors import HoneError
 
 _SPEC = importlib.util.spec_from_file_location("hone_test_toy", Path(__file__).parents[1] / "learner" / "toy.py")
 toy = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(toy)
-TAGS = make_tags(source="models/digits", source_digest="sha256:1", recipe="sha256:2", verdict="PASS", speedup=2.0)
 
 
 @pytest.fixture
@@ -42,7 +40,7 @@ def test_a_winner_is_published_and_loaded(tmp_path, winner):
     assert (done.version, done.alias, done.uri) == ("1", "honed", str(tmp_path / "digits-hone" / "1"))
     info = LocalRegistry(tmp_path).resolve("digits-hone/honed")
     assert (info.uri, info.name, info.aliases) == (done.uri, "digits", ("honed",))
-    assert is_honed(info)
+    assert info.is_optimized
     assert info.tags["hone.metric.speedup"] == "2.0"
     prove(tmp_path, winner).evidence.check(Path(done.uri) / "evidence")
     x, y = toy.answer(3)
@@ -124,4 +122,34 @@ def test_an_unknown_path_names_the_nearest(tmp_path):
     (tmp_path / "digits").mkdir()
     with pytest.raises(HoneError, match="Did you mean 'digits'") as caught:
         LocalRegistry(tmp_path).resolve("digist/model.onnx")
+    assert caught.value.slug == "model-unknown"
+
+
+def test_versions_since(tmp_path, winner):
+    registry = LocalRegistry(tmp_path)
+    (tmp_path / "digits.onnx").write_text("1")
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "model.pt2").write_text("1")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "read.me").write_text("1")
+    first, cursor = registry.versions_since(None)
+    assert [info.name for info in first] == ["digits.onnx", "words"]
+    assert not any(info.is_optimized for info in first)
+    assert registry.versions_since(cursor) == ((), cursor)
+
+    done = publish(tmp_path, winner, name="digits.onnx")
+    (tmp_path / "words" / "model.pt2").write_text("23")
+    (tmp_path / "digits.onnx").touch()
+    second, cursor = registry.versions_since(cursor)
+    assert [(info.uri, info.is_optimized) for info in second] == [
+        (done.uri, True),
+        (str(tmp_path / "words"), False),
+    ]
+    assert registry.resolve("words").version == second[1].version
+    assert registry.versions_since(cursor)[0] == ()
+
+
+def test_versions_of_a_folder_that_is_missing(tmp_path):
+    with pytest.raises(HoneError) as caught:
+        LocalRegistry(tmp_path / "nowhere").versions_since(None)
     assert caught.value.slug == "model-unknown"

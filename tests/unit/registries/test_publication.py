@@ -16,37 +16,9 @@ from kedro_hone.adaptors.registries.mlflow.connection import (
     hide_secrets,
     run_bounded,
 )
-from kedro_hone.adaptors.registries.mlflow.names import read_uri, suggest
-from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.adaptors.registries.mlflow.names import read_uri
+from kedro_hone.adaptors.registries.suggestions import suggest
 from kedro_hone.core.errors import HoneError
-
-
-def test_tags_say_what_is_known():
-    tags = publication.make_tags(
-        source="models:/digits/3",
-        source_digest="sha256:1",
-        recipe="sha256:2",
-        verdict="PASS",
-        speedup=2.34567,
-        data={"gate": "sha256:3"},
-        commit="abc",
-    )
-    assert tags == {
-        "hone.source": "models:/digits/3",
-        "hone.source_digest": "sha256:1",
-        "hone.recipe": "sha256:2",
-        "hone.verdict": "PASS",
-        "hone.speedup": "2.346",
-        "hone.data.gate": "sha256:3",
-        "hone.git_commit": "abc",
-    }
-    assert "hone.speedup" not in publication.make_tags(source="a", source_digest="b", recipe="c", verdict="PASS")
-
-
-def test_the_loop_guard():
-    version = VersionInfo(uri="models:/digits/4", name="digits", version="4")
-    assert not publication.is_honed(version)
-    assert publication.is_honed(version.model_copy(update={"tags": {"hone.source": "models:/digits/3"}}))
 
 
 def test_who_publishes():

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from kedro_hone.core.contract.proof import ProvenWinner
+
+SOURCE: Final = "hone.source"
+"""The tag with the URI of the version that was optimized; only winners carry it."""
 
 
 class VersionInfo(BaseModel):
     """What a registry knows of a version without downloading it.
 
     Attributes:
-        uri: The URI with the version pinned, such as ``models:/digits/3``.
+        uri: The URI with the version pinned, such as ``models:/digits/3``; ``find_registry`` finds its registry again.
         name: The registered model's name.
         version: The version or revision.
         aliases: The aliases that point to it.
@@ -29,6 +32,11 @@ class VersionInfo(BaseModel):
     version: str
     aliases: tuple[str, ...] = ()
     tags: dict[str, str] = {}
+
+    @property
+    def is_optimized(self) -> bool:
+        """Whether this is a winner of ours: no event starts an optimization of it, though a person may."""
+        return SOURCE in self.tags
 
 
 class Publication(BaseModel):
@@ -45,15 +53,54 @@ PUBLICATIONS: TypeAdapter[tuple[Publication, ...]] = TypeAdapter(tuple[Publicati
 """Reads what ``publish`` hands on: one publication, or none."""
 
 
+@runtime_checkable
 class Registry(Protocol):
-    """A place that versions of models come from and go to."""
+    """A place that versions of models come from and go to.
+
+    Without arguments it is made for the current environment and the current folder. What does not exist, or cannot be
+    reached, is a ``HoneError``; the URIs of the versions that it returns have its own scheme.
+    """
 
     def resolve(self, uri: str) -> VersionInfo:
-        """Return what is known of a version, without downloading it."""
+        """Return what is known of a version, without downloading it.
+
+        Args:
+            uri: A version, an alias, or whatever else of the registry's scheme names one version.
+
+        Raises:
+            HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown`` or ``registry-unreachable``.
+        """
         ...
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
-        """Download the version's files, as the registry holds them, into an empty directory."""
+        """Download the version's files, as the registry holds them, into an empty directory.
+
+        Args:
+            uri: As for ``resolve``.
+            folder: An empty directory; made when it does not exist.
+
+        Returns:
+            The version that was downloaded.
+
+        Raises:
+            HoneError: As for ``resolve``.
+        """
+        ...
+
+    def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
+        """Return the versions of all models that are new since the last call, oldest first, and the next cursor.
+
+        Winners are among them; ``VersionInfo.is_optimized`` tells them from sources.
+
+        Args:
+            cursor: What the last call returned; None to begin with everything that the registry holds.
+
+        Returns:
+            The versions, and the next cursor: opaque text.
+
+        Raises:
+            HoneError: ``registry-unreachable``.
+        """
         ...
 
     def publish(
@@ -65,5 +112,19 @@ class Registry(Protocol):
         alias: str | None,
         metrics: Mapping[str, float] | None = None,
     ) -> Publication:
-        """Write a new version with all its evidence, or none; the alias is moved last."""
+        """Write a new version with all its evidence, or none; the alias is moved last.
+
+        Args:
+            winner: The winner with what proves it.
+            name: The model, as ``VersionInfo.name`` or the recipe says.
+            tags: The version's tags, from ``make_tags``.
+            alias: What is to point to the new version, or None.
+            metrics: Numbers that the registry shows next to the version.
+
+        Returns:
+            The new version; the same publication twice gives the same version.
+
+        Raises:
+            HoneError: ``registry-unreachable`` or ``evidence-incomplete``.
+        """
         ...

@@ -3,7 +3,7 @@
 ::
 
     objects/<hex>/files/…          the files of an artifact, read-only
-    objects/<hex>/artifact.json    its manifest, beside the files so that no toolchain sees it
+    objects/<hex>/artifact.json    its manifest, next to the files so that no toolchain sees it
     steps/<key>.json               what a step's key gave: see StepRecord
     values/<key>.json              any JSON value
     trees/<key>/files/…            any folder: samples, reference outputs
@@ -25,15 +25,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kedro_hone.core.store.disk import Temporary, explain_disk_errors, sync_path, sync_tree, write_json
-from kedro_hone.core.store.sealing import (
-    FILES,
-    UnsealableError,
-    copy_tree,
-    is_unharmed,
-    measure_files,
-    read_manifest,
-    write_manifest,
-)
+from kedro_hone.core.store.manifest import FILES, is_unharmed, read_sealed, seal_files
+from kedro_hone.core.store.sealing import UnsealableError, copy_tree, measure_files
 from kedro_hone.core.store.steps import StepRecord, step_key
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.base import Format, Json
@@ -108,7 +101,7 @@ class Store:
             self._bring(folder, stage / FILES)
             if not measure_files(stage / FILES):
                 raise UnsealableError(f"{folder} holds no file")
-            digest = write_manifest(stage, unsealed.manifest())
+            digest = seal_files(stage, unsealed.manifest())
             place = self._place(stage, self._objects / _check_key(digest))
         return unsealed.model_copy(update={"path": str(place / FILES), "digest": digest})
 
@@ -119,11 +112,11 @@ class Store:
             digest: ``sha256:…``.
         """
         place = self._objects / _check_key(digest)
-        content = read_manifest(place)
-        if content is None or content["digest"] != digest:
+        manifest = read_sealed(place)
+        if manifest is None or manifest.digest != digest:
             return None
         try:
-            return Artifact(path=str(place / FILES), digest=digest, **content["manifest"])
+            return Artifact(path=str(place / FILES), digest=digest, **manifest.attributes)
         except (ValidationError, TypeError):
             return None
 
@@ -201,13 +194,13 @@ class Store:
         """
         with explain_disk_errors(self.root), self._temporary.make_folder() as stage:
             self._bring(folder, stage / FILES)
-            write_manifest(stage, None)
+            seal_files(stage, None)
             return self._place(stage, self._trees / _check_key(key)) / FILES
 
     def find_tree(self, key: str) -> Path | None:
         """Return where the files kept under a key are; None when there are none, or one is missing or cut short."""
         place = self._trees / _check_key(key)
-        return place / FILES if read_manifest(place) else None
+        return place / FILES if read_sealed(place) else None
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:

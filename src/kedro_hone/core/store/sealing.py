@@ -1,21 +1,10 @@
-"""Sealing: the files of a folder become read-only, and a manifest beside them tells their sizes and digest."""
+"""What can be sealed: plain files in folders, copied without links that lead out."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
-from typing import Final
-
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_json, digest_tree
-
-FILES: Final = "files"
-"""The folder of the files, inside a sealed place."""
-
-MANIFEST: Final = "artifact.json"
-"""The manifest's file, beside the folder of the files."""
 
 
 class UnsealableError(ValueError):
@@ -61,60 +50,3 @@ def measure_files(folder: Path) -> dict[str, int]:
             raise UnsealableError(f"{path.relative_to(folder)} is neither a file nor a folder")
         sizes[path.relative_to(folder).as_posix()] = path.stat().st_size
     return sizes
-
-
-def _digest_content(files: Path, manifest: Json) -> str:
-    return digest_json({"files": digest_tree(files), "manifest": manifest})
-
-
-def write_manifest(stage: Path, manifest: Json) -> str:
-    """Make the files read-only and write the manifest beside them.
-
-    Args:
-        stage: The folder that holds ``FILES``.
-        manifest: What is hashed with the files.
-
-    Returns:
-        ``sha256:…`` over the files and the manifest.
-
-    Raises:
-        UnsealableError: Something among the files is neither a file nor a folder.
-        OSError: It cannot be written.
-    """
-    sizes = measure_files(stage / FILES)
-    for name in sizes:
-        (stage / FILES / name).chmod(0o444)
-    digest = _digest_content(stage / FILES, manifest)
-    content = {"digest": digest, "sizes": sizes, "manifest": manifest}
-    (stage / MANIFEST).write_text(json.dumps(content, indent=1, sort_keys=True))
-    (stage / MANIFEST).chmod(0o444)
-    return digest
-
-
-def read_manifest(place: Path) -> dict[str, Json] | None:
-    """Return what ``write_manifest`` wrote, or None when that is damaged or a file is missing or cut short.
-
-    Args:
-        place: The folder that holds ``FILES``.
-
-    Returns:
-        ``digest``, ``sizes`` and ``manifest``.
-    """
-    try:
-        content = json.loads((place / MANIFEST).read_text())
-        return content if content["sizes"] == measure_files(place / FILES) else None
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
-        return None
-
-
-def is_unharmed(place: Path) -> bool:
-    """Tell whether every byte is as it was sealed. Slow: all is read.
-
-    Args:
-        place: The folder that holds ``FILES``.
-    """
-    content = read_manifest(place)
-    try:
-        return content is not None and content["digest"] == _digest_content(place / FILES, content["manifest"])
-    except FileNotFoundError:  # another process takes it away at this moment
-        return False

@@ -8,7 +8,6 @@ import pytest
 
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, forget_registrations, read_catalogue, register
-from kedro_hone.core.contract.registries import REGISTRIES, find_registry
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Stage
@@ -76,7 +75,6 @@ def make_adaptor(name: str = "own.half", *, version: int = 1, folder: str = "/ow
 
 def test_tables_name_importable_looking_modules():
     assert all(module == f"kedro_hone.adaptors.{name}.adaptor" for name, module in BUILTIN_TOOLCHAINS.items())
-    assert all(":" in target for target in REGISTRIES.values())
 
 
 def test_builtin_modules_are_imported_only_when_asked(site):
@@ -225,20 +223,3 @@ def test_unknown_names_come_with_the_nearest(site):
     with pytest.raises(HoneError) as caught:
         catalogue.find_toolchain("zzz")
     assert "Did you mean" not in caught.value.hint
-
-
-def test_find_registry_makes_the_class_of_the_scheme(site):
-    (site / "fake_registries.py").write_text("class Local:\n    pass\n\nclass Remote:\n    pass\n")
-    table = {"models": "fake_registries:Remote", "": "fake_registries:Local"}
-    assert type(find_registry("models:/digits@champion", table)).__name__ == "Remote"
-    assert type(find_registry("data/model:v1", table)).__name__ == "Local"
-    assert type(find_registry("./model", table)).__name__ == "Local"
-
-
-def test_an_unknown_registry_names_the_known_ones():
-    with pytest.raises(HoneError) as caught:
-        find_registry("model:/digits/3")
-    assert caught.value.slug == "registry-unknown"
-    assert "models:/…" in caught.value.why
-    assert "a path" in caught.value.why
-    assert "Did you mean models:/…?" in caught.value.hint

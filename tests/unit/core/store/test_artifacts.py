@@ -228,7 +228,7 @@ def test_a_record_with_a_damaged_manifest_inside_is_a_miss(store, tmp_path):
     manifest = artifact.folder.parent / "artifact.json"
     content = json.loads(manifest.read_text())
     manifest.chmod(0o644)
-    manifest.write_text(json.dumps({**content, "manifest": {"format": "onnx"}}))
+    manifest.write_text(json.dumps({**content, "attributes": {"format": "onnx"}}))
     assert store.find("k") is None
 
 

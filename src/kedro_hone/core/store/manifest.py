@@ -1,0 +1,157 @@
+"""The manifest of sealed files: each file's size and digest, what the files are, and one digest over all of that.
+
+The store keeps it next to the folder of the files, a published winner among them; it is the same in both.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from kedro_hone.core.store.sealing import measure_files
+from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.digest import digest_file, digest_json
+
+MANIFEST: Final = "artifact.json"
+"""The manifest's file."""
+
+FILES: Final = "files"
+"""The folder of the files, inside a place of the store."""
+
+
+class FileRecord(Value):
+    """One file: its size in bytes, and ``sha256:…`` of its content."""
+
+    size: int
+    digest: str
+
+
+class Manifest(Value):
+    """What was sealed.
+
+    Attributes:
+        digest: ``sha256:…`` over the files and the attributes.
+        files: Each file by its relative name.
+        attributes: An artifact without its path and digest; None for files that are no artifact.
+    """
+
+    digest: str
+    files: dict[str, FileRecord]
+    attributes: Json = None
+
+    @classmethod
+    def measure(cls, folder: Path, attributes: Json) -> Manifest:
+        """Read every file of a folder.
+
+        Args:
+            folder: The files.
+            attributes: What they are.
+
+        Raises:
+            UnsealableError: Something in the folder is neither a file nor a folder.
+        """
+        files = {
+            name: FileRecord(size=size, digest=digest_file(folder / name))
+            for name, size in measure_files(folder).items()
+        }
+        return cls(digest=_digest(files, attributes), files=files, attributes=attributes)
+
+    @classmethod
+    def read(cls, path: Path) -> Manifest:
+        """Read a manifest's file.
+
+        Raises:
+            OSError: It is missing or cannot be read.
+            ValueError: It is damaged.
+        """
+        return cls.model_validate_json(path.read_bytes())
+
+    def write(self, path: Path) -> None:
+        """Write the manifest's file."""
+        path.write_text(json.dumps(self.model_dump(mode="json"), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+    def has_sizes_of(self, folder: Path) -> bool:
+        """Return whether a folder holds these files and no others, each with its size: fast, since none is read.
+
+        Raises:
+            UnsealableError: Something in the folder is neither a file nor a folder.
+        """
+        return {name: file.size for name, file in self.files.items()} == measure_files(folder)
+
+    def find_difference(self, folder: Path, *, inside: bool = False) -> str | None:
+        """Compare every byte of a folder with what was sealed: slow.
+
+        Args:
+            folder: The files.
+            inside: Whether the manifest is among them, as in a published winner.
+
+        Returns:
+            What differs, as the start of a sentence; None when nothing does.
+
+        Raises:
+            OSError: A file cannot be read, or is removed at this moment.
+            UnsealableError: Something in the folder is neither a file nor a folder.
+        """
+        found = measure_files(folder).keys() - ({MANIFEST} if inside else set())
+        if odd := sorted(self.files.keys() ^ found):
+            return f"{odd[0]} is {'missing' if odd[0] in self.files else 'not in the manifest'}"
+        for name, file in self.files.items():
+            if digest_file(folder / name) != file.digest:
+                return f"{name} is not the file that was sealed"
+        if self.digest != _digest(self.files, self.attributes):
+            return "the manifest is not the one that was sealed"
+        return None
+
+
+def seal_files(place: Path, attributes: Json) -> str:
+    """Make the files of a place of the store read-only, and write the manifest next to them.
+
+    Args:
+        place: The folder that holds ``FILES``.
+        attributes: What they are.
+
+    Returns:
+        The digest.
+
+    Raises:
+        UnsealableError: Something among the files is neither a file nor a folder.
+        OSError: It cannot be written.
+    """
+    manifest = Manifest.measure(place / FILES, attributes)
+    manifest.write(place / MANIFEST)
+    for path in (place / MANIFEST, *(place / FILES / name for name in manifest.files)):
+        path.chmod(0o444)
+    return manifest.digest
+
+
+def read_sealed(place: Path) -> Manifest | None:
+    """Return the manifest of a place, or None when it is damaged, or a file is missing or cut short.
+
+    Args:
+        place: The folder that holds ``FILES``.
+    """
+    try:
+        manifest = Manifest.read(place / MANIFEST)
+        return manifest if manifest.has_sizes_of(place / FILES) else None
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+
+
+def is_unharmed(place: Path) -> bool:
+    """Return whether every byte of a place is as it was sealed: slow, since all is read.
+
+    Args:
+        place: The folder that holds ``FILES``.
+    """
+    manifest = read_sealed(place)
+    try:
+        return manifest is not None and manifest.find_difference(place / FILES) is None
+    except FileNotFoundError:  # another process removes it at this moment
+        return False
+
+
+def _digest(files: dict[str, FileRecord], attributes: Json) -> str:
+    # In the order of the paths, as digest_tree has it: the digest is that of the tree and of what it is.
+    rows = [(name, files[name].digest) for name in sorted(files, key=PurePosixPath)]
+    return digest_json({"files": digest_json(rows), "manifest": attributes})

@@ -1,0 +1,45 @@
+"""A registry as another package brings it: ``hub://<name>/<number>`` in a folder that ``HUB_HOME`` names."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from kedro_hone.adaptors.registries.model_folder import write_winner
+from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.errors import HoneError
+
+
+class HubRegistry:
+    def __init__(self):
+        self.home = Path(os.environ["HUB_HOME"])
+
+    def resolve(self, uri):
+        name, _, version = uri.removeprefix("hub://").partition("/")
+        if version == "honed":
+            version = (self.home / name / "honed").read_text()
+        if not (self.home / name / version).is_dir():
+            raise HoneError("model-unknown", f"There is no {uri}.", why="The hub has none.", hint="Look.")
+        tags = json.loads((self.home / name / version / "tags.json").read_text())
+        return VersionInfo(uri=f"hub://{name}/{version}", name=name, version=version, tags=tags)
+
+    def pull(self, uri, folder):
+        info = self.resolve(uri)
+        shutil.copytree(self.home / info.name / info.version / "files", folder, dirs_exist_ok=True)
+        return info
+
+    def versions_since(self, cursor):
+        uris = sorted(f"hub://{path.parent.name}/{path.name}" for path in self.home.glob("*/[0-9]*"))
+        return tuple(self.resolve(uri) for uri in uris if uri not in (cursor or "").split()), " ".join(uris)
+
+    def publish(self, winner, *, name, tags, alias, metrics=None):  # noqa: ARG002
+        number = str(len(list((self.home / name).glob("[0-9]*"))) + 1)
+        place = self.home / name / number
+        (place / "files").mkdir(parents=True)
+        write_winner(place / "files", winner, requirements=["numpy"])
+        (place / "tags.json").write_text(json.dumps(tags))
+        if alias:
+            (place.parent / alias).write_text(number)
+        return Publication(uri=f"hub://{name}/{number}", version=number, alias=alias)

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from proof import prove
+
+from kedro_hone.adaptors.registries.model_folder import LARGEST_EXAMPLE, make_signature, write_winner
+from kedro_hone.core.store.manifest import Manifest
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.learner.manifest import read_artifact
+from kedro_hone.sources.signature import read_signature
+
+X = TensorSpec(name="x", dtype="float32", shape=("batch", 4))
+Y = TensorSpec(name="y", dtype="int64", shape=("batch", "y_1"))
+
+
+def write(folder: Path, *, inputs=(X,), example=None, **metadata) -> dict:
+    (folder / "sealed").mkdir()
+    (folder / "sealed" / "model.onnx").write_bytes(b"x")
+    artifact = Artifact(
+        path=str(folder / "sealed"),
+        format="onnx",
+        digest="",
+        inputs=inputs,
+        outputs=(Y,),
+        runtime="onnxruntime",
+        metadata=metadata,
+    )
+    artifact = artifact.model_copy(update={"digest": Manifest.measure(artifact.folder, artifact.manifest()).digest})
+    (folder / "model").mkdir()
+    write_winner(
+        folder / "model",
+        prove(folder, artifact),
+        requirements=["numpy"],
+        example=example,
+        identity={"model_id": "m-1", "run_id": "r-1"},
+    )
+    return yaml.safe_load((folder / "model" / "MLmodel").read_text())
+
+
+def test_what_mlflow_reads_of_a_winner(tmp_path):
+    from mlflow.models import Model
+
+    write(tmp_path)
+    model = Model.load(str(tmp_path / "model"))
+    assert model.flavors["kedro_hone"] == {
+        "artifact": "artifact",
+        "format": "onnx",
+        "runtime": "onnxruntime",
+        "digest": read_artifact(tmp_path / "model" / "artifact").digest,
+    }
+    assert model.flavors["python_function"]["loader_module"] == "kedro_hone.learner.pyfunc"
+    assert model.flavors["python_function"]["data"] == "artifact"
+    assert (model.model_id, model.run_id) == ("m-1", "r-1")
+    assert model.signature.inputs.input_names() == ["x"]
+    example = model.load_input_example(str(tmp_path / "model"))
+    np.testing.assert_array_equal(example["x"], np.zeros((1, 4), np.float32))
+
+
+def test_nothing_of_the_current_folder_is_published(tmp_path, monkeypatch):
+    """MLflow copies a project of uv that it finds there, with whatever its files say."""
+    for name in ("uv.lock", "pyproject.toml"):
+        (tmp_path / name).write_text("secret = 1")
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [
+        "MLmodel",
+        "artifact",
+        "conda.yaml",
+        "evidence",
+        "input_example.json",
+        "python_env.yaml",
+        "requirements.txt",
+        "serving_input_example.json",
+    ]
+
+
+def test_a_single_tensor_of_pytorch_goes_without_its_name(tmp_path):
+    model = write(tmp_path, interface="pytorch")
+    assert "name" not in json.loads(model["signature"]["inputs"])[0]
+    assert json.loads((tmp_path / "model" / "input_example.json").read_text()) == [[0.0] * 4]
+
+
+def test_a_large_example_is_left_out(tmp_path):
+    model = write(tmp_path, example={"x": np.zeros((LARGEST_EXAMPLE // 4 + 1, 4), np.float32)})
+    assert "signature" in model
+    assert not (tmp_path / "model" / "input_example.json").exists()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "str"])
+def test_types_that_mlflow_cannot_say_leave_the_signature_out(tmp_path, dtype):
+    model = write(tmp_path, inputs=(X.model_copy(update={"dtype": dtype}),))
+    assert "signature" not in model
+    assert not (tmp_path / "model" / "input_example.json").exists()
+
+
+def test_signatures_round_trip():
+    signature = make_signature([X], [Y], unnamed=False).to_dict()
+    assert json.loads(signature["inputs"])[0]["tensor-spec"]["shape"] == [-1, 4]
+    assert read_signature(signature) == ((X,), (Y,))

@@ -73,7 +73,7 @@ def confirm(
     findings: dict[str, stats.Finding] = {}
     seconds = 0.0
     if artifacts:
-        with measure_alone(workplace, "confirm") as clock:
+        with measure_alone(workplace, "confirm", artifacts=[source, *artifacts.values()]) as clock:
             findings = _launch_until_decided(artifacts, setting, launches)
             seconds = clock()
     raw = keep_samples(workplace.store, "confirm", launches.timings)

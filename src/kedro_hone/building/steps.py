@@ -222,6 +222,7 @@ def _seal(
         inputs=promise.inputs,
         outputs=promise.outputs,
         runtime=adaptor.toolchain.name if compiled else None,
+        device=adaptor.device if compiled else parent.device,
         run_options=adaptor.run_options(options) if compiled else {},
         static_shapes=promise.static_shapes,
         metadata={**inherited, **promise.metadata, **({"graph": graph} if graph else {})},

@@ -19,6 +19,7 @@ from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.values.artifact import Artifact, Precision, Stage
 from kedro_hone.core.values.base import Format, Json
+from kedro_hone.core.values.device import CPU, Device
 from kedro_hone.core.values.outcome import Refused
 
 
@@ -106,7 +107,7 @@ class Adaptor:
         default: Whether recipes use it without naming it.
         can_take: A cheap check, without the toolchain: a refusal, or None.
         run_options: For a compile adaptor: what its runtime is told, from its options.
-        runtime: For a compile adaptor: the toolchain that runs the result; its own when not given.
+        device: For a compile adaptor: where its result computes.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Adaptor:
     default: bool = True
     can_take: Callable[[Artifact, Options, Host], Refused | None] = take_any
     run_options: Callable[[Options], dict[str, Json]] = no_run_options
+    device: Device = CPU
 
     def __post_init__(self) -> None:
         if not re.fullmatch(rf"{self.toolchain.name}\.[a-z0-9][a-z0-9-]*", self.name):

@@ -37,6 +37,7 @@ from kedro_hone.core.store.sealing import (
 from kedro_hone.core.store.steps import StepRecord, step_key
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.base import Format, Json
+from kedro_hone.core.values.device import CPU, Device
 from kedro_hone.core.values.outcome import Failed
 
 __all__ = ["StepRecord", "Store", "UnsealableError", "step_key"]
@@ -69,6 +70,7 @@ class Store:
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],
         runtime: str | None = None,
+        device: Device = CPU,
         run_options: Mapping[str, Json] | None = None,
         static_shapes: Sequence[Shape] = (),
         metadata: Mapping[str, Json] | None = None,
@@ -82,6 +84,7 @@ class Store:
             inputs: The tensors that the model takes.
             outputs: The tensors that it returns.
             runtime: The toolchain that opens it, if it can run.
+            device: Where it computes.
             run_options: What the runtime is told.
             static_shapes: The shapes it was specialized for.
             metadata: What the adaptors noted.
@@ -100,6 +103,7 @@ class Store:
             inputs=tuple(inputs),
             outputs=tuple(outputs),
             runtime=runtime,
+            device=device,
             run_options=dict(run_options or {}),
             static_shapes=tuple(static_shapes),
             metadata=dict(metadata or {}),

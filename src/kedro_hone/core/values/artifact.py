@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from kedro_hone.core.values.base import Format, Json, Value
+from kedro_hone.core.values.device import CPU, Device
 
 
 class Stage(StrEnum):
@@ -79,6 +80,7 @@ class Artifact(Value):
         inputs: The tensors that the model takes, in the order of its arguments.
         outputs: The tensors that it returns.
         runtime: The toolchain that opens it, or None when it cannot run.
+        device: Where it computes.
         run_options: What the runtime is told when it opens it, such as a precision hint.
         static_shapes: The shapes it was specialized for; empty when it takes any size.
         metadata: What the adaptors noted, such as a producer's version.
@@ -91,6 +93,7 @@ class Artifact(Value):
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     runtime: str | None = None
+    device: Device = CPU
     run_options: dict[str, Json] = Field(default_factory=dict)
     static_shapes: tuple[Shape, ...] = ()
     metadata: dict[str, Json] = Field(default_factory=dict)

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.artifact import Artifact, Shape, Stage, TensorSpec
 from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.device import CPU, Device
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
 AbsolutePath = Annotated[str, BeforeValidator(os.path.abspath)]
@@ -28,6 +29,7 @@ class JobInput(Value):
         format: What kind of files lie there.
         inputs: The tensors that it takes.
         outputs: The tensors that it returns.
+        device: Where it computes, such as ``cuda:0``.
         run_options: What its runtime is told.
         static_shapes: The shapes it was specialized for.
         metadata: What the adaptors noted.
@@ -37,6 +39,7 @@ class JobInput(Value):
     format: str
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
+    device: Device = CPU
     run_options: dict[str, Json] = Field(default_factory=dict)
     static_shapes: tuple[Shape, ...] = ()
     metadata: dict[str, Json] = Field(default_factory=dict)

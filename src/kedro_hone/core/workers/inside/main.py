@@ -110,7 +110,7 @@ class Served:
         start = time.perf_counter_ns()
         self.session = load_worker(self.job).load(self.job)
         if arrays is not None:
-            self.session.run(arrays)
+            self.complete(functools.partial(self.session.run, arrays))()
         elapsed = time.perf_counter_ns() - start
         if arrays is not None and shape:
             self.keep(shape, arrays)
@@ -144,9 +144,21 @@ class Served:
 
     def keep(self, shape: str, feeds: dict[str, Any]) -> None:
         """Keep the call of one shape, ready to be timed."""
-        self.armed[shape] = self.prepare(feeds)
+        self.armed[shape] = self.complete(self.prepare(feeds))
         gc.collect()
         gc.freeze()  # a toolchain is some hundred thousand objects: each later collection would go through them again
+
+    def complete(self, call: Callable[[], Any]) -> Callable[[], Any]:
+        """Return a call that ends when the device has finished it, where the session can wait for its device."""
+        synchronize = getattr(self.session, "synchronize", None)
+        if synchronize is None:
+            return call
+
+        def call_and_wait() -> None:
+            call()
+            synchronize()
+
+        return call_and_wait
 
     def prepare(self, feeds: dict[str, Any]) -> Callable[[], Any]:
         """Return one call as it is timed: as the session says, behind the source's interface, or with arrays."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.building.steps import digest_worker, identify_environment
+from kedro_hone.building.steps import digest_worker_folder, identify_environment
 from kedro_hone.comparing.costs import sum_costs
 from kedro_hone.comparing.predictions import score_answers
 from kedro_hone.comparing.scoring import Score
@@ -104,7 +104,7 @@ def _make_key(artifact: Artifact, reference: Reference, setting: Setting) -> str
             setting.samples.digest,
             setting.recipe.gates.drop,
             setting.recipe.gates.confidence,
-            digest_worker(toolchain),
+            digest_worker_folder(toolchain),
             identify_environment(toolchain),
             read_host().fingerprint,
         ]

@@ -47,7 +47,6 @@ def step_key(
     seed: int,
     shapes: Sequence[Shape] = (),
     calibration: str | None = None,
-    training: str | None = None,
     program: str | None = None,
 ) -> tuple[str, dict[str, Json]]:
     """Return the key under which a step's outcome is stored. Pure: nothing is read.
@@ -62,7 +61,6 @@ def step_key(
         seed: The seed that the worker gets.
         shapes: The recipe's shapes.
         calibration: Digest of the calibration data, if the adaptor is given any.
-        training: Digest of the training data, if the adaptor is given any.
         program: Digest of the program, if the adaptor is given it.
 
     Returns:
@@ -78,7 +76,6 @@ def step_key(
         "environment": environment,
         "variables": dict(adaptor.toolchain.environment),
         "calibration": calibration,
-        "training": training,
         "program": program,
         "seed": seed,
         "shapes": [shape.model_dump(mode="json") for shape in shapes],

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.outcome import Candidate
 
 
@@ -130,7 +130,8 @@ class Validation(Value):
         peak_memory_bytes: Resident memory of the worker at its highest.
         build_seconds: The time that its own steps took when they were built.
         cached: Whether nothing of it had to be built or validated in this run.
-        licence: The licence of its runtime.
+        publishable: False where the licence of its runtime forbids to publish it.
+        note: Anything else that a reader must know, such as that licence.
     """
 
     candidate: Candidate
@@ -265,4 +266,3 @@ class Decision(Value):
     speedup: Speedup | None = None
     quality: tuple[tuple[str, Quality], ...] = ()
     baseline: str = ""
-    details: dict[str, Json] = Field(default_factory=dict)

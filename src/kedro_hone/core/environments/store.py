@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
+import platformdirs
 from pydantic import ValidationError
 
 from kedro_hone.core.contract.toolchain import Toolchain
@@ -96,8 +97,12 @@ def environment_key(toolchain: Toolchain) -> str:
 
 
 def find_home() -> Path:
-    """Return the default root of environments: ``$HONE_HOME``, or ``~/.cache/kedro-hone``."""
-    return Path(os.environ.get("HONE_HOME") or Path.home() / ".cache" / "kedro-hone")
+    """Return the default root of environments and locks: ``$HONE_HOME``, or ``kedro-hone`` in the user's cache folder.
+
+    On Linux the user's cache folder is ``$XDG_CACHE_HOME``, or ``~/.cache``.
+    """
+    chosen = os.environ.get("HONE_HOME")
+    return Path(chosen) if chosen else platformdirs.user_cache_path("kedro-hone", appauthor=False)
 
 
 class EnvironmentStore:

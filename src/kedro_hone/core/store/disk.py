@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.machine.processes import is_alive, read_namespace, read_start
 from kedro_hone.core.values.base import Json
 
 _LOG = logging.getLogger(__name__)
@@ -160,7 +161,7 @@ class Temporary:
 
 
 def _name_process(pid: int) -> str:
-    return f"{pid}-{_read_start(pid)}-{_read_namespace()}"
+    return f"{pid}-{read_start(pid)}-{read_namespace()}"
 
 
 def _is_leftover(entry: Path) -> bool:
@@ -168,42 +169,9 @@ def _is_leftover(entry: Path) -> bool:
     if match is None:
         return False
     pid, start, namespace = (int(text) for text in match.groups())
-    if namespace != _read_namespace():
+    if namespace != read_namespace():
         try:
             return time.time() - entry.stat().st_mtime > _FOREIGN_SECONDS
         except FileNotFoundError:
             return False
-    return not _is_alive(pid, start)
-
-
-def _is_alive(pid: int, start: int) -> bool:
-    try:
-        return _read_start(pid) == start
-    except FileNotFoundError:
-        pass
-    try:
-        os.kill(pid, 0)  # where /proc hides the processes of others
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return False  # it is visible and has no start time: a zombie
-
-
-def _read_start(pid: int) -> int:
-    """Return when a process started, in clock ticks since the boot.
-
-    Raises:
-        FileNotFoundError: There is no such process, or it is dead and not yet reaped.
-    """
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except ProcessLookupError as error:
-        raise FileNotFoundError(pid) from error
-    if fields[0] in {"Z", "X"}:
-        raise FileNotFoundError(pid)
-    return int(fields[19])
-
-
-def _read_namespace() -> int:
-    return Path("/proc/self/ns/pid").stat().st_ino
+    return not is_alive(pid, start)

@@ -322,7 +322,7 @@ def test_a_changed_input_is_a_bad_output(tmp_path, monkeypatch):
         (tmp_path / "source" / "weights.npz").write_bytes(b"other")
         return original(*args, **kwargs)
 
-    monkeypatch.setattr("kedro_hone.core.workers.host.run.subprocess.Popen", meddle)
+    monkeypatch.setattr("kedro_hone.core.workers.host.guarded.subprocess.Popen", meddle)
     failed = call_worker(job, **arguments)
     assert (failed.failure, failed.reason) == (FailureClass.BAD_OUTPUT, "changed its input: weights.npz")
 

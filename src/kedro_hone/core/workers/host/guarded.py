@@ -8,14 +8,19 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.workers.host.job import End
 
 GUARD_SECONDS = 120.0
 """How long a guard may take to start, and to see its worker dead; it needs ten seconds, on a busy machine more."""
+
+
+_GUARD_MAIN = Path(__file__).parents[1] / "guard" / "main.py"
 
 
 class LineReader:
@@ -147,3 +152,62 @@ class Guarded:
         if self._process.stderr is None:
             return ""
         return self._process.stderr.read().decode(errors="replace").strip()
+
+
+def start_guarded(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    folder: str,
+    log: Path,
+    log_bytes: int,
+    seconds: float | None,
+    memory_bytes: int,
+    interval: float,
+    address_bytes: int | None = None,
+    keep: tuple[int, ...] = (),
+) -> Guarded:
+    """Start a program behind a guard: should this process be killed, the program and all its children are killed too.
+
+    Args:
+        command: The program and its arguments.
+        environment: All its variables.
+        folder: Its working directory.
+        log: Receives its output.
+        log_bytes: How much of the output is kept.
+        seconds: Its wall-clock limit; None where the caller limits each command.
+        memory_bytes: The most that it and its children may hold.
+        interval: Seconds between two looks of the guard.
+        address_bytes: The most that it may map, or None.
+        keep: Descriptors that it inherits.
+
+    Raises:
+        OSError: The guard cannot be started.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(_GUARD_MAIN)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=keep,
+        start_new_session=True,  # a Ctrl-C in the terminal is for the host, which then closes
+        cwd="/",
+        env={name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ},
+    )
+    guarded = Guarded(process)
+    guarded.send(
+        {
+            "command": list(command),
+            "environment": dict(environment),
+            "folder": folder,
+            "log": str(log),
+            "log_bytes": log_bytes,
+            "host": os.getpid(),
+            "keep": keep,
+            "seconds": seconds,
+            "memory_bytes": memory_bytes,
+            "address_bytes": address_bytes,
+            "interval": interval,
+        }
+    )
+    return guarded

@@ -12,15 +12,13 @@ import errno
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
-from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded
+from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, start_guarded
 from kedro_hone.core.workers.host.job import (
     End,
     Job,
@@ -37,8 +35,7 @@ from kedro_hone.core.workers.host.verification import find_changes, record_tree
 
 __all__ = ["Job", "JobInput", "Loaded", "Session", "StepResult", "call_worker", "make_environment", "open_session"]
 
-_WORKERS = Path(__file__).parents[1]
-WORKER_MAIN = _WORKERS / "inside" / "main.py"
+WORKER_MAIN = Path(__file__).parents[1] / "inside" / "main.py"
 """What a worker is started with: this file and the folder of its ``job.json``."""
 _GPU_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 _JOB_INTERVAL, _SESSION_INTERVAL = 0.025, 0.05  # seconds between two looks; a session may be being measured
@@ -159,32 +156,18 @@ def _start(
 ) -> Guarded:
     folder = folder.absolute()
     memory = limits.memory_mb << 20
-    config = {
-        "command": [str(python), str(WORKER_MAIN), str(folder), *map(str, keep)],
-        "environment": environment,
-        "folder": job.temporary,
-        "log": str(folder / "log"),
-        "log_bytes": limits.log_kb << 10,
-        "host": os.getpid(),
-        "keep": keep,
-        "seconds": None if keep else limits.seconds,
-        "memory_bytes": memory,
-        "address_bytes": _bound_addresses(memory),
-        "interval": _SESSION_INTERVAL if keep else _JOB_INTERVAL,
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(_WORKERS / "guard" / "main.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        pass_fds=keep,
-        start_new_session=True,  # a Ctrl-C in the terminal is for the host, which then closes
-        cwd="/",
-        env={name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ},
+    return start_guarded(
+        [str(python), str(WORKER_MAIN), str(folder), *map(str, keep)],
+        environment=environment,
+        folder=str(job.temporary),
+        log=folder / "log",
+        log_bytes=limits.log_kb << 10,
+        seconds=None if keep else limits.seconds,
+        memory_bytes=memory,
+        address_bytes=_bound_addresses(memory),
+        interval=_SESSION_INTERVAL if keep else _JOB_INTERVAL,
+        keep=keep,
     )
-    guarded = Guarded(process)
-    guarded.send(config)
-    return guarded
 
 
 def _bound_addresses(memory: int) -> int | None:

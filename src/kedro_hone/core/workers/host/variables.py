@@ -14,7 +14,8 @@ from kedro_hone.core.workers.host.job import Job
 _PASSED_ON = re.compile(
     r"PATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|LD_LIBRARY_PATH|CC|CXX|(CUDA|NVIDIA|ROCR|HIP)_[A-Z0-9_]+|SOURCE_DATE_EPOCH"
 )
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY")
+SECRET: Final = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY")
+"""Found in the names of variables that no other program is given."""
 _THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "BLIS")
 _FIXED: Final = MappingProxyType(
     {
@@ -54,7 +55,7 @@ def make_environment(
     passed = {name: value for name, value in inherited.items() if _PASSED_ON.fullmatch(name)}
     scratch = job.temporary or ""
     return {
-        **{name: value for name, value in passed.items() if not _SECRET.search(name)},
+        **{name: value for name, value in passed.items() if not SECRET.search(name)},
         **_FIXED,
         **{f"{library}_NUM_THREADS": str(job.threads) for library in _THREADS},
         "HOME": scratch,

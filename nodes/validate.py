@@ -31,7 +31,7 @@ from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Outcome, Refused
 from kedro_hone.core.values.samples import SEARCH, Reference, Samples
-from kedro_hone.core.workers.host.session import Session
+from kedro_hone.core.workers.host.session import WorkerSession
 
 logger = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ def _explain_loss(worst: Score, where: str, limit: float) -> str:
 
 
 def _answer_everywhere(
-    session: Session, artifact: Artifact, setting: Setting, scratch: Path
+    session: WorkerSession, artifact: Artifact, setting: Setting, scratch: Path
 ) -> dict[str, Path] | Failed:
     """Answer the search split at every shape, and at an odd batch where any size is taken."""
     batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}

@@ -22,7 +22,7 @@ from kedro_hone.core.workers.host.job import JobInput
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
-class Session(Protocol):
+class RuntimeSession(Protocol):
     """What a worker's ``load`` returns."""
 
     def run(self, feeds: Arrays) -> Arrays:
@@ -32,7 +32,7 @@ class Session(Protocol):
 
 def open_session(
     artifact: Artifact, *, threads: int | None, toolchains: Mapping[str, Toolchain] | None = None
-) -> Session:
+) -> RuntimeSession:
     """Open an artifact with the runtime that it names.
 
     Only files of installed packages are executed; nothing that came with the artifact is.
@@ -69,7 +69,7 @@ def open_session(
         "trust": [],
     }
     try:
-        session: Session = _import_worker(toolchain).load(job)
+        session: RuntimeSession = _import_worker(toolchain).load(job)
     except ImportError as error:
         extra = toolchain.extra
         packages = (

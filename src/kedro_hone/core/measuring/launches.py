@@ -16,7 +16,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import open_session
-from kedro_hone.core.workers.host.session import Session
+from kedro_hone.core.workers.host.session import WorkerSession
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Launching:
 @contextmanager
 def launch(
     artifact: Artifact, *, name: str, workplace: Workplace, launching: Launching, output: Path | None = None
-) -> Iterator[Session | Failed]:
+) -> Iterator[WorkerSession | Failed]:
     """Start a worker for an artifact in its runtime's environment; nothing is loaded yet.
 
     Args:
@@ -102,7 +102,7 @@ class Entrant:
     """
 
     id: str
-    session: Session
+    session: WorkerSession
     calls: Mapping[str, int]
 
 
@@ -132,7 +132,7 @@ def enter(
         Those that wait to be measured, and those that failed.
     """
 
-    def load(name: str, session: Session | Failed) -> Entrant | Failed:
+    def load(name: str, session: WorkerSession | Failed) -> Entrant | Failed:
         if isinstance(session, Failed):
             return session
         return _load(name, session, shapes=shapes)
@@ -149,7 +149,7 @@ def enter(
     return entrants, failures
 
 
-def _load(name: str, session: Session, *, shapes: Mapping[str, str]) -> Entrant | Failed:
+def _load(name: str, session: WorkerSession, *, shapes: Mapping[str, str]) -> Entrant | Failed:
     loaded = session.load()
     if isinstance(loaded, Failed):
         return loaded

@@ -80,8 +80,8 @@ class Finding(Value):
     speedups: tuple[Speedup, ...] = ()
 
 
-class Step(Value):
-    """What to do next.
+class LaunchStep(Value):
+    """Which launches come next.
 
     Attributes:
         findings: What is known of each finalist, so far or for good.
@@ -94,7 +94,7 @@ class Step(Value):
     launches: int
 
 
-def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Ratios]) -> Step:
+def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Ratios]) -> LaunchStep:
     """Says which finalists are decided, and whether more launches are needed.
 
     A pure function of all launches so far: it may be called after each round, or only after the rounds that it asked
@@ -124,7 +124,7 @@ def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Rati
         later = [look - n for look in plan.looks if look > n]
         if later and findings[name].verdict is Faster.UNDECIDED:
             missing[name] = later[0]
-    return Step(findings=findings, undecided=tuple(missing), launches=min(missing.values(), default=0))
+    return LaunchStep(findings=findings, undecided=tuple(missing), launches=min(missing.values(), default=0))
 
 
 def _find(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:

@@ -13,7 +13,8 @@ import pytest
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
-from kedro_hone.core.workers.host.run import Job, JobInput, StepResult, call_worker, make_environment
+from kedro_hone.core.workers.host.run import Job, JobInput, StepResult, call_worker
+from kedro_hone.core.workers.host.variables import make_environment
 from kedro_hone.testing.toy import adaptor as toy
 from kedro_hone.testing.toy.model import make_model
 
@@ -100,7 +101,7 @@ def worker(tmp_path) -> Path:
 
 @pytest.fixture
 def call(worker, tmp_path):
-    def call(function, *, seconds=HANG, memory_mb=2048, log_kb=64, stage="compile", environment=None, **more):
+    def call(function, *, seconds=HANG, memory_mb=2048, log_kb=64, stage="compile", **more):
         job = Job(function=function, worker=str(worker), adaptor="toy.test", stage=stage, **more)
         return call_worker(
             job,
@@ -108,7 +109,6 @@ def call(worker, tmp_path):
             toolchain=None,
             folder=tmp_path / "step",
             limits=Limits(seconds=seconds, memory_mb=memory_mb, log_kb=log_kb),
-            environment=environment or {},
         )
 
     return call
@@ -249,12 +249,11 @@ def test_where_a_worker_runs(call, tmp_path, monkeypatch):
     for name in ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "MLFLOW_TRACKING_PASSWORD", "PYTHONPATH", "CUDA_API_KEY"):
         monkeypatch.setenv(name, "hush")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    seen = call("survey", threads=3, environment={"TOY": "1"}).notes
+    seen = call("survey", threads=3).notes
     environment, scratch = seen["environment"], str(tmp_path / "step" / "temporary")
     assert "hush" not in json.dumps(environment)
     assert "hush" not in (tmp_path / "step" / "job.json").read_text()
     assert environment["CUDA_VISIBLE_DEVICES"] == "0"
-    assert environment["TOY"] == "1"
     assert environment["OMP_NUM_THREADS"] == environment["MKL_NUM_THREADS"] == "3"
     assert environment["HOME"] == environment["TMPDIR"] == seen["cwd"] == scratch
     assert environment["TORCHINDUCTOR_CACHE_DIR"].startswith(scratch)

@@ -14,7 +14,6 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
@@ -29,11 +28,20 @@ from kedro_hone.core.workers.host.job import (
     explain_error,
     find_failure_class,
 )
-from kedro_hone.core.workers.host.session import Session
+from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.core.workers.host.variables import make_environment
 from kedro_hone.core.workers.host.verification import find_changes, record_tree
 
-__all__ = ["Job", "JobInput", "Loaded", "Session", "StepResult", "call_worker", "make_environment", "open_session"]
+__all__ = [
+    "Job",
+    "JobInput",
+    "Loaded",
+    "StepResult",
+    "WorkerSession",
+    "call_worker",
+    "make_environment",
+    "open_session",
+]
 
 WORKER_MAIN = Path(__file__).parents[1] / "inside" / "main.py"
 """What a worker is started with: this file and the folder of its ``job.json``."""
@@ -48,7 +56,6 @@ def call_worker(
     toolchain: Toolchain | None,
     folder: Path,
     limits: Limits,
-    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> StepResult | Refused | Failed:
     """Call one function of a worker file in a process of its own.
 
@@ -58,7 +65,6 @@ def call_worker(
         toolchain: Whose variables the worker gets, if any.
         folder: Receives ``job.json``, ``result.json`` and ``log``; made when it does not exist.
         limits: The bounds, kept by the guard.
-        environment: More variables for the worker.
 
     Returns:
         What came out, or why nothing did. When this returns, no process of the worker is left, and every byte of the
@@ -67,7 +73,7 @@ def call_worker(
     try:
         before = record_tree(Path(job.input.path)) if job.input else None
         with _prepare(job, folder) as prepared:
-            variables = make_environment(prepared, toolchain=toolchain, more=environment)
+            variables = make_environment(prepared, toolchain=toolchain)
             guarded = _start(prepared, python=python, folder=folder, limits=limits, environment=variables)
             try:
                 end = guarded.wait(limits.seconds + GUARD_SECONDS)
@@ -91,8 +97,7 @@ def open_session(
     folder: Path,
     limits: Limits,
     toolchain: Toolchain | None = None,
-    environment: Mapping[str, str] = MappingProxyType({}),
-) -> Session:
+) -> WorkerSession:
     """Start a worker that stays; the model is opened by its ``load``.
 
     Args:
@@ -101,7 +106,6 @@ def open_session(
         folder: Receives ``job.json``, ``log`` and the worker's scratch files.
         limits: The bounds; ``seconds`` is for each command.
         toolchain: Whose variables the worker gets, if any.
-        environment: More variables for the worker.
 
     Returns:
         The session, to be closed by the caller (it is a context manager). When the worker cannot be started, its
@@ -112,7 +116,7 @@ def open_session(
     guarded: Guarded | Failed
     try:
         prepared = _write_job(job, folder)
-        variables = make_environment(prepared, toolchain=toolchain, more=environment)
+        variables = make_environment(prepared, toolchain=toolchain)
         guarded = _start(
             prepared, python=python, folder=folder, limits=limits, environment=variables, keep=(command_end, answer_end)
         )
@@ -121,7 +125,7 @@ def open_session(
     finally:
         os.close(command_end)
         os.close(answer_end)
-    return Session(job, guarded, commands=commands, answers=answers, folder=folder.absolute(), limits=limits)
+    return WorkerSession(job, guarded, commands=commands, answers=answers, folder=folder.absolute(), limits=limits)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from kedro_hone.core.workers.host.guarded import Guarded, LineReader, wait_for_a
 from kedro_hone.core.workers.host.job import End, Job, Loaded, explain_end, explain_error, find_failure_class
 
 
-class Session:
+class WorkerSession:
     """One long-lived worker with one model; made by ``core.workers.host.run.open_session``.
 
     Every command has the time limit of the worker's limits. What goes wrong in the worker comes back as a ``Failed``;

@@ -38,15 +38,13 @@ def make_environment(
     job: Job,
     *,
     toolchain: Toolchain | None = None,
-    more: Mapping[str, str] = MappingProxyType({}),
     inherited: Mapping[str, str] = os.environ,
 ) -> dict[str, str]:
     """Return all variables of a worker: an allow-list of ours, its own folders, threads, and the toolchain's.
 
     Args:
         job: Whose temporary folder and number of threads count.
-        toolchain: Whose variables are added.
-        more: Added last.
+        toolchain: Whose variables are added last.
         inherited: Where the allow-list is applied; nothing that sounds like a secret passes.
 
     Returns:
@@ -64,5 +62,4 @@ def make_environment(
         "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor",
         "TRITON_CACHE_DIR": f"{scratch}/triton",
         **(toolchain.environment if toolchain else {}),
-        **more,
     }

@@ -22,18 +22,10 @@ import json
 import os
 import time
 import traceback
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from kedro_hone.core.workers.inside.landlock import confine
-else:  # run by path: our package is not importable here, and must not be
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    from landlock import confine
-
-    sys.path.pop()
 
 
 def load_worker(job: dict[str, Any]) -> Any:
@@ -43,7 +35,7 @@ def load_worker(job: dict[str, Any]) -> Any:
 
 
 def import_file(name: str, path: str) -> Any:
-    """Import a file by its path, under a name; files beside it are its parts: ``from . import worker_steps``."""
+    """Import a file by its path, under a name; files next to it are its parts: ``from . import graphs``."""
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=[os.path.dirname(path)])
     if spec is None or spec.loader is None:
         raise ImportError("not a python file: " + path)
@@ -51,6 +43,11 @@ def import_file(name: str, path: str) -> Any:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def import_part(name: str) -> Any:
+    """Import a file next to this one by its path: our package is not importable here, and must not be."""
+    return import_file("hone_" + name, os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py"))
 
 
 def call_function(job: dict[str, Any]) -> dict[str, Any]:
@@ -95,120 +92,6 @@ def describe_output(module: Any, job: dict[str, Any], notes: dict[str, Any]) -> 
         raise
 
 
-class Served:
-    """The commands of a session, each a method; answers are JSON values."""
-
-    def __init__(self, job: dict[str, Any], landlock: int) -> None:
-        self.job = job
-        self.landlock = landlock
-        self.session: Any = None
-        self.armed: dict[str, Callable[[], Any]] = {}
-
-    def load(self, feeds: str | None = None, shape: str | None = None) -> dict[str, Any]:
-        """Import the toolchain, open the model, and answer once where feeds are given."""
-        arrays = read_arrays(feeds) if feeds else None
-        start = time.perf_counter_ns()
-        self.session = load_worker(self.job).load(self.job)
-        if arrays is not None:
-            self.complete(functools.partial(self.session.run, arrays))()
-        elapsed = time.perf_counter_ns() - start
-        if arrays is not None and shape:
-            self.keep(shape, arrays)
-        return {"cold_start_ms": elapsed / 1e6, "landlock": self.landlock}
-
-    def run(self, feeds: str, output: str, batch: int | None = None) -> dict[str, Any]:
-        """Run all rows in chunks and write the outputs, rows first."""
-        import numpy as np
-
-        arrays = read_arrays(feeds)
-        rows = min((len(array) for array in arrays.values()), default=0)
-        step = batch or max(rows, 1)
-        parts: dict[str, list[Any]] = {}
-        for first in range(0, max(rows, 1), step):
-            chunk = {name: array[first : first + step] for name, array in arrays.items()}
-            short = min(step, rows - first)
-            pad = bool(batch) and short < step and bool(self.job["input"]["static_shapes"])
-            if pad:
-                missing = step - short
-                chunk = {name: np.concatenate([part, part[-1:].repeat(missing, 0)]) for name, part in chunk.items()}
-            for name, value in self.session.run(chunk).items():
-                array = np.asarray(value)
-                parts.setdefault(name, []).append(array[:short] if pad and array.ndim else array)
-        write_arrays(output, {name: join(values) for name, values in parts.items()})
-        return {}
-
-    def arm(self, shape: str, feeds: str) -> dict[str, Any]:
-        """Read the feeds of a shape into memory."""
-        self.keep(shape, read_arrays(feeds))
-        return {}
-
-    def keep(self, shape: str, feeds: dict[str, Any]) -> None:
-        """Keep the call of one shape, ready to be timed."""
-        self.armed[shape] = self.complete(self.prepare(feeds))
-        gc.collect()
-        gc.freeze()  # a toolchain is some hundred thousand objects: each later collection would go through them again
-
-    def complete(self, call: Callable[[], Any]) -> Callable[[], Any]:
-        """Return a call that ends when the device has finished it, where the session can wait for its device."""
-        synchronize = getattr(self.session, "synchronize", None)
-        if synchronize is None:
-            return call
-
-        def call_and_wait() -> None:
-            call()
-            synchronize()
-
-        return call_and_wait
-
-    def prepare(self, feeds: dict[str, Any]) -> Callable[[], Any]:
-        """Return one call as it is timed: as the session says, behind the source's interface, or with arrays."""
-        if hasattr(self.session, "prepare"):
-            prepared: Callable[[], Any] = self.session.prepare(feeds)
-            return prepared
-        if self.job.get("interface") != "pytorch" or not importlib.util.find_spec("torch"):
-            return functools.partial(self.session.run, feeds)
-        here = os.path.dirname(os.path.abspath(__file__))
-        interfaces = import_file("hone_interfaces", os.path.join(here, "interfaces.py"))
-        torch = interfaces.import_torch()
-        specs = {side: [SimpleNamespace(**spec) for spec in self.job["input"][side]] for side in ("inputs", "outputs")}
-        model = SimpleNamespace(metadata=self.job["input"]["metadata"], **specs)
-        call = interfaces.make_tensors_interface(self.session.run, model)
-        return functools.partial(call, *(torch.from_numpy(feeds[spec.name]) for spec in specs["inputs"]))
-
-    def time(self, shape: str, calls: int, warmup: int = 0) -> dict[str, Any]:
-        """Time calls one by one, in nanoseconds, with the garbage collector switched off."""
-        run, clock = self.armed[shape], time.perf_counter_ns
-        times = []
-        gc.collect()  # before the warm-up: it goes through all objects, and would leave the caches cold
-        gc.disable()
-        try:
-            for _ in range(warmup):
-                run()
-            for _ in range(calls):
-                start = clock()
-                run()
-                times.append(clock() - start)
-        finally:
-            gc.enable()
-        return {"times": times}
-
-
-def serve(job: dict[str, Any], landlock: int, commands: int, answers: int) -> None:
-    """Obey commands, one JSON line each, until the pipe closes or one says quit."""
-    served = Served(job, landlock)
-    for descriptor in (commands, answers):
-        os.set_inheritable(descriptor, False)  # noqa: FBT003
-    with os.fdopen(commands, "r", encoding="utf-8") as lines, os.fdopen(answers, "w", encoding="utf-8") as replies:
-        for line in lines:
-            command = json.loads(line)
-            name = command.pop("do")
-            if name == "quit":
-                return
-            answer = protect(functools.partial(getattr(served, name), **command), job)
-            replies.write(json.dumps(answer) + "\n")
-            replies.flush()
-
-
 def protect(function: Callable[[], dict[str, Any]], job: dict[str, Any]) -> dict[str, Any]:
     """Return what a function returns, or the error that it raised, with the traceback in the log."""
     try:
@@ -243,36 +126,6 @@ def find_folders(job: dict[str, Any]) -> list[str]:
     return [path for path in (job.get("output"), job.get("temporary"), sys.argv[1]) if path]
 
 
-def read_arrays(path: str) -> dict[str, Any]:
-    """Read an npz file into memory, arrays contiguous; never a pickle."""
-    import numpy as np
-
-    with np.load(path, allow_pickle=False) as arrays:
-        return {name: np.ascontiguousarray(arrays[name]) for name in arrays.files}
-
-
-def write_arrays(path: str, arrays: dict[str, Any]) -> None:
-    """Write an npz file; unlike ``numpy.savez`` with any name of an array. Text becomes numpy's own, no pickle."""
-    import zipfile
-
-    import numpy as np
-
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, array in arrays.items():
-            with archive.open(name + ".npy", "w", force_zip64=True) as stream:
-                found = np.asanyarray(array)
-                if found.dtype.kind == "O" and all(isinstance(value, str) for value in found.flat):
-                    found = found.astype(str)
-                np.lib.format.write_array(stream, found, allow_pickle=False)
-
-
-def join(values: list[Any]) -> Any:
-    """Concatenate the chunks of one output; a single one stays as it is."""
-    import numpy as np
-
-    return values[0] if len(values) == 1 else np.concatenate([np.atleast_1d(value) for value in values])
-
-
 def write_json(path: str, value: dict[str, Any]) -> None:
     """Write a file that is whole or not there."""
 
@@ -288,16 +141,19 @@ def write_json(path: str, value: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Read the job, give up rights, work, answer, and end at once."""
+    """Read the job, give up rights, work, write the result, and end at once."""
     faulthandler.enable()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     folder = sys.argv[1]
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as stream:
         job = json.load(stream)
-    landlock = confine(find_folders(job))
+    landlock = import_part("landlock").confine(find_folders(job))
     if len(sys.argv) > 2:
-        serve(job, landlock, int(sys.argv[2]), int(sys.argv[3]))
+        part = import_part("served")
+        served = part.Served(job, landlock, load_worker)
+        commands, replies = map(int, sys.argv[2:4])
+        part.serve(served, functools.partial(protect, job=job), commands=commands, replies=replies)
     else:
         result = dict(protect(lambda: call_function(job), job), landlock=landlock)
         path = os.path.join(folder, "result.json")

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
+from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
+from kedro_hone.core.workers.host.job import explain_error
 from kedro_hone.core.workers.host.run import Job, JobInput, StepResult, call_worker
 from kedro_hone.core.workers.host.variables import make_environment
 from kedro_hone.testing.toy import adaptor as toy
@@ -291,6 +292,22 @@ def test_a_worker_writes_only_inside(call, tmp_path):
         pytest.skip("this kernel has no Landlock")
     assert result.notes == dict.fromkeys(inside, True) | dict.fromkeys(outside, False)
     assert scratch.exists()
+
+
+@pytest.mark.parametrize(
+    ("told", "failure", "trespass"),
+    [
+        ("wrote-input", FailureClass.BAD_OUTPUT, Trespass.INPUT),
+        ("wrote-outside", FailureClass.BAD_OUTPUT, Trespass.OUTSIDE),
+        (None, FailureClass.COMPILE, None),
+        ("nonsense", FailureClass.COMPILE, None),
+        ({}, FailureClass.COMPILE, None),
+    ],
+)
+def test_a_denied_write_is_told_by_a_value(tmp_path, told, failure, trespass):
+    error = {"type": "PermissionError", "message": "[Errno 13] no", "errno": 13, "trespass": told}
+    failed = explain_error(error, by="a.b", failure=FailureClass.COMPILE, log=tmp_path / "log")
+    assert (failed.failure, failed.trespass) == (failure, trespass)
 
 
 def test_files_move_between_the_workers_own_folders(call, tmp_path):

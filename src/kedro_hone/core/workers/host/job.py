@@ -15,7 +15,7 @@ from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.artifact import Artifact, Shape, Stage, TensorSpec
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.device import CPU, Device
-from kedro_hone.core.values.outcome import Failed, FailureClass
+from kedro_hone.core.values.outcome import Failed, FailureClass, Trespass
 
 AbsolutePath = Annotated[str, BeforeValidator(os.path.abspath)]
 """A path as text, made absolute when it is set: a worker starts in another directory."""
@@ -202,7 +202,7 @@ def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log
     """Return the failure for an exception that a worker reports.
 
     Args:
-        error: ``type``, ``message``, ``errno``, ``outside`` and ``where``.
+        error: ``type``, ``message``, ``errno``, ``trespass`` and ``where``.
         by: Who is named.
         failure: The class of an exception that says nothing more special.
         log: The worker's log, with the traceback.
@@ -213,17 +213,20 @@ def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log
     kind, message = str(error.get("type", "Exception")), shorten_message(str(error.get("message", "")))
     lowered = message.lower()
     reason = f"{kind}: {message}" if message else kind
+    denied = next((one for one in Trespass if one == error.get("trespass")), None)
+    trespass = None
     if error.get("errno") in _DISK_ERRNOS or any(word in lowered for word in _DISK_WORDS):
         failure = FailureClass.DISK_FULL
     elif kind == "MemoryError" or any(word in lowered for word in _MEMORY_WORDS):
         failure = FailureClass.OUT_OF_MEMORY
     elif kind in {"ImportError", "ModuleNotFoundError"}:
         failure = FailureClass.INSTALL
-    elif error.get("outside"):
+    elif denied is not None:
+        trespass = denied
         failure, reason = FailureClass.BAD_OUTPUT, f"tried to write outside its folders: {reason}"
     elif error.get("where") == "describe":
         failure, reason = FailureClass.BAD_OUTPUT, f"the saved files cannot be read back: {reason}"
-    return Failed(by=by, failure=failure, reason=reason[:1000], log=str(log))
+    return Failed(by=by, failure=failure, reason=reason[:1000], log=str(log), trespass=trespass)
 
 
 def shorten_message(message: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
+from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, start_guarded
 from kedro_hone.core.workers.host.job import (
     End,
@@ -85,7 +85,11 @@ def call_worker(
     if changed:
         reason = f"changed its input: {', '.join(changed[:5])}"
         return Failed(
-            by=job.adaptor, failure=FailureClass.BAD_OUTPUT, reason=reason, log=str(folder.absolute() / "log")
+            by=job.adaptor,
+            failure=FailureClass.BAD_OUTPUT,
+            reason=reason,
+            log=str(folder.absolute() / "log"),
+            trespass=Trespass.INPUT,
         )
     return _read_outcome(job, end, folder=folder.absolute(), limits=limits)
 

@@ -104,26 +104,34 @@ def protect(function: Callable[[], dict[str, Any]], job: dict[str, Any]) -> dict
 def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
     """Return an exception as JSON: its type, message and number, and whether it tried to write where it may not."""
     number = getattr(error, "errno", None)
-    name = getattr(error, "filename", None)
-    outside = False
-    if isinstance(error, PermissionError) and isinstance(name, str):
-        own = [os.path.realpath(path) + os.sep for path in find_folders(job)]
-        path = os.path.realpath(name)
-        outside = not any(path.startswith(folder) for folder in own) and (
-            os.access(path, os.R_OK) or not os.path.exists(path)
-        )
     return {
         "type": type(error).__name__,
         "message": str(error)[:4000],
         "errno": number if isinstance(number, int) else None,
-        "outside": outside,
+        "trespass": find_trespass(error, job),
         "where": getattr(error, "hone_where", None),
     }
 
 
-def find_folders(job: dict[str, Any]) -> list[str]:
+def find_trespass(error: BaseException, job: dict[str, Any]) -> str | None:
+    """Return where a denied write was meant to go: ``wrote-input`` or ``wrote-outside``; None for any other error."""
+    name = getattr(error, "filename", None)
+    if not isinstance(error, PermissionError) or not isinstance(name, str):
+        return None
+    path = os.path.realpath(name)
+    if is_within(path, find_folders(job)) or (os.path.exists(path) and not os.access(path, os.R_OK)):
+        return None
+    return "wrote-input" if is_within(path, [(job.get("input") or {}).get("path")]) else "wrote-outside"
+
+
+def is_within(path: str, folders: list[str | None]) -> bool:
+    """Tell whether a real path is below one of some folders."""
+    return any(path.startswith(os.path.realpath(folder) + os.sep) for folder in folders if folder)
+
+
+def find_folders(job: dict[str, Any]) -> list[str | None]:
     """Return where this job may write."""
-    return [path for path in (job.get("output"), job.get("temporary"), sys.argv[1]) if path]
+    return [job.get("output"), job.get("temporary"), sys.argv[1]]
 
 
 def write_json(path: str, value: dict[str, Any]) -> None:
@@ -148,7 +156,7 @@ def main() -> None:
     folder = sys.argv[1]
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as stream:
         job = json.load(stream)
-    landlock = import_part("landlock").confine(find_folders(job))
+    landlock = import_part("landlock").confine([path for path in find_folders(job) if path])
     if len(sys.argv) > 2:
         part = import_part("served")
         served = part.Served(job, landlock, load_worker)

@@ -1,4 +1,4 @@
-"""A running worker and its guard, as the host sees them."""
+"""A running worker and its guard, as the host sees them, and how both are started."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LineReader:
         os.set_blocking(descriptor, False)
 
     def take(self) -> dict[str, Json] | None:
-        """Return the next whole line, or None when there is none yet."""
+        """Return the next complete line, parsed, or None when there is none yet."""
         while not self._lines and not self.closed:
             try:
                 data = os.read(self.descriptor, 1 << 16)
@@ -65,7 +65,7 @@ class Guarded:
         process: The guard.
 
     Attributes:
-        reports: What the guard says.
+        reports: Reads the guard's reports.
         pid: The worker's process number, once it started.
         end: How the worker ended, once it did.
     """
@@ -80,7 +80,7 @@ class Guarded:
         self.end: End | None = None
 
     def send(self, message: Mapping[str, Json]) -> None:
-        """Tell the guard something; one that is gone hears nothing."""
+        """Send the guard a message; nothing happens when the guard is gone."""
         with contextlib.suppress(BrokenPipeError):
             data = memoryview(json.dumps(message).encode() + b"\n")
             while data:
@@ -91,7 +91,7 @@ class Guarded:
         report = self.reports.take()
         if report is None:
             if self.reports.closed and self.end is None:  # nothing protects a guard from SIGKILL
-                self._kill_orphan()
+                self._kill_orphans()
                 self.end = End(reason="guard-lost", detail=self._read_errors())
             return None
         if "started" in report:
@@ -112,7 +112,7 @@ class Guarded:
         return None
 
     def wait(self, seconds: float | None = None) -> End:
-        """Wait for the worker's end, which the guard enforces; the bound is for a guard that hangs."""
+        """Wait for the worker's end, which the guard enforces; the limit is for a guard that hangs."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while self.end is None:
             if self.receive() is not None or self.end is not None:
@@ -120,8 +120,8 @@ class Guarded:
             left = None if deadline is None else deadline - time.monotonic()
             if not wait_for_any([self.reports], left):
                 self._process.kill()
-                self._kill_orphan()
-                self.end = End(reason="guard-lost", detail="the guard does not answer")
+                self._kill_orphans()
+                self.end = End(reason="guard-lost", detail="the guard does not respond")
         return self.end
 
     def stop(self, reason: str) -> End:
@@ -143,7 +143,7 @@ class Guarded:
             self._process.kill()
             self._process.wait()
 
-    def _kill_orphan(self) -> None:
+    def _kill_orphans(self) -> None:
         if self.pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)

@@ -60,14 +60,14 @@ def call_worker(
     """Call one function of a worker file in a process of its own.
 
     Args:
-        job: What is asked.
+        job: What the worker is to do.
         python: The interpreter of the toolchain's environment.
         toolchain: Whose variables the worker gets, if any.
         folder: Receives ``job.json``, ``result.json`` and ``log``; made when it does not exist.
         limits: The bounds, kept by the guard.
 
     Returns:
-        What came out, or why nothing did. When this returns, no process of the worker is left, and every byte of the
+        The result, a refusal or a failure. When this returns, no process of the worker is left, and every byte of the
         job's input is as it was, or the outcome says that it is not.
     """
     try:
@@ -102,7 +102,7 @@ def open_session(
     limits: Limits,
     toolchain: Toolchain | None = None,
 ) -> WorkerSession:
-    """Start a worker that stays; the model is opened by its ``load``.
+    """Start a worker that stays, as a session; its command ``load`` opens the model.
 
     Args:
         job: The model (``input``) and the worker file; ``function`` is not used.
@@ -116,20 +116,20 @@ def open_session(
         commands say so.
     """
     command_end, commands = os.pipe()
-    answers, answer_end = os.pipe()
+    replies, reply_end = os.pipe()
     guarded: Guarded | Failed
     try:
         prepared = _write_job(job, folder)
         variables = make_environment(prepared, toolchain=toolchain)
         guarded = _start(
-            prepared, python=python, folder=folder, limits=limits, environment=variables, keep=(command_end, answer_end)
+            prepared, python=python, folder=folder, limits=limits, environment=variables, keep=(command_end, reply_end)
         )
     except OSError as error:
         guarded = _explain_host_error(error, job)
     finally:
         os.close(command_end)
-        os.close(answer_end)
-    return WorkerSession(job, guarded, commands=commands, answers=answers, folder=folder.absolute(), limits=limits)
+        os.close(reply_end)
+    return WorkerSession(job, guarded, commands=commands, replies=replies, folder=folder.absolute(), limits=limits)
 
 
 @contextlib.contextmanager
@@ -207,7 +207,7 @@ def _read_outcome(job: Job, end: End, *, folder: Path, limits: Limits) -> StepRe
         )
         return _read_flags(outcome, job, log)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"the worker's answer makes no sense: {str(error).splitlines()[0]}"
+        reason = f"the worker's result cannot be read: {str(error).splitlines()[0]}"
         return Failed(by=job.adaptor, failure=FailureClass.BAD_OUTPUT, reason=reason, log=str(log))
 
 

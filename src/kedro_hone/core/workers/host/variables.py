@@ -23,8 +23,8 @@ _FIXED: Final = MappingProxyType(
         "PYTHONNOUSERSITE": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",  # the order of sets of strings must not decide what a toolchain writes
-        # By default glibc hands freed memory back to the kernel after each call or not, as chance has laid out the
-        # heap, and page faults then cost as much as the model. Kept, every launch is as fast as chance could make it.
+        # By default glibc hands freed memory back to the kernel after each call or not, depending on the layout of the
+        # heap, and page faults then cost as much as the model. Kept, every launch is as fast as the luckiest.
         # https://www.gnu.org/software/libc/manual/html_node/Memory-Allocation-Tunables.html
         "MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # the highest that every glibc takes
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
@@ -45,7 +45,7 @@ def make_environment(
     Args:
         job: Whose temporary folder and number of threads count.
         toolchain: Whose variables are added last.
-        inherited: Where the allow-list is applied; nothing that sounds like a secret passes.
+        inherited: Where the allow-list is applied; variables whose names look like secrets are left out.
 
     Returns:
         The variables.

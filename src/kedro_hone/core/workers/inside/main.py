@@ -35,7 +35,7 @@ def load_worker(job: dict[str, Any]) -> Any:
 
 
 def import_file(name: str, path: str) -> Any:
-    """Import a file by its path, under a name; files next to it are its parts: ``from . import graphs``."""
+    """Import a file by its path, under a name; files next to it can be imported from it: ``from . import graphs``."""
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=[os.path.dirname(path)])
     if spec is None or spec.loader is None:
         raise ImportError("not a python file: " + path)
@@ -135,7 +135,7 @@ def find_folders(job: dict[str, Any]) -> list[str | None]:
 
 
 def write_json(path: str, value: dict[str, Any]) -> None:
-    """Write a file that is whole or not there."""
+    """Write a JSON file atomically."""
 
     def convert(item: Any) -> Any:
         if hasattr(item, "tolist"):  # numpy's scalars and arrays

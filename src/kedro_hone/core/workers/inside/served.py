@@ -126,7 +126,7 @@ class Served:
 def serve(
     served: Served, protect: Callable[[Callable[[], dict[str, Any]]], Any], *, commands: int, replies: int
 ) -> None:
-    """Obey commands, one JSON line each, until the pipe closes or one says quit.
+    """Serve commands, one JSON line each, until the pipe closes or one says quit.
 
     Args:
         served: The session.

@@ -66,7 +66,7 @@ _WRITTEN: Final = re.compile(  # reads what _FORMAT writes
 
 
 class HoneError(Exception):
-    """Something that the user can put right.
+    """An error that the user can fix.
 
     Attributes:
         slug: The stable name, a key of ``SLUGS``.

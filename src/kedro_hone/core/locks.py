@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 @contextmanager
 def hold_lock(path: Path, *, purpose: str) -> Iterator[float]:
-    """Hold a lock that one process at a time can hold; wait for it if need be, telling who holds it.
+    """Hold a lock that one process at a time can hold; wait for it if need be, and log who holds it.
 
     The same process must not take a lock twice in one thread: it would wait for itself. The file stays behind
     (removing it would let two processes hold "the" lock), and says who held it last.

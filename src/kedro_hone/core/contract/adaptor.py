@@ -1,6 +1,6 @@
-"""The contract between kedro-hone and the toolchains: what an adaptor says of itself.
+"""The contract between kedro-hone and the toolchains: the description of an adaptor.
 
-An adaptor is a *value*. It imports nothing heavy; the toolchain's own code lies in a worker file that is run by path
+An adaptor is a *value*. It imports nothing heavy; the toolchain's own code is in a worker file that is run by path
 with the python of the toolchain's environment (see ``core.workers``).
 """
 
@@ -111,7 +111,7 @@ def take_any(artifact: Artifact, options: Options, host: Host) -> Refused | None
 
 
 def no_run_options(options: Options) -> dict[str, Json]:  # noqa: ARG001 - the contract's name
-    """Seal no run options: the default of ``Adaptor.run_options``."""
+    """Return no run options: the default of ``Adaptor.run_options``."""
     return {}
 
 
@@ -122,10 +122,10 @@ class Adaptor:
     Attributes:
         name: ``toolchain.what``, unique, such as ``onnxruntime.int8-static``.
         version: Raised when its output changes; part of the cache key.
-        toolchain: Who does the work.
+        toolchain: The toolchain that it uses.
         stage: Convert, compress or compile.
         accepts: The formats that it takes.
-        produces: The format that it leaves.
+        produces: The format of its result.
         summary: One sentence for the documentation.
         options: The model of its options.
         precisions: What the result computes in or stores.
@@ -134,7 +134,7 @@ class Adaptor:
         machine_specific: Whether the result depends on the CPU or GPU; then their fingerprint is in the cache key.
         default: Whether recipes use it without naming it.
         can_take: A cheap check, without the toolchain: a refusal, or None.
-        run_options: For a compile adaptor: what its runtime is told, from its options.
+        run_options: For a compile adaptor: options for its runtime, from its own options.
         device: For a compile adaptor: where its result computes.
     """
 

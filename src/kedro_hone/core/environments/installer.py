@@ -1,4 +1,4 @@
-"""Installing a toolchain's locked requirements into a virtual environment, and proving that it works.
+"""Installing a toolchain's locked requirements into a virtual environment, and checking what was installed.
 
 Everything runs behind the guard of the workers: should this process be killed, the installer and all its children are
 killed too.
@@ -49,7 +49,7 @@ class Installer:
     Attributes:
         create: Makes the virtual environment at a path.
         install: Installs a lock for an interpreter.
-        check: Tells whether what an interpreter has fits together.
+        check: Checks that the packages of an interpreter are compatible.
     """
 
     create: Callable[[Path], list[str]]
@@ -101,12 +101,12 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] |
     """Make a virtual environment with a toolchain's locked requirements.
 
     Args:
-        toolchain: Whose.
-        venv: Where; nothing is there yet.
-        logs: The folder for what each step says.
+        toolchain: The toolchain.
+        venv: Its path; nothing is there yet.
+        logs: The folder for the output of each step.
 
     Returns:
-        What is installed, by canonical name, sorted; or the failure, after which ``venv`` is of no use.
+        What is installed, by canonical name, sorted; or the failure, after which ``venv`` is unusable.
     """
     installer = choose_installer()
     if isinstance(installer, str):
@@ -126,7 +126,7 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] |
 
 
 def find_reason(text: str) -> str:
-    """Return the line of an installer's log that tells a person most: the last error, or else the last line.
+    """Return the most useful line of an installer's log: the last error, or else the last line.
 
     Args:
         text: The log.
@@ -134,7 +134,7 @@ def find_reason(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not re.match(r"\[notice\]|note:|hint:|WARNING:", line)] or lines
     errors = [line for line in told if re.match(r"(error|fatal|\u00d7 )", line, re.IGNORECASE) or "Error:" in line]
-    return (errors or told or ["the installer said nothing"])[-1]
+    return (errors or told or ["the installer printed nothing"])[-1]
 
 
 def _check_versions(toolchain: Toolchain, log: Path) -> dict[str, str] | Failed:
@@ -183,9 +183,9 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | Non
 
 
 def make_variables(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of an installer: ours, but none that would install elsewhere, and no secret.
+    """Return the variables of an installer: this process's, but none that would install elsewhere, and no secret.
 
-    What pip and uv themselves are told passes, also a password in the address of an index.
+    Variables of pip and uv pass, also a password in the address of an index.
 
     Args:
         inherited: Ours.

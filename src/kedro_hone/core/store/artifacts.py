@@ -3,14 +3,14 @@
 ::
 
     objects/<hex>/files/…          the files of an artifact, read-only
-    objects/<hex>/artifact.json    its manifest, beside the files so that no toolchain sees it
+    objects/<hex>/artifact.json    its manifest, next to the files so that no toolchain sees it
     steps/<key>.json               what a step's key gave: see StepRecord
     values/<key>.json              any JSON value
     trees/<key>/files/…            any folder: samples, reference outputs
-    tmp/                           what is being made; all else is complete, whoever is killed, and whenever
+    tmp/                           what is being made; everything else is complete, also after a kill
 
-Something comes into being by a rename inside one file system, after its bytes have reached the disk. So two processes
-may work at once, and a reader never sees a half of anything.
+Everything is renamed into place inside one file system, after its bytes have reached the disk. So two processes may
+work at once, and a reader never sees an incomplete file.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ class Store:
         """Make a folder an artifact. The same files with the same attributes are the same artifact, kept once.
 
         Args:
-            folder: The files. It is moved if it lies in a ``workspace`` of this store, and copied otherwise. Links to
+            folder: The files. It is moved if it is in a ``workspace`` of this store, and copied otherwise. Links to
                 files inside it are replaced by the files.
             format: What kind of files they are.
             inputs: The tensors that the model takes.
             outputs: The tensors that it returns.
             runtime: The toolchain that opens it, if it can run.
             device: Where it computes.
-            run_options: What the runtime is told.
+            run_options: Options for the runtime.
             static_shapes: The shapes it was specialized for.
             metadata: What the adaptors noted.
 
@@ -164,7 +164,7 @@ class Store:
         return None if artifact is None else record.model_copy(update={"outcome": artifact})
 
     def record(self, key: str, record: StepRecord) -> None:
-        """Keep what a step's key gave. A transient failure is not kept: the next run may fare better.
+        """Keep what a step's key gave. A transient failure is not kept: the next run may succeed.
 
         Args:
             key: From ``step_key``.
@@ -190,7 +190,7 @@ class Store:
         self._write_json(self._values / f"{_check_key(key)}.json", value)
 
     def keep_tree(self, key: str, folder: Path) -> Path:
-        """Keep a folder of files under a key. The first one stands: a key names what its folder was made from.
+        """Keep a folder of files under a key; one that is already there stays, since it was made from the same inputs.
 
         Args:
             key: Where it is found again.
@@ -241,7 +241,7 @@ class Store:
             copy_tree(source, target, share=self._objects in source.parents)
 
     def _place(self, stage: Path, place: Path) -> Path:
-        """Move what is complete to its place, unless the same is there already and unharmed."""
+        """Move a complete folder to its place, unless the same one is there already and intact."""
         sync_tree(stage)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Writing to a disk so that a full disk, a kill or a second process leaves nothing half-done behind."""
+"""Atomic writes: a full disk, a kill or a second process never leaves an incomplete file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FOREIGN_SECONDS: Final = 7 * 24 * 3600
 
 @contextmanager
 def explain_disk_errors(root: Path) -> Iterator[None]:
-    """Turn what the operating system says of a full or read-only disk into an error for people.
+    """Turn the operating system's error for a full or read-only disk into a ``HoneError``.
 
     Args:
         root: The folder that is written to.
@@ -66,7 +66,7 @@ def write_json(path: Path, value: Json, *, temporary: Path) -> None:
     Args:
         path: The file.
         value: What it will hold.
-        temporary: A path on the same file system for the new one, until it is whole.
+        temporary: A path on the same file system for the new one, until it is complete.
 
     Raises:
         OSError: It cannot be written.
@@ -116,7 +116,7 @@ def remove_tree(folder: Path) -> None:
                 Path(path).chmod(0o700)
             shutil.rmtree(folder)
         except FileNotFoundError:
-            continue  # the other process was faster; see what is left
+            continue  # the other process removed it first; see what is left
 
 
 class Temporary:
@@ -139,7 +139,7 @@ class Temporary:
             if _is_leftover(entry):
                 try:
                     remove_tree(entry)
-                except OSError as error:  # it only costs space; who writes next will hear of the disk's trouble
+                except OSError as error:  # it only costs space; the next write reports the disk's problem
                     _LOG.warning("The leftover %s cannot be removed: %s", entry, error)
 
     @contextmanager

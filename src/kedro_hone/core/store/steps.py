@@ -13,7 +13,7 @@ from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Outcome
 
 STORE_VERSION: Final = 1
-"""Part of every step's key: raised when old results must not be found any more."""
+"""Part of every step's key: raised when old results must no longer be found."""
 
 
 class StepRecord(Value):
@@ -21,7 +21,7 @@ class StepRecord(Value):
 
     Attributes:
         key: Where it is found again; see ``step_key``.
-        adaptor: Who did it.
+        adaptor: The adaptor's name.
         outcome: An artifact of the store, a refusal or a failure.
         seconds: How long it took.
         created: When, in ISO 8601.
@@ -85,9 +85,9 @@ def step_key(
 
 
 def list_machine_options(adaptor: Adaptor, options: Options, host: Host) -> dict[str, Json]:
-    """Return the options that a machine decides where the recipe does not, whoever decided them this time.
+    """Return the options whose default depends on the machine, also where the recipe set them.
 
-    They are told by their defaults, so that equal options say the same wherever they came from. Pure.
+    They are found by the adaptor's defaults, so that equal options give the same result wherever they came from. Pure.
 
     Args:
         adaptor: The adaptor.

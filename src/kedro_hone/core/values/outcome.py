@@ -12,7 +12,7 @@ from kedro_hone.core.values.base import Value
 
 
 class FailureClass(StrEnum):
-    """Why a step failed. The transient ones are never cached: the next run may fare better."""
+    """Why a step failed. Transient ones are never cached: the next run may succeed."""
 
     INSTALL = "install"
     CONVERT = "convert"

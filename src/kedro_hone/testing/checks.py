@@ -75,7 +75,8 @@ def check_imports(trial: Trial) -> None:
     names = [
         name
         for name, module in list(sys.modules.items())
-        if any(one is adaptor for one in getattr(module, "ADAPTORS", ()) or ())
+        if isinstance(listed := getattr(module, "ADAPTORS", None), tuple | list)
+        and any(one is adaptor for one in listed)
         # A module of tests, which may import the list, is not what describes the adaptor.
         and name != "__main__"
         and not hasattr(module, "AdaptorSuite")

@@ -19,7 +19,7 @@ from kedro_hone.core.stats import (
     LOOKS,
     Faster,
     LaunchPlan,
-    Step,
+    LaunchStep,
     find_noise_floor,
     interval_of_bootstrap,
     interval_of_mean,
@@ -59,7 +59,7 @@ def draw_modes(rng: np.random.Generator, size: tuple[int, int]) -> Array:
     return rng.choice([3.3, 4.9, 5.5], size) * rng.lognormal(0.0, 0.01, size)
 
 
-def confirm(plan: LaunchPlan, *, draw: Draw, gain: float, runs: int, seed: int) -> Iterator[Step]:
+def confirm(plan: LaunchPlan, *, draw: Draw, gain: float, runs: int, seed: int) -> Iterator[LaunchStep]:
     """Simulates whole confirmations, from the first look to the last.
 
     Args:

@@ -73,7 +73,7 @@ def confirm(
     findings: dict[str, stats.Finding] = {}
     seconds = 0.0
     if artifacts:
-        with measure_alone(workplace, "confirm") as clock:
+        with measure_alone(workplace, "confirm", artifacts=[source, *artifacts.values()]) as clock:
             findings = _launch_until_decided(artifacts, setting, launches)
             seconds = clock()
     raw = keep_samples(workplace.store, "confirm", launches.timings)
@@ -122,7 +122,7 @@ def _launch_until_decided(
     )
     order = random.Random(recipe.seed + 1)  # noqa: S311 - an order of measuring, not a secret
     running = list(artifacts)
-    step = stats.Step(findings={}, undecided=tuple(running), launches=plan.looks[0])
+    step = stats.LaunchStep(findings={}, undecided=tuple(running), launches=plan.looks[0])
     while step.launches and running:
         for _ in range(step.launches):
             entrants = {SOURCE: setting.source, CONTROL: setting.source, **{name: artifacts[name] for name in running}}

@@ -79,7 +79,8 @@ def race(
     for late in order[len(state.waiting) :]:
         state.leave(late, Status.NOT_TRIED, "the recipe's race.candidates was reached")
     stable = {v.candidate.id: v for v in racers}
-    with measure_alone(workplace, "race") as clock:
+    measured = [source, *(_find_artifact(validation) for validation in racers)]
+    with measure_alone(workplace, "race", artifacts=measured) as clock:
         with ExitStack() as everything:
             budget_ended = _run(state, stable, setting, everything)
         seconds = clock()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kedro_hone.building.steps import digest_worker, identify_environment
+from kedro_hone.building.steps import digest_worker_folder, identify_environment
 from kedro_hone.comparing.predictions import answer, score_source
 from kedro_hone.comparing.recipe_checks import check_provable
 from kedro_hone.comparing.setting import Setting
@@ -53,7 +53,7 @@ def refer(*, source: Artifact, samples: Samples, parameters: dict[str, Any], wor
             setting.recipe.program.model_dump(mode="json"),
             metric.digest if metric else None,
             digest_programs(),
-            digest_worker(toolchain),
+            digest_worker_folder(toolchain),
             identify_environment(toolchain),
             read_host().fingerprint,
         ]

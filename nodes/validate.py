@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.building.steps import digest_worker, identify_environment
+from kedro_hone.building.steps import digest_worker_folder, identify_environment
 from kedro_hone.comparing.costs import sum_costs
 from kedro_hone.comparing.predictions import score_answers
 from kedro_hone.comparing.scoring import Score
@@ -31,7 +31,7 @@ from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Outcome, Refused
 from kedro_hone.core.values.samples import SEARCH, Reference, Samples
-from kedro_hone.core.workers.host.session import Session
+from kedro_hone.core.workers.host.session import WorkerSession
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ def _make_key(artifact: Artifact, reference: Reference, setting: Setting) -> str
             setting.samples.digest,
             setting.recipe.gates.drop,
             setting.recipe.gates.confidence,
-            digest_worker(toolchain),
+            digest_worker_folder(toolchain),
             identify_environment(toolchain),
             read_host().fingerprint,
         ]
@@ -167,7 +167,7 @@ def _explain_loss(worst: Score, where: str, limit: float) -> str:
 
 
 def _answer_everywhere(
-    session: Session, artifact: Artifact, setting: Setting, scratch: Path
+    session: WorkerSession, artifact: Artifact, setting: Setting, scratch: Path
 ) -> dict[str, Path] | Failed:
     """Answer the search split at every shape, and at an odd batch where any size is taken."""
     batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}

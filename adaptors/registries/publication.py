@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import time
-from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.contract.proof import ProvenWinner
+from kedro_hone.core.machine import processes
 from kedro_hone.core.values.digest import digest_json
 
 STATE: Final = "hone.state"
@@ -43,7 +43,7 @@ def derive_key(winner: ProvenWinner, *, name: str, recipe: str | None) -> str:
 
 def name_publisher() -> str:
     """Return ``host:pid:start``, which names this process among all that ever ran."""
-    return f"{socket.gethostname()}:{os.getpid()}:{_read_start(os.getpid())}"
+    return f"{socket.gethostname()}:{os.getpid()}:{processes.read_start(os.getpid())}"
 
 
 def is_alive(publisher: str | None, *, changed: float) -> bool:
@@ -59,14 +59,4 @@ def is_alive(publisher: str | None, *, changed: float) -> bool:
     host, pid, start = [*(publisher or "").split(":"), "", ""][:3]
     if host != socket.gethostname():
         return bool(publisher) and time.time() - changed < STALE_AFTER_SECONDS
-    return pid.isdigit() and bool(start) and _read_start(int(pid)) == start
-
-
-def _read_start(pid: int) -> str:
-    """Return when a process started, in clock ticks since boot, or an empty string when there is none."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    # The name in parentheses may hold blanks; after it, the start time is the twentieth field.
-    return stat.rpartition(")")[2].split()[19]
+    return pid.isdigit() and start.isdigit() and processes.is_alive(int(pid), int(start))

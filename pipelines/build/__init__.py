@@ -8,7 +8,7 @@ from kedro_hone.core.values.base import Format
 from kedro_hone.nodes.convert import convert_to_backend
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.pipelines.binding import bind, place_node
-from kedro_hone.recipe.routes import SOURCE, Routes, Step
+from kedro_hone.recipe.routes import SOURCE, Routes, RouteStep
 
 
 def create_pipeline(routes: Routes) -> Pipeline:
@@ -40,7 +40,7 @@ def _convert(backend: Format, before: tuple[Format, ...]) -> Pipeline:
     )
 
 
-def _apply(step: Step) -> Pipeline:
+def _apply(step: RouteStep) -> Pipeline:
     parent = "source" if step.parent == SOURCE else f"{step.parent}.outcome"
     return place_node(
         bind(apply_adaptor, adaptor=step.adaptor.name),

@@ -10,7 +10,7 @@ from kedro_hone.nodes.race import race
 from kedro_hone.nodes.report import report
 from kedro_hone.nodes.validate import validate
 from kedro_hone.pipelines.binding import bind, name_log, place_node
-from kedro_hone.recipe.routes import Routes, Step
+from kedro_hone.recipe.routes import Routes, RouteStep
 
 MEASURE = ("compare", "needs.bench")
 """Only one node with the second tag may run on a machine at a time."""
@@ -56,7 +56,7 @@ def create_pipeline(routes: Routes) -> Pipeline:
     return sum(nodes, Pipeline([]))
 
 
-def _validate(step: Step) -> Pipeline:
+def _validate(step: RouteStep) -> Pipeline:
     return place_node(
         bind(validate, candidate=step.namespace, route=step.route),
         name="validate",

@@ -149,6 +149,15 @@ def test_a_description_that_imports_a_toolchain_is_caught(tmp_path, monkeypatch)
         CHECKS["imports"](make_trial(replace(toy.COMPILE, name="toy.nowhere"), tmp_path / "other"))
 
 
+def test_modules_that_have_every_attribute_list_no_adaptors(tmp_path, monkeypatch):
+    class Anything:
+        def __getattr__(self, name):
+            return object()
+
+    monkeypatch.setitem(sys.modules, "torch.any_operators", Anything())  # such as torch.classes, once torch is imported
+    CHECKS["imports"](make_trial(toy.COMPILE, tmp_path))
+
+
 def test_a_name_that_is_taken_is_caught(tmp_path):
     name = min(find_adaptors())
     toolchain = replace(toy.TOOLCHAIN, name=name.partition(".")[0])

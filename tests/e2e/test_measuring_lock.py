@@ -8,7 +8,7 @@ import time
 import pytest
 from small_project import copy_project
 
-from kedro_hone.core.locks import hold_device
+from kedro_hone.core.locks import hold_devices
 
 HELD_SECONDS = 12.0
 
@@ -19,7 +19,7 @@ def test_the_wait_for_another_run_is_not_the_races(template, tmp_path):
     project = copy_project(template, tmp_path)
     project.set(adaptors={"shop.slow": {"enabled": False}})
     with project.start("run", "--pipelines", "assess") as process:
-        with hold_device(tmp_path / "home" / "locks", "cpu", purpose="another run"):
+        with hold_devices(tmp_path / "home" / "locks", ["cpu"], purpose="another run"):
             said = []
             for line in process.stdout:
                 said.append(line)

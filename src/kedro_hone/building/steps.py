@@ -59,7 +59,7 @@ def transform(
         adaptor,
         parent,
         options,
-        worker=digest_worker(adaptor.toolchain),
+        worker=digest_worker_folder(adaptor.toolchain),
         environment=environment.key,
         host=host,
         seed=setting.recipe.seed,
@@ -91,8 +91,8 @@ def transform(
 
 
 def _refuse(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) -> Refused | None:
-    missing = _find_missing_need(adaptor, host)
-    if missing:
+    missing = adaptor.find_missing(host)
+    if missing is not None:
         return Refused(by=adaptor.name, slug="host", reason=missing)
     if parent.format not in adaptor.accepts:
         takes = ", ".join(sorted(adaptor.accepts))
@@ -103,17 +103,6 @@ def _refuse(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) ->
         return Refused(by=adaptor.name, slug="text", reason=reason)
     refusal = adaptor.can_take(parent, options, host)
     return refusal and refusal.model_copy(update={"by": adaptor.name})
-
-
-def _find_missing_need(adaptor: Adaptor, host: Host) -> str:
-    for need in sorted(adaptor.needs):
-        if need is Need.GPU and host.gpu is None:
-            return "needs a GPU, and this machine has none"
-        if need is Need.CXX_COMPILER and "c++" not in host.compilers:
-            return "needs a C++ compiler (c++ or g++) on the path"
-        if need in {Need.AVX512_VNNI, Need.AVX512_BF16} and need.value not in host.flags:
-            return f"needs a CPU with {need.value}"
-    return ""
 
 
 def _data_digests(adaptor: Adaptor, samples: Samples, reference: Reference) -> dict[str, str]:
@@ -131,10 +120,14 @@ def identify_environment(toolchain: Toolchain) -> str:
     return environment.reason if isinstance(environment, Failed) else environment.key
 
 
-def digest_worker(toolchain: Toolchain) -> str:
-    """Return the digest of a toolchain's worker: all Python files in its folder, since it may import each of them."""
+def digest_worker_folder(toolchain: Toolchain) -> str:
+    """Return the digest of what runs in a toolchain's process: every file of its worker's folder, and no other.
+
+    Args:
+        toolchain: Whose worker.
+    """
     folder = toolchain.worker.parent
-    files = sorted(folder.rglob("*.py"))
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
     return digest_json([(path.relative_to(folder).as_posix(), digest_file(path)) for path in files])
 
 
@@ -224,6 +217,7 @@ def _seal(
         inputs=promise.inputs,
         outputs=promise.outputs,
         runtime=adaptor.toolchain.name if compiled else None,
+        device=adaptor.device if compiled else parent.device,
         run_options=adaptor.run_options(options) if compiled else {},
         static_shapes=promise.static_shapes,
         metadata={**inherited, **promise.metadata, **({"graph": graph} if graph else {})},

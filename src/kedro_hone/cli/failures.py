@@ -86,11 +86,17 @@ def find_disk_error(error: BaseException) -> HoneError | None:
 def _find_number(error: BaseException) -> int | None:
     cause: BaseException | None = error
     while cause is not None:
-        found = _NUMBER.search(str(cause))
-        if found and int(found[1]) in _DISK_ERRORS:
-            return int(found[1])
+        number = cause.errno if isinstance(cause, OSError) else _read_number(str(cause))
+        if number in _DISK_ERRORS:
+            return number
         cause = cause.__cause__
     return None
+
+
+def _read_number(text: str) -> int | None:
+    """Return the number in the text of an ``OSError``, which is what is left of one from another process."""
+    found = _NUMBER.search(text)
+    return int(found[1]) if found else None
 
 
 def _may_lack_space(error: BaseException) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from kedro_hone.comparing.scoring import Metric
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.locks import hold_device
+from kedro_hone.core.locks import hold_devices
 from kedro_hone.core.measuring.launches import Launching
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
@@ -39,17 +39,19 @@ def explain_source_failure(failed: Failed, when: str) -> HoneError:
 
 
 @contextmanager
-def measure_alone(workplace: Workplace, node: str) -> Iterator[Callable[[], float]]:
-    """Hold the device that is measured on; the wait for another run's measuring is noted, and does not count.
+def measure_alone(workplace: Workplace, node: str, *, artifacts: Iterable[Artifact]) -> Iterator[Callable[[], float]]:
+    """Hold every device that is measured on; the wait for another run's measuring is noted, and does not count.
 
     Args:
         workplace: Where the run works; its log of events gets ``waited``, with the seconds.
         node: Which node measures.
+        artifacts: What is measured, the source too; their devices are held.
 
     Yields:
-        A clock: the seconds since the device was held.
+        A clock: the seconds since all of them were held.
     """
-    with hold_device(find_home() / "locks", "cpu") as waited:
+    devices = {str(artifact.device) for artifact in artifacts}
+    with hold_devices(find_home() / "locks", devices) as waited:
         started = time.monotonic()
         workplace.note("waited", node=node, seconds=waited)
         yield lambda: time.monotonic() - started

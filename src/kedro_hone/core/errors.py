@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
@@ -61,8 +62,14 @@ SLUGS: Final = MappingProxyType(
 """Every slug and the title of its page, ``docs/errors/<slug>.md``."""
 
 
+_FORMAT: Final = "{what}\n  why:  {why}\n  next: {hint}\n  more: docs/errors/{slug}.md [{slug}]"
+_WRITTEN: Final = re.compile(  # reads what _FORMAT writes
+    r"(?P<what>.*)\n  why:  (?P<why>.*)\n  next: (?P<hint>.*)\n  more: docs/errors/(?P<slug>[a-z-]+)\.md", re.DOTALL
+)
+
+
 class HoneError(Exception):
-    """Something that the user can put right.
+    """An error that the user can fix.
 
     Attributes:
         slug: The stable name, a key of ``SLUGS``.
@@ -78,7 +85,22 @@ class HoneError(Exception):
         super().__init__(slug, what, why, hint)
 
     def __str__(self) -> str:
-        return f"{self.what}\n  why:  {self.why}\n  next: {self.hint}\n  more: docs/errors/{self.slug}.md [{self.slug}]"
+        return _FORMAT.format(what=self.what, why=self.why, hint=self.hint, slug=self.slug)
+
+    @classmethod
+    def read(cls, text: str) -> HoneError | None:
+        """Return the error that a text quotes as ``str`` writes it; None where it quotes none.
+
+        For errors that were wrapped in another process: an exception's causes are lost when it is pickled, and its
+        text is what is left.
+
+        Args:
+            text: Any text.
+        """
+        found = _WRITTEN.search(text)
+        if found is None or found["slug"] not in SLUGS:
+            return None
+        return HoneError(found["slug"], found["what"], why=found["why"], hint=found["hint"])
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (self.slug, self.what, self.why, self.hint))

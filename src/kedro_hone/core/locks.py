@@ -9,8 +9,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 @contextmanager
 def hold_lock(path: Path, *, purpose: str) -> Iterator[float]:
-    """Hold a lock that one process at a time can hold; wait for it if need be, telling who holds it.
+    """Hold a lock that one process at a time can hold; wait for it if need be, and log who holds it.
 
     The same process must not take a lock twice in one thread: it would wait for itself. The file stays behind
     (removing it would let two processes hold "the" lock), and says who held it last.
@@ -47,22 +47,29 @@ def hold_lock(path: Path, *, purpose: str) -> Iterator[float]:
 
 
 @contextmanager
-def hold_device(root: Path, device: str, *, purpose: str = "measuring") -> Iterator[float]:
-    """Hold a device alone, so that two runs never measure side by side.
+def hold_devices(root: Path, devices: Iterable[str], *, purpose: str = "measuring") -> Iterator[float]:
+    """Hold devices alone, so that two runs never measure on one at the same time.
+
+    The locks are taken in the order of the devices' names, whatever order they are given in: two processes that want
+    the same devices can therefore never wait for each other.
 
     Args:
         root: The folder of the locks; every run on this machine must name the same one.
-        device: ``cpu``, ``cuda:0`` …
-        purpose: What is done with it, such as the run's name.
+        devices: ``cpu``, ``cuda:0`` …; one that is named twice is taken once.
+        purpose: What is done with them, such as the run's name.
 
     Yields:
         The seconds that were spent waiting.
 
     Raises:
-        OSError: The lock file cannot be made.
+        OSError: A lock file cannot be made.
     """
-    name = re.sub(r"[^A-Za-z0-9_-]", "-", device)
-    with hold_lock(root / f"device-{name}.lock", purpose=f"{purpose} on {device}") as waited:
+    with ExitStack() as stack:
+        waited = 0.0
+        for device in sorted(set(devices)):
+            name = re.sub(r"[^A-Za-z0-9_-]", "-", device)
+            lock = hold_lock(root / f"device-{name}.lock", purpose=f"{purpose} on {device}")
+            waited += stack.enter_context(lock)
         yield waited
 
 

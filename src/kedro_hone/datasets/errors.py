@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from kedro.io import DatasetError
 
-from kedro_hone.core.errors import SLUGS, HoneError
-
-_TEXT = re.compile(
-    r"(?P<what>.*)\n  why:  (?P<why>.*)\n  next: (?P<hint>.*)\n  more: docs/errors/(?P<slug>[a-z-]+)\.md", re.DOTALL
-)
+from kedro_hone.core.errors import HoneError
 
 
 class DataError(HoneError, DatasetError):
@@ -43,7 +37,4 @@ def find_error(error: BaseException) -> HoneError | None:
         if isinstance(cause, HoneError):
             return cause
         cause = cause.__cause__
-    text = _TEXT.search(str(error))
-    if text is None or text["slug"] not in SLUGS:
-        return None
-    return HoneError(text["slug"], text["what"], why=text["why"], hint=text["hint"])
+    return HoneError.read(str(error))

@@ -22,7 +22,7 @@ from kedro_hone.core.workers.inside.loading import load_file
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
-class Session(Protocol):
+class RuntimeSession(Protocol):
     """What a worker's ``load`` returns."""
 
     def run(self, feeds: Arrays) -> Arrays:
@@ -32,7 +32,7 @@ class Session(Protocol):
 
 def open_session(
     artifact: Artifact, *, threads: int | None, toolchains: Mapping[str, Toolchain] | None = None
-) -> Session:
+) -> RuntimeSession:
     """Open an artifact with the runtime that it names.
 
     Only files of installed packages are executed; nothing that came with the artifact is.
@@ -51,7 +51,7 @@ def open_session(
     """
     toolchain = _find_toolchain(str(artifact.runtime), toolchains)
     for name, value in toolchain.environment.items():
-        os.environ.setdefault(name, value)  # as in the worker that was measured; what the user set stands
+        os.environ.setdefault(name, value)  # as in the worker that was measured; what the user has set is kept
     job = {
         "function": "load",
         "worker": str(toolchain.worker),
@@ -69,7 +69,7 @@ def open_session(
         "trust": [],
     }
     try:
-        session: Session = _import_worker(toolchain).load(job)
+        session: RuntimeSession = _import_worker(toolchain).load(job)
     except ImportError as error:
         extra = toolchain.extra
         packages = (

@@ -20,7 +20,7 @@ SOURCE = "source"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class RouteStep:
     """One adaptor at its place in a route.
 
     Attributes:
@@ -53,10 +53,10 @@ class Routes:
 
     backends: tuple[Format, ...]
     converters: dict[Format, tuple[Adaptor, ...]]
-    steps: tuple[Step, ...]
+    steps: tuple[RouteStep, ...]
 
     @property
-    def ends(self) -> tuple[Step, ...]:
+    def ends(self) -> tuple[RouteStep, ...]:
         """The steps that end a route: one candidate each."""
         return tuple(step for step in self.steps if step.ends)
 
@@ -81,7 +81,7 @@ def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[st
         for backend in BACKENDS
     }
     sources = {fmt for a in adaptors for fmt in a.accepts if a.stage in {Stage.CONVERT, Stage.COMPILE}}
-    steps: list[Step] = []
+    steps: list[RouteStep] = []
     for start in (SOURCE, *BACKENDS):
         formats = _source_formats(adaptors) if start == SOURCE else {start}
         for fmt in sorted(formats & sources | ({start} if start in BACKENDS else set())):
@@ -137,15 +137,15 @@ def _source_formats(adaptors: Sequence[Adaptor]) -> set[Format]:
     return {fmt for a in adaptors for fmt in a.accepts} - made - set(BACKENDS)
 
 
-def _grow(path: _Path, adaptors: Sequence[Adaptor], chains: tuple[tuple[str, ...], ...]) -> list[Step]:
-    steps: list[Step] = []
+def _grow(path: _Path, adaptors: Sequence[Adaptor], chains: tuple[tuple[str, ...], ...]) -> list[RouteStep]:
+    steps: list[RouteStep] = []
     for adaptor in adaptors:
         if path.format not in adaptor.accepts or not _may_follow(path, adaptor, chains):
             continue
         namespace = f"{path.namespace}.{adaptor.segment}"
         route = (*path.route, adaptor)
         steps.append(
-            Step(namespace=namespace, parent=path.namespace, adaptor=adaptor, route=tuple(a.name for a in route))
+            RouteStep(namespace=namespace, parent=path.namespace, adaptor=adaptor, route=tuple(a.name for a in route))
         )
         if adaptor.stage is not Stage.COMPILE:
             grown = _Path(namespace, adaptor.produces, route, path.visited | {adaptor.produces})
@@ -166,7 +166,7 @@ def _may_follow(path: _Path, adaptor: Adaptor, chains: tuple[tuple[str, ...], ..
     return adaptor.produces not in path.visited and (path.compressors > 0 or adaptor.produces not in BACKENDS)
 
 
-def _prune(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def _prune(steps: tuple[RouteStep, ...]) -> tuple[RouteStep, ...]:
     """Drop the steps that lead to no runtime."""
     useful: set[str] = set()
     for step in reversed(steps):

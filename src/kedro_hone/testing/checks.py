@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from kedro_hone.core.contract.adaptor import Adaptor, Capability, Support
+from kedro_hone.core.contract.adaptor import Capability, Support
 from kedro_hone.core.contract.catalogue import find_adaptors
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.formats import FORMATS
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
+from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.core.workers.host.verification import find_changes, record_tree
 from kedro_hone.testing.trial import Arrays, CheckFailed, NotApplicable, Trial
 
@@ -27,9 +27,6 @@ HEAVY: Final = frozenset({
     "deepsparse", "torchao", "onnxscript", "sklearn", "matplotlib"
 })  # fmt: skip
 """What a description may not import: every host process reads all descriptions."""
-
-_OUTSIDE = "tried to write outside its folders"
-_INPUT = "changed its input"
 
 
 def check_description(trial: Trial) -> None:
@@ -78,7 +75,8 @@ def check_imports(trial: Trial) -> None:
     names = [
         name
         for name, module in list(sys.modules.items())
-        if _lists(module, adaptor)
+        if isinstance(listed := getattr(module, "ADAPTORS", None), tuple | list)
+        and any(one is adaptor for one in listed)
         # A module of tests, which may import the list, is not what describes the adaptor.
         and name != "__main__"
         and not hasattr(module, "AdaptorSuite")
@@ -95,12 +93,6 @@ def check_imports(trial: Trial) -> None:
     heavy = HEAVY.intersection(json.loads(done.stdout.splitlines()[-1]))
     if heavy:
         raise CheckFailed(f"importing {name} imports {', '.join(sorted(heavy))}: that belongs into worker/")
-
-
-def _lists(module: object, adaptor: Adaptor) -> bool:
-    """Return whether a module's ``ADAPTORS`` holds an adaptor; some modules invent any attribute that is asked for."""
-    listed = getattr(module, "ADAPTORS", None)
-    return isinstance(listed, (tuple, list)) and any(one is adaptor for one in listed)
 
 
 def check_name(trial: Trial) -> None:
@@ -142,7 +134,7 @@ def check_writes_inside(trial: Trial) -> None:
     """It writes only into its output and temporary directories."""
     attempt = trial.first
     outcome = attempt.outcome
-    if isinstance(outcome, Failed) and outcome.reason.startswith(_OUTSIDE) and not _names_input(trial, outcome):
+    if isinstance(outcome, Failed) and outcome.trespass is Trespass.OUTSIDE:
         raise CheckFailed("it wrote where nobody asked it to", outcome)
     if attempt.strays:
         raise CheckFailed(f"it left {', '.join(attempt.strays)}")
@@ -151,7 +143,7 @@ def check_writes_inside(trial: Trial) -> None:
 def check_input_unchanged(trial: Trial) -> None:
     """Every byte of its input is as it was."""
     outcome = trial.first.outcome
-    if isinstance(outcome, Failed) and (outcome.reason.startswith(_INPUT) or _names_input(trial, outcome)):
+    if isinstance(outcome, Failed) and outcome.trespass is Trespass.INPUT:
         raise CheckFailed("it wrote into its input", outcome)
 
 
@@ -163,7 +155,7 @@ def check_transforms(trial: Trial) -> None:
             raise CheckFailed("it refused without a reason")
         raise NotApplicable(f"it refused: {outcome.reason}")
     if isinstance(outcome, Failed):
-        if outcome.reason.startswith((_OUTSIDE, _INPUT)):
+        if outcome.trespass is not None:
             raise NotApplicable("another check tells")
         raise CheckFailed("the transformation failed", outcome)
 
@@ -248,10 +240,6 @@ def _find_mismatch(promised: tuple[TensorSpec, ...], arrays: Arrays, shape: Shap
         if not fits or np.dtype(spec.dtype) != array.dtype:
             return f"promised {spec.name} as {spec.dtype} {spec.shape} and gave {array.dtype} {array.shape}"
     return None
-
-
-def _names_input(trial: Trial, failed: Failed) -> bool:
-    return failed.reason.startswith(_OUTSIDE) and f"{trial.case.artifact.path}/" in failed.reason
 
 
 def _make_odd(artifact: Artifact) -> tuple[Artifact, ...]:

@@ -95,8 +95,8 @@ class AdaptorSuite:
         """The adaptor under test; one for all tests of a class, since transforming may take minutes."""
         if Need.PROGRAM in adaptor.needs and program is None:
             pytest.skip(f"{adaptor.name} needs a program: override the fixture of that name")
-        if Need.GPU in adaptor.needs and host.gpu is None:
-            pytest.skip(f"{adaptor.name} needs a GPU")
+        if missing := adaptor.find_missing(host):
+            pytest.skip(f"{adaptor.name} {missing}")
         key = f"{type(self).__qualname__} {adaptor.name} {artifact.digest} {options!r}"
         if key not in self._trials:
             folder = tmp_path_factory.mktemp("trial")

@@ -4,11 +4,25 @@ import threading
 import time
 
 from kedro_hone.comparing.setting import measure_alone
-from kedro_hone.core.locks import hold_device
+from kedro_hone.core.locks import hold_devices
 from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.device import Device
 
 HANG = 600
 """Seconds after which a test is taken to hang."""
+
+
+def make_artifact(device: str) -> Artifact:
+    return Artifact(path="/m", format="onnx", digest="sha256:0", inputs=(), outputs=(), device=Device.parse(device))
+
+
+def test_the_devices_of_all_that_is_measured_are_held(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    workplace = Workplace(root=str(tmp_path / "hone"), run_id="one")
+    with measure_alone(workplace, "race", artifacts=map(make_artifact, ["cpu", "cuda:1", "cpu"])):
+        locks = sorted(path.name for path in (tmp_path / "locks").iterdir())
+    assert locks == ["device-cpu.lock", "device-cuda-1.lock"]
 
 
 def test_the_clock_starts_when_the_device_is_held(tmp_path, monkeypatch):
@@ -17,12 +31,12 @@ def test_the_clock_starts_when_the_device_is_held(tmp_path, monkeypatch):
     measured = {}
 
     def measure():
-        with measure_alone(workplace, "race") as clock:
+        with measure_alone(workplace, "race", artifacts=[make_artifact("cpu")]) as clock:
             measured["seconds"] = clock()
             measured["at"] = time.monotonic()
 
     thread = threading.Thread(target=measure)
-    with hold_device(tmp_path / "home" / "locks", "cpu"):
+    with hold_devices(tmp_path / "home" / "locks", ["cpu"]):
         thread.start()
         thread.join(1.5)
         assert measured == {}
@@ -36,7 +50,8 @@ def test_the_clock_starts_when_the_device_is_held(tmp_path, monkeypatch):
 
 def test_the_clock_runs_while_the_device_is_held(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    with measure_alone(Workplace(root=str(tmp_path / "hone"), run_id="one"), "race") as clock:
+    workplace = Workplace(root=str(tmp_path / "hone"), run_id="one")
+    with measure_alone(workplace, "race", artifacts=[make_artifact("cpu")]) as clock:
         began, before = time.monotonic(), clock()
         time.sleep(0.05)
         assert 0.05 <= clock() - before <= time.monotonic() - began

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.locks import hold_device, hold_lock, read_holder
+from kedro_hone.core.locks import hold_devices, hold_lock, read_holder
 
 SOURCE = Path(__file__).parents[3] / "src"
 HANG = 600
@@ -20,8 +20,8 @@ HANG = 600
 HOLDER = """
 import sys, time
 from pathlib import Path
-from kedro_hone.core.locks import hold_device
-with hold_device(Path(sys.argv[1]), "cuda:0", purpose="run 42"):
+from kedro_hone.core.locks import hold_devices
+with hold_devices(Path(sys.argv[1]), ["cuda:0"], purpose="run 42"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -45,7 +45,7 @@ def other(tmp_path):
 
 def wait_in_thread(folder: Path, entered: list[float]) -> threading.Thread:
     def take() -> None:
-        with hold_device(folder, "cuda:0") as waited:
+        with hold_devices(folder, ["cuda:0"]) as waited:
             entered.append(waited)
 
     thread = threading.Thread(target=take)
@@ -62,9 +62,30 @@ def test_a_free_lock_is_taken_at_once_and_says_who_holds_it(tmp_path):
 
 
 def test_devices_do_not_share_a_lock(tmp_path):
-    with hold_device(tmp_path, "cuda:0"), hold_device(tmp_path, "cuda:1"), hold_device(tmp_path, "cpu"):
+    with hold_devices(tmp_path, ["cuda:0"]), hold_devices(tmp_path, ["cuda:1"]), hold_devices(tmp_path, ["cpu"]):
         names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["device-cpu.lock", "device-cuda-0.lock", "device-cuda-1.lock"]
+
+
+@pytest.mark.parametrize("devices", [["cuda:0", "rocm:0"], ["rocm:0", "cuda:0"]])
+def test_several_devices_are_taken_in_one_order(tmp_path, other, caplog, devices):
+    def take() -> None:
+        with hold_devices(tmp_path, [*devices, *devices]):
+            entered.append(sorted(path.name for path in tmp_path.iterdir()))
+
+    entered: list[list[str]] = []
+    thread = threading.Thread(target=take)
+    with caplog.at_level(logging.WARNING):
+        thread.start()
+        end = time.monotonic() + HANG
+        while "Waiting" not in caplog.text and time.monotonic() < end:
+            thread.join(0.02)
+    # It waits for the first one, and has not taken the second: who holds that one may want the first.
+    assert [path.name for path in tmp_path.iterdir()] == ["device-cuda-0.lock"]
+    assert entered == []
+    other.stdin.close()
+    thread.join(HANG)
+    assert entered == [["device-cuda-0.lock", "device-rocm-0.lock"]]
 
 
 def test_who_waits_is_told_who_holds_it(tmp_path, other, caplog):
@@ -91,9 +112,9 @@ def test_a_killed_holder_releases_it(tmp_path, other):
 
 
 def test_an_error_inside_releases_it(tmp_path):
-    with pytest.raises(ZeroDivisionError), hold_device(tmp_path, "cpu"):
+    with pytest.raises(ZeroDivisionError), hold_devices(tmp_path, ["cpu"]):
         _ = 1 / 0
-    with hold_device(tmp_path, "cpu"):
+    with hold_devices(tmp_path, ["cpu"]):
         pass
 
 

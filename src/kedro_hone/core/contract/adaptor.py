@@ -1,6 +1,6 @@
-"""The contract between kedro-hone and the toolchains: what an adaptor says of itself.
+"""The contract between kedro-hone and the toolchains: the description of an adaptor.
 
-An adaptor is a *value*. It imports nothing heavy; the toolchain's own code lies in a worker file that is run by path
+An adaptor is a *value*. It imports nothing heavy; the toolchain's own code is in a worker file that is run by path
 with the python of the toolchain's environment (see ``core.workers``).
 """
 
@@ -19,6 +19,7 @@ from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.values.artifact import Artifact, Precision, Stage
 from kedro_hone.core.values.base import Format, Json
+from kedro_hone.core.values.device import CPU, Device
 from kedro_hone.core.values.outcome import Refused
 
 
@@ -41,16 +42,44 @@ class Options(BaseModel):
         return self
 
 
+def _require_flag(flag: str) -> Callable[[Host], str | None]:
+    return lambda host: None if flag in host.flags else f"needs a CPU with {flag}"
+
+
 class Need(StrEnum):
-    """What an adaptor needs beside the artifact."""
+    """What an adaptor needs besides the artifact; a member that asks something of the machine brings its own check."""
+
+    check: Callable[[Host], str | None]
+
+    def __new__(cls, name: str, missing: Callable[[Host], str | None] = lambda _: None) -> Self:
+        """Return a member.
+
+        Args:
+            name: Its value.
+            missing: Takes the machine, and returns what it lacks or None; for needs that a machine may not meet.
+        """
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.check = missing
+        return member
 
     CALIBRATION_DATA = "calibration-data"
-    TRAINING_DATA = "training-data"
     PROGRAM = "program"
-    GPU = "gpu"
-    AVX512_VNNI = "avx512_vnni"
-    AVX512_BF16 = "avx512_bf16"
-    CXX_COMPILER = "c++-compiler"
+    GPU = "gpu", lambda host: None if host.gpu else "needs a GPU, and this machine has none"
+    AVX512_VNNI = "avx512_vnni", _require_flag("avx512_vnni")
+    AVX512_BF16 = "avx512_bf16", _require_flag("avx512_bf16")
+    CXX_COMPILER = (
+        "c++-compiler",
+        lambda host: None if "c++" in host.compilers else "needs a C++ compiler (c++ or g++) on the path",
+    )
+
+    def find_missing(self, host: Host) -> str | None:
+        """Return what a machine lacks of this need, as a reason for a refusal; None where it lacks nothing.
+
+        Args:
+            host: The machine.
+        """
+        return self.check(host)
 
 
 class Capability(StrEnum):
@@ -82,7 +111,7 @@ def take_any(artifact: Artifact, options: Options, host: Host) -> Refused | None
 
 
 def no_run_options(options: Options) -> dict[str, Json]:  # noqa: ARG001 - the contract's name
-    """Seal no run options: the default of ``Adaptor.run_options``."""
+    """Return no run options: the default of ``Adaptor.run_options``."""
     return {}
 
 
@@ -93,20 +122,20 @@ class Adaptor:
     Attributes:
         name: ``toolchain.what``, unique, such as ``onnxruntime.int8-static``.
         version: Raised when its output changes; part of the cache key.
-        toolchain: Who does the work.
+        toolchain: The toolchain that it uses.
         stage: Convert, compress or compile.
         accepts: The formats that it takes.
-        produces: The format that it leaves.
+        produces: The format of its result.
         summary: One sentence for the documentation.
         options: The model of its options.
         precisions: What the result computes in or stores.
-        needs: What it needs beside the artifact.
-        supports: Five-state answers about capabilities.
+        needs: What it needs besides the artifact.
+        supports: How well it supports each capability.
         machine_specific: Whether the result depends on the CPU or GPU; then their fingerprint is in the cache key.
         default: Whether recipes use it without naming it.
         can_take: A cheap check, without the toolchain: a refusal, or None.
-        run_options: For a compile adaptor: what its runtime is told, from its options.
-        runtime: For a compile adaptor: the toolchain that runs the result; its own when not given.
+        run_options: For a compile adaptor: options for its runtime, from its own options.
+        device: For a compile adaptor: where its result computes.
     """
 
     name: str
@@ -124,6 +153,7 @@ class Adaptor:
     default: bool = True
     can_take: Callable[[Artifact, Options, Host], Refused | None] = take_any
     run_options: Callable[[Options], dict[str, Json]] = no_run_options
+    device: Device = CPU
 
     def __post_init__(self) -> None:
         if not re.fullmatch(rf"{self.toolchain.name}\.[a-z0-9][a-z0-9-]*", self.name):
@@ -137,6 +167,15 @@ class Adaptor:
                 f"adaptor {self.name}: compiles to {self.produces}, which {self.toolchain.name} cannot run"
             )
         self.options()
+
+    def find_missing(self, host: Host) -> str | None:
+        """Return the first of its needs that a machine does not meet, as a reason; None where all are met.
+
+        Args:
+            host: The machine.
+        """
+        reasons = (need.find_missing(host) for need in sorted(self.needs))
+        return next((reason for reason in reasons if reason), None)
 
     @property
     def segment(self) -> str:

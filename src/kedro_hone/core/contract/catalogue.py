@@ -1,4 +1,4 @@
-"""Which toolchains, adaptors and model registries there are. Ours stand in literal tables; others register."""
+"""Which toolchains and adaptors are installed. The built-in ones are in a table; others register."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Catalogue:
         adaptors: By name; ours first, then those of other packages, then the project's own.
         toolchains: By name, in the same order.
         origins: For each toolchain, where it comes from.
-        broken: What could not be imported: its name to the traceback.
+        broken: Modules that could not be imported: name to traceback.
     """
 
     adaptors: Mapping[str, Adaptor]
@@ -169,7 +169,7 @@ def read_catalogue(builtin: Mapping[str, str] = BUILTIN_TOOLCHAINS) -> Catalogue
     for name, origin, load in _list_sources(builtin):
         try:
             offers.append(_read_module(load(), origin))
-        except (Exception, SystemExit):  # noqa: BLE001  (a stranger's module may raise anything; it is shown, not lost)
+        except (Exception, SystemExit):  # noqa: BLE001  (a third-party module may raise anything; it is shown, not lost)
             broken[name] = traceback.format_exc()
     return _merge((*offers, *_REGISTERED), broken=broken)
 

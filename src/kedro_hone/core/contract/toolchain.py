@@ -1,4 +1,4 @@
-"""Toolchains: a library outside of this project with its locked environment, its worker and its limits."""
+"""Toolchains: a library outside this project with its locked environment, its worker and its limits."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Limits:
 
     Attributes:
         seconds: Wall-clock time of one step.
-        memory_mb: Resident memory of the worker's whole process group, in MiB.
-        log_kb: How much of its output is kept, in KiB (the first and the last half).
+        memory_mb: Resident memory of the worker and all its children, in MiB.
+        log_kb: How much of its output is kept, in KiB: the beginning and the end.
     """
 
     seconds: float = 600.0
@@ -38,7 +38,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Toolchain:
-    """A library outside us: its locked environment, its worker, and the runtime of the formats that it can run.
+    """A library outside this project: its locked environment, its worker, and the formats that it can run.
 
     Attributes:
         name: Unique, a valid identifier such as ``onnxruntime``.

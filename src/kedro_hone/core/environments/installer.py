@@ -1,7 +1,7 @@
-"""Installing a toolchain's locked requirements into a virtual environment, and proving that it works.
+"""Installing a toolchain's locked requirements into a virtual environment, and checking what was installed.
 
-Everything runs behind the guard that stands beside workers: should this process be killed, the installer and all its
-children are killed too.
+Everything runs behind the guard of the workers: should this process be killed, the installer and all its children are
+killed too.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,14 +21,15 @@ from packaging.utils import canonicalize_name
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.requirements import explain_unsatisfied, read_lines, read_pins
 from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.workers.host.guarded import Guarded
+from kedro_hone.core.workers.host.guarded import start_guarded
+from kedro_hone.core.workers.host.variables import SECRET
 
 INSTALL_SECONDS: Final = 3600.0
 """How long one step of an installation may take; the largest toolchains are gigabytes."""
 
 _LOG_BYTES = 4 << 20
 _NO_LIMIT = 1 << 62
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY")
+_INTERVAL = 0.5  # seconds between two looks of the guard
 _MISLEADING = re.compile(
     r"PYTHON.*|VIRTUAL_ENV|CONDA_.*|PIP_(USER|TARGET|PREFIX|ROOT|REQUIRE_VIRTUALENV|NO_DEPS|PYTHON)"
 )
@@ -50,7 +49,7 @@ class Installer:
     Attributes:
         create: Makes the virtual environment at a path.
         install: Installs a lock for an interpreter.
-        check: Tells whether what an interpreter has fits together.
+        check: Checks that the packages of an interpreter are compatible.
     """
 
     create: Callable[[Path], list[str]]
@@ -102,12 +101,12 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] |
     """Make a virtual environment with a toolchain's locked requirements.
 
     Args:
-        toolchain: Whose.
-        venv: Where; nothing is there yet.
-        logs: The folder for what each step says.
+        toolchain: The toolchain.
+        venv: Its path; nothing is there yet.
+        logs: The folder for the output of each step.
 
     Returns:
-        What is installed, by canonical name, sorted; or the failure, after which ``venv`` is of no use.
+        What is installed, by canonical name, sorted; or the failure, after which ``venv`` is unusable.
     """
     installer = choose_installer()
     if isinstance(installer, str):
@@ -127,7 +126,7 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] |
 
 
 def find_reason(text: str) -> str:
-    """Return the line of an installer's log that tells a person most: the last error, or else the last line.
+    """Return the most useful line of an installer's log: the last error, or else the last line.
 
     Args:
         text: The log.
@@ -135,7 +134,7 @@ def find_reason(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not re.match(r"\[notice\]|note:|hint:|WARNING:", line)] or lines
     errors = [line for line in told if re.match(r"(error|fatal|\u00d7 )", line, re.IGNORECASE) or "Error:" in line]
-    return (errors or told or ["the installer said nothing"])[-1]
+    return (errors or told or ["the installer printed nothing"])[-1]
 
 
 def _check_versions(toolchain: Toolchain, log: Path) -> dict[str, str] | Failed:
@@ -154,8 +153,20 @@ def _check_versions(toolchain: Toolchain, log: Path) -> dict[str, str] | Failed:
 
 
 def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | None:
-    with _start(command, folder=toolchain.folder, log=log) as guarded:
+    guarded = start_guarded(
+        command,
+        environment=make_variables(os.environ),
+        folder=str(toolchain.folder.absolute()),
+        log=log,
+        log_bytes=_LOG_BYTES,
+        seconds=INSTALL_SECONDS,
+        memory_bytes=_NO_LIMIT,
+        interval=_INTERVAL,
+    )
+    try:
         end = guarded.wait()
+    finally:
+        guarded.close()
     if end.reason is None and end.exit == 0:
         return None
     text = log.read_text(errors="replace") if log.exists() else ""
@@ -171,42 +182,10 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | Non
     return Failed(by=toolchain.name, failure=failure, reason=reason, log=str(log))
 
 
-@contextmanager
-def _start(command: list[str], *, folder: Path, log: Path) -> Iterator[Guarded]:
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(Path(__file__).parents[1] / "workers" / "guard" / "main.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        cwd="/",
-    )
-    guarded = Guarded(process)
-    try:
-        guarded.send(
-            {
-                "command": command,
-                "environment": make_variables(os.environ),
-                "folder": str(folder.absolute()),
-                "log": str(log),
-                "log_bytes": _LOG_BYTES,
-                "host": os.getpid(),
-                "keep": [],
-                "seconds": INSTALL_SECONDS,
-                "memory_bytes": _NO_LIMIT,
-                "address_bytes": None,
-                "interval": 0.5,
-            }
-        )
-        yield guarded
-    finally:
-        guarded.close()
-
-
 def make_variables(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of an installer: ours, but none that would install elsewhere, and no secret.
+    """Return the variables of an installer: this process's, but none that would install elsewhere, and no secret.
 
-    What pip and uv themselves are told passes, also a password in the address of an index.
+    Variables of pip and uv pass, also a password in the address of an index.
 
     Args:
         inherited: Ours.
@@ -214,5 +193,5 @@ def make_variables(inherited: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in inherited.items()
-        if not _MISLEADING.fullmatch(name) and (name.startswith(("PIP_", "UV_")) or not _SECRET.search(name))
+        if not _MISLEADING.fullmatch(name) and (name.startswith(("PIP_", "UV_")) or not SECRET.search(name))
     }

@@ -20,11 +20,11 @@ _HARMLESS = (
     "--prefer-binary",
     "--only-binary",
 )
-"""Lines of a requirements file that say where to look, not what is needed."""
+"""Options of a requirements file that name where to look, not what is needed."""
 
 
 def read_lines(path: Path) -> tuple[str, ...]:
-    """Return the lines of a requirements file that mean something: no comments, no blanks, continuations joined.
+    """Return the lines of a requirements file without comments and blank lines, continuations joined.
 
     Args:
         path: The file.
@@ -64,11 +64,11 @@ def find_version(name: str, path: Sequence[str] | None = None) -> str | None:
 def explain_unsatisfied(lines: Iterable[str], find: Callable[[str], str | None] = find_version) -> str | None:
     """Return why some requirements are not satisfied, or None when they are.
 
-    Markers are honoured. What the required distributions require in turn is left to whoever installed them.
+    Markers are honoured. What the required distributions require in turn is left to the installer.
 
     Args:
         lines: From ``read_lines``.
-        find: Tells the installed version of a canonical name.
+        find: Returns the installed version of a canonical name.
     """
     for line in lines:
         if line.startswith(_HARMLESS):

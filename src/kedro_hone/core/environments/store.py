@@ -1,11 +1,11 @@
-"""Environments of the toolchains: built once, found by the digest of what is in them, repaired when damaged.
+"""Environments of the toolchains: built once, found by the digest of their contents, rebuilt when damaged.
 
 ::
 
     environments/<hex>/venv/         the virtual environment
     environments/<hex>/record.json   written last: without it the environment does not exist
     locks/<hex>.lock                 held while it is built or removed
-    logs/<toolchain>-<hex>/          what the installer said
+    logs/<toolchain>-<hex>/          the installer's output
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
+import platformdirs
 from pydantic import ValidationError
 
 from kedro_hone.core.contract.toolchain import Toolchain
@@ -42,13 +43,13 @@ _RECORD = "record.json"
 
 
 class Environment(Value):
-    """Where a toolchain's workers run.
+    """The Python environment of a toolchain's workers.
 
     Attributes:
         toolchain: The toolchain's name.
         key: Identifies what is installed; part of the keys of the steps.
         python: The interpreter.
-        own: Whether it is ours, in the store, and not the interpreter that runs us.
+        own: Whether it is in the store; otherwise it is the interpreter that runs this process.
         lock_digest: ``sha256:…`` of the toolchain's lock; where the interpreter that runs us is used, which no lock
             made, of the versions in it.
         versions: What is installed, by canonical name.
@@ -96,8 +97,12 @@ def environment_key(toolchain: Toolchain) -> str:
 
 
 def find_home() -> Path:
-    """Return the default root of environments: ``$HONE_HOME``, or ``~/.cache/kedro-hone``."""
-    return Path(os.environ.get("HONE_HOME") or Path.home() / ".cache" / "kedro-hone")
+    """Return the default root of environments and locks: ``$HONE_HOME``, or ``kedro-hone`` in the user's cache folder.
+
+    On Linux the user's cache folder is ``$XDG_CACHE_HOME``, or ``~/.cache``.
+    """
+    chosen = os.environ.get("HONE_HOME")
+    return Path(chosen) if chosen else platformdirs.user_cache_path("kedro-hone", appauthor=False)
 
 
 class EnvironmentStore:
@@ -114,7 +119,7 @@ class EnvironmentStore:
     def ensure(self, toolchain: Toolchain, *, build: bool = True) -> Environment | Failed:
         """Return the environment of a toolchain, built first when there is none.
 
-        The interpreter that runs us is used when it satisfies the toolchain's requirements.
+        The interpreter that runs this process is used when it satisfies the toolchain's requirements.
 
         Args:
             toolchain: The toolchain.
@@ -181,11 +186,11 @@ class EnvironmentStore:
             return True
 
     def collect(self, toolchains: Iterable[Toolchain], *, days: float = 30.0) -> tuple[Stored, ...]:
-        """Remove the environments that no known toolchain refers to, and those not used for long.
+        """Remove the environments that no known toolchain refers to, and those not used for some time.
 
         Args:
             toolchains: All that are installed.
-            days: How long is long. One that was used within the last day stays in any case.
+            days: Those not used for this long are removed. One that was used within the last day is kept.
 
         Returns:
             What was removed.

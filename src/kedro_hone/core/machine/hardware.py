@@ -1,4 +1,4 @@
-"""The machine that we run on: what adaptors may ask of it, and what the evidence says of it."""
+"""This machine: what adaptors may need of it, and what the evidence records of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kedro_hone.core.values.digest import digest_json
 _LOG = logging.getLogger(__name__)
 
 COMPILERS: Final[Mapping[str, tuple[str, ...]]] = {"c++": ("c++", "g++", "clang++")}
-"""What adaptors ask for, and the programs that answer to it."""
+"""Compilers that adaptors need, and the programs that count as one."""
 
 GPU_SECONDS: Final = 120.0
 """How long ``nvidia-smi`` may take: on a busy machine that has to load the driver first, more than some seconds."""
@@ -38,7 +38,7 @@ class Gpu:
 
 
 def read_host() -> Host:
-    """Return what adaptors may ask of this machine.
+    """Return what adaptors may need of this machine.
 
     Returns:
         CPU flags, the cores that this process may use, the GPU, compilers, and a fingerprint over CPU model, flags,
@@ -64,7 +64,7 @@ def read_host() -> Host:
 
 
 def describe_hardware() -> dict[str, Json]:
-    """Return what the evidence says of this machine, at this moment.
+    """Return what the evidence records of this machine, now.
 
     Returns:
         ``cpu`` (the model), ``cores``, ``flags`` (sorted), ``instructions`` (see ``name_instructions``), ``gpu`` and

@@ -1,4 +1,4 @@
-"""A CPU's vector instructions: their names for people, and what int8 quantization must know of them."""
+"""A CPU's vector instructions: their names, and whether int8 needs seven bits on it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def name_instructions(flags: frozenset[str]) -> str:
         flags: Feature flags as in ``/proc/cpuinfo``, of x86 or Arm.
 
     Returns:
-        Such as ``AVX-512, VNNI, BF16``, ``AVX2 only`` or ``NEON, dot product``; ``unknown`` where no flag tells.
+        Such as ``AVX-512, VNNI, BF16``, ``AVX2 only`` or ``NEON, dot product``; ``unknown`` where no flag is known.
     """
     names = [name for flag, name in _WIDTHS.items() if flag in flags][:1]
     names += [name for name, any_of in _EXTENSIONS.items() if any_of & flags]

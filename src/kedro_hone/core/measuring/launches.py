@@ -1,4 +1,4 @@
-"""Launches: one start of a worker process in which an artifact is loaded and called."""
+"""Launches: a launch is one start of a worker process in which an artifact is loaded and called."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import open_session
-from kedro_hone.core.workers.host.session import Session
+from kedro_hone.core.workers.host.session import WorkerSession
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Launching:
 @contextmanager
 def launch(
     artifact: Artifact, *, name: str, workplace: Workplace, launching: Launching, output: Path | None = None
-) -> Iterator[Session | Failed]:
+) -> Iterator[WorkerSession | Failed]:
     """Start a worker for an artifact in its runtime's environment; nothing is loaded yet.
 
     Args:
@@ -47,7 +47,7 @@ def launch(
         name: The candidate's id, for the step's folder.
         workplace: Where the run works.
         launching: How to start it.
-        output: A directory that the worker may write to, beside its own.
+        output: A directory that the worker may write to, next to its own.
 
     Yields:
         The session, or why there is none. Leaving the block ends the worker.
@@ -102,7 +102,7 @@ class Entrant:
     """
 
     id: str
-    session: Session
+    session: WorkerSession
     calls: Mapping[str, int]
 
 
@@ -115,10 +115,10 @@ def enter(
     launching: Launching,
     stacks: Mapping[str, ExitStack],
 ) -> tuple[dict[str, Entrant], dict[str, Failed]]:
-    """Launch artifacts, load them, let each answer every shape once, and stop them.
+    """Launch artifacts, load them, call each at every shape once, and stop them.
 
     Two are loaded at a time, since loading is mostly one thread of Python. How many calls fill a burst is found out
-    afterwards, while all others stand still.
+    afterwards, while all others are stopped.
 
     Args:
         artifacts: What to launch, by the candidate's id.
@@ -132,7 +132,7 @@ def enter(
         Those that wait to be measured, and those that failed.
     """
 
-    def load(name: str, session: Session | Failed) -> Entrant | Failed:
+    def load(name: str, session: WorkerSession | Failed) -> Entrant | Failed:
         if isinstance(session, Failed):
             return session
         return _load(name, session, shapes=shapes)
@@ -149,7 +149,7 @@ def enter(
     return entrants, failures
 
 
-def _load(name: str, session: Session, *, shapes: Mapping[str, str]) -> Entrant | Failed:
+def _load(name: str, session: WorkerSession, *, shapes: Mapping[str, str]) -> Entrant | Failed:
     loaded = session.load()
     if isinstance(loaded, Failed):
         return loaded
@@ -182,7 +182,7 @@ def count_calls(times: list[int], *, burst_ms: float, least: int = 3, most: int 
     """Return how many calls fill a burst.
 
     Args:
-        times: Some calls, in nanoseconds; the fastest counts, which no accident has made faster.
+        times: Some calls, in nanoseconds; the fastest counts, since disturbances only make calls slower.
         burst_ms: How long the burst shall last, in milliseconds.
         least: Never fewer than this.
         most: Never more than this.

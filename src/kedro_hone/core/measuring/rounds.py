@@ -1,4 +1,4 @@
-"""Interleaved rounds: every entrant once in each round, in random order, while all the others stand still.
+"""Interleaved rounds: every entrant once in each round, in random order, while all others are stopped.
 
 The machine's speed drifts and other programs come and go; what is compared is therefore always measured within the
 same round (paired design), and the order is random so that no entrant is always first (blocking and randomization,
@@ -25,8 +25,8 @@ class Timings:
 
     Attributes:
         rounds: For each entrant and shape, one list of calls for each round, in nanoseconds.
-        starts: For each entrant, how many rounds there had been when it came in.
-        failures: Who failed while it was measured.
+        starts: For each entrant, how many rounds had been measured when it joined.
+        failures: Entrants that failed while they were measured.
         count: How many rounds there were.
     """
 

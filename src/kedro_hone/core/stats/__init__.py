@@ -13,7 +13,7 @@ from kedro_hone.core.stats.intervals import (
     interval_of_ratios,
 )
 from kedro_hone.core.stats.levels import correct_for_looks, share_level
-from kedro_hone.core.stats.plan import LOOKS, Finding, LaunchPlan, Step, next_step
+from kedro_hone.core.stats.plan import LOOKS, Finding, LaunchPlan, LaunchStep, next_step
 from kedro_hone.core.stats.proportions import (
     interval_of_paired_proportions,
     needed_rows,
@@ -29,8 +29,8 @@ __all__ = [
     "Faster",
     "Finding",
     "LaunchPlan",
+    "LaunchStep",
     "Percentiles",
-    "Step",
     "combine_shapes",
     "correct_for_looks",
     "find_dropped",

@@ -77,7 +77,7 @@ def interval_of_bootstrap(
 
     Percentiles of the replicates, at the wider level that makes up for a bootstrap of n units being too narrow by
     ``sqrt((n - 1) / n)`` and by the normal's tails against Student's (Hesterberg 2015, *Am. Stat.* 69:371-386,
-    "expanded percentile interval"). The estimate always lies within.
+    "expanded percentile interval"). The estimate is always within.
 
     Args:
         replicates: The metric, or the drop of a metric, on each resample; some thousands.

@@ -12,16 +12,16 @@ _POINTS = 160
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuses what is no confidence level.
+    """Refuses a number that is no confidence level.
 
     Args:
         confidence: A two-sided level, such as 0.95.
 
     Raises:
-        ValueError: It does not lie strictly between 0 and 1.
+        ValueError: It is not strictly between 0 and 1.
     """
     if not 0 < confidence < 1:
-        raise ValueError(f"a confidence level lies between 0 and 1, not {confidence!r}")
+        raise ValueError(f"a confidence level is between 0 and 1, not {confidence!r}")
 
 
 @lru_cache(maxsize=1024)
@@ -104,7 +104,7 @@ def share_level(alpha: float, *, finalists: int) -> float:
     """The error level of each of several finalists that are tested until one of them passes.
 
     Equal shares (Bonferroni). Testing in the order of speed until the first success gives every finalist a chance to
-    slip through, so the whole level cannot be spent on each; a fixed sequence that spends it again (Maurer, Hothorn and
+    pass by error, so the full level cannot be spent on each; a fixed sequence that spends it again (Maurer, Hothorn and
     Lehmacher 1995) must stop at the first *failure* instead. The fallback procedure (Wiens 2003, *Pharm. Stat.*
     2:211-215) hands a share on only after a success, which is where this one ends.
 

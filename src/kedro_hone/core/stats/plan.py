@@ -1,4 +1,4 @@
-"""How many launches: who is decided, and whether more are needed."""
+"""How many launches: which finalists are decided, and whether more launches are needed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ within its nominal 2.5 % on each side (2.41 % in 400,000 simulated runs). Four e
 after each launch makes the intervals wider (at seven launches 3.80 standard errors instead of 3.33)."""
 
 Ratios = Mapping[str, Sequence[float] | NDArray[np.float64]]
-"""For each shape one ratio for each launch, the source over another that was started beside it."""
+"""For each shape one ratio for each launch, the source over another that was started at the same time."""
 
 
 class LaunchPlan(Value):
-    """What confirming asks for, set before the first launch.
+    """The plan of a confirmation, set before the first launch.
 
     Attributes:
         finalists: How many finalists share the level. It stays as it began, also when one of them fails on the way.
@@ -51,7 +51,7 @@ class LaunchPlan(Value):
             raise ValueError("looks ascend and begin with two launches at least")
         numbered = list(enumerate(looks, start=1))
         if any(n * j < m * i for i, n in numbered for j, m in numbered if i < j):
-            raise ValueError("looks that lie further and further apart are not covered by the correction of the level")
+            raise ValueError("looks that are further and further apart are not covered by the correction of the level")
         return looks
 
     @property
@@ -65,7 +65,7 @@ class Finding(Value):
     """What is known of one finalist.
 
     Attributes:
-        verdict: Faster by the threshold or not; undecided as long as there is no telling.
+        verdict: Faster by the threshold or not; undecided until the data tell.
         launches: On how many launches it rests; those after the deciding look are left out.
         deciding: The speed-up that the verdict was made from, or None before the second launch. Its shape is ``mean``
             for that objective.
@@ -80,12 +80,12 @@ class Finding(Value):
     speedups: tuple[Speedup, ...] = ()
 
 
-class Step(Value):
-    """What to do next.
+class LaunchStep(Value):
+    """Which launches come next.
 
     Attributes:
         findings: What is known of each finalist, so far or for good.
-        undecided: The finalists to be launched again, beside the source and the control; empty at the end.
+        undecided: The finalists to be launched again, next to the source and the control; empty at the end.
         launches: How many more rounds of launches until the next look; 0 at the end.
     """
 
@@ -94,11 +94,11 @@ class Step(Value):
     launches: int
 
 
-def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Ratios]) -> Step:
-    """Says which finalists are decided, and whether more launches are needed.
+def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Ratios]) -> LaunchStep:
+    """Return which finalists are decided, and how many more launches are needed.
 
     A pure function of all launches so far: it may be called after each round, or only after the rounds that it asked
-    for, with the same outcome. The first look that decides a finalist stands, so a decided one need not be launched
+    for, with the same outcome. The first look that decides a finalist is final, so a decided one need not be launched
     again and its ratios may simply end there. Its noise floor comes from the control's first launches, as many as it
     has itself, by an interval of the plan's confidence, uncorrected: it is a measure of noise, on which no error rate
     rests.
@@ -124,7 +124,7 @@ def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Rati
         later = [look - n for look in plan.looks if look > n]
         if later and findings[name].verdict is Faster.UNDECIDED:
             missing[name] = later[0]
-    return Step(findings=findings, undecided=tuple(missing), launches=min(missing.values(), default=0))
+    return LaunchStep(findings=findings, undecided=tuple(missing), launches=min(missing.values(), default=0))
 
 
 def _find(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
@@ -159,7 +159,7 @@ def _look(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
         judged = tuple(speedup for speedup in speedups if speedup.shape == plan.objective)
         if not judged:
             raise ValueError(f"the objective is worst, mean or one of {', '.join(ratios)}, not {plan.objective!r}")
-    # Each shape may keep the whole level: all of them must be faster, and an error at one is no error of the verdict
+    # Each shape may keep the full level: all of them must be faster, and an error at one is no error of the verdict
     # unless it is wrong there (intersection-union test: Berger 1982, Technometrics 24:295-300).
     verdicts = {s.shape: is_faster(s.ratio, noise_floor=s.noise_floor, threshold=plan.threshold) for s in judged}
     verdict = next((v for v in (Faster.NO, Faster.UNDECIDED) if v in verdicts.values()), Faster.YES)

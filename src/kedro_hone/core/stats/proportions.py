@@ -11,7 +11,7 @@ from kedro_hone.core.values.measurement import Interval
 
 
 def interval_of_paired_proportions(*, n: int, lost: int, gained: int, confidence: float) -> Interval:
-    """How much lower the candidate's share of right answers is than the source's, on the same rows.
+    """How much lower the candidate's share of right predictions is than the source's, on the same rows.
 
     Tango's score interval (Tango 1998, *Statistics in Medicine* 17:891-908): all drops that the score test, with the
     other cell at its maximum likelihood under that drop, does not reject. It stays honest where nothing was lost and

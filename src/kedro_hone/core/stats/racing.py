@@ -1,4 +1,4 @@
-"""Ratios: of a launch, of several shapes combined into one objective, and who is left behind by them in a race."""
+"""Ratios: of a launch, of several shapes combined into one objective, and which candidates they drop from a race."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def ratio_in_launch(source: Sequence[float], candidate: Sequence[float]) -> floa
     """The speed-up in one launch: the median of the ratios of its rounds.
 
     Not the ratio of two medians over rounds. A shared machine changes its speed by half from one second to the next;
-    within a round it meets both alike and leaves their ratio as it is, but the median round of one may lie in a fast
+    within a round it meets both alike and leaves their ratio as it is, but the median round of one may be in a fast
     spell and that of the other in a slow one.
 
     Args:
@@ -36,7 +36,7 @@ def ratio_in_launch(source: Sequence[float], candidate: Sequence[float]) -> floa
 
 
 def find_dropped(intervals: Mapping[str, Interval], *, keep: int) -> set[str]:
-    """Who cannot win any more: those whose interval lies wholly under the leader's.
+    """Candidates that cannot win any more: those whose interval is entirely below the leader's.
 
     The leader has the highest lower end (Maron and Moore 1994, *Hoeffding races*).
 
@@ -52,7 +52,7 @@ def find_dropped(intervals: Mapping[str, Interval], *, keep: int) -> set[str]:
         ValueError: A negative number to keep.
     """
     if keep < 0:
-        raise ValueError(f"nobody can keep {keep} candidates")
+        raise ValueError(f"the number to keep is not negative, not {keep}")
     order = sorted(intervals, key=lambda name: (-intervals[name].low, -intervals[name].estimate, name))
     return {name for name in order[keep:] if intervals[name].high < intervals[order[0]].low}
 
@@ -66,9 +66,9 @@ def combine_shapes(
 
     Args:
         ratios: For each shape the ratios, one for each round (or launch), or a single number.
-        objective: ``worst`` takes the shape with the lowest geometric mean, as a whole: the lowest of every single
-            round would be lower than any shape truly is, by the noise alone. ``mean`` is the weighted geometric mean in
-            each round (ratios are averaged by their logarithms: Fleming and Wallace 1986, *Commun. ACM* 29:218-221).
+        objective: ``worst`` takes all ratios of the shape with the lowest geometric mean: the lowest of each round
+            would be lower than any shape truly is, by the noise alone. ``mean`` is the weighted geometric mean in each
+            round (ratios are averaged by their logarithms: Fleming and Wallace 1986, *Commun. ACM* 29:218-221).
             Anything else is the name of a shape.
         weights: For ``mean``: the weight of each shape, of any sum; equal ones when not given.
 

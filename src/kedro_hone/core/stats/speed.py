@@ -1,4 +1,4 @@
-"""Speed: percentiles of calls, the noise floor, and the three-state answer to "is it faster?"."""
+"""Speed: percentiles of calls, the noise floor, and whether a candidate is faster: yes, no or undecided."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Percentiles(NamedTuple):
 
 
 def percentiles(ns: Sequence[int]) -> Percentiles:
-    """The percentiles that there are samples enough for.
+    """The percentiles for which there are enough samples.
 
-    From 64 samples the chance that all of them lie under the true 90th percentile is near 1 in 1,000; so is that of 662
-    samples and the 99th. With fewer, the number printed would too often be one that the tail never took part in.
+    From 64 samples the chance that all of them are under the true 90th percentile is near 1 in 1,000; so is that of 662
+    samples and the 99th. With fewer, the number would too often not contain the tail at all.
 
     Args:
         ns: One time for each call, in nanoseconds.
@@ -77,7 +77,7 @@ def find_noise_floor(control: Interval) -> float:
 
 
 def is_faster(speed: Interval, *, noise_floor: float, threshold: float) -> Faster:
-    """Whether the interval lies on one side of the threshold.
+    """Whether the interval is on one side of the threshold.
 
     A yes must hold after division by the noise floor; a no is given by the interval alone. Both are proof: each errs at
     most as often as the level allows, a yes far less often (``benchmarks/error_rates.py``). In between is undecided.

@@ -7,10 +7,10 @@
     steps/<key>.json               what a step's key gave: see StepRecord
     values/<key>.json              any JSON value
     trees/<key>/files/…            any folder: samples, reference outputs
-    tmp/                           what is being made; all else is complete, whoever is killed, and whenever
+    tmp/                           what is being made; everything else is complete, also after a kill
 
-Something comes into being by a rename inside one file system, after its bytes have reached the disk. So two processes
-may work at once, and a reader never sees a half of anything.
+Everything is renamed into place inside one file system, after its bytes have reached the disk. So two processes may
+work at once, and a reader never sees an incomplete file.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from kedro_hone.core.store.sealing import UnsealableError, copy_tree, measure_fi
 from kedro_hone.core.store.steps import StepRecord, step_key
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.base import Format, Json
+from kedro_hone.core.values.device import CPU, Device
 from kedro_hone.core.values.outcome import Failed
 
 __all__ = ["StepRecord", "Store", "UnsealableError", "step_key"]
@@ -62,6 +63,7 @@ class Store:
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],
         runtime: str | None = None,
+        device: Device = CPU,
         run_options: Mapping[str, Json] | None = None,
         static_shapes: Sequence[Shape] = (),
         metadata: Mapping[str, Json] | None = None,
@@ -69,13 +71,14 @@ class Store:
         """Make a folder an artifact. The same files with the same attributes are the same artifact, kept once.
 
         Args:
-            folder: The files. It is moved if it lies in a ``workspace`` of this store, and copied otherwise. Links to
+            folder: The files. It is moved if it is in a ``workspace`` of this store, and copied otherwise. Links to
                 files inside it are replaced by the files.
             format: What kind of files they are.
             inputs: The tensors that the model takes.
             outputs: The tensors that it returns.
             runtime: The toolchain that opens it, if it can run.
-            run_options: What the runtime is told.
+            device: Where it computes.
+            run_options: Options for the runtime.
             static_shapes: The shapes it was specialized for.
             metadata: What the adaptors noted.
 
@@ -93,6 +96,7 @@ class Store:
             inputs=tuple(inputs),
             outputs=tuple(outputs),
             runtime=runtime,
+            device=device,
             run_options=dict(run_options or {}),
             static_shapes=tuple(static_shapes),
             metadata=dict(metadata or {}),
@@ -153,7 +157,7 @@ class Store:
         return None if artifact is None else record.model_copy(update={"outcome": artifact})
 
     def record(self, key: str, record: StepRecord) -> None:
-        """Keep what a step's key gave. A transient failure is not kept: the next run may fare better.
+        """Keep what a step's key gave. A transient failure is not kept: the next run may succeed.
 
         Args:
             key: From ``step_key``.
@@ -179,7 +183,7 @@ class Store:
         self._write_json(self._values / f"{_check_key(key)}.json", value)
 
     def keep_tree(self, key: str, folder: Path) -> Path:
-        """Keep a folder of files under a key. The first one stands: a key names what its folder was made from.
+        """Keep a folder of files under a key; one that is already there stays, since it was made from the same inputs.
 
         Args:
             key: Where it is found again.
@@ -230,7 +234,7 @@ class Store:
             copy_tree(source, target, share=self._objects in source.parents)
 
     def _place(self, stage: Path, place: Path) -> Path:
-        """Move what is complete to its place, unless the same is there already and unharmed."""
+        """Move a complete folder to its place, unless the same one is there already and intact."""
         sync_tree(stage)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Writing to a disk so that a full disk, a kill or a second process leaves nothing half-done behind."""
+"""Atomic writes: a full disk, a kill or a second process never leaves an incomplete file."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.machine.processes import is_alive, read_namespace, read_start
 from kedro_hone.core.values.base import Json
 
 _LOG = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ _FOREIGN_SECONDS: Final = 7 * 24 * 3600
 
 @contextmanager
 def explain_disk_errors(root: Path) -> Iterator[None]:
-    """Turn what the operating system says of a full or read-only disk into an error for people.
+    """Turn the operating system's error for a full or read-only disk into a ``HoneError``.
 
     Args:
         root: The folder that is written to.
@@ -65,7 +66,7 @@ def write_json(path: Path, value: Json, *, temporary: Path) -> None:
     Args:
         path: The file.
         value: What it will hold.
-        temporary: A path on the same file system for the new one, until it is whole.
+        temporary: A path on the same file system for the new one, until it is complete.
 
     Raises:
         OSError: It cannot be written.
@@ -115,7 +116,7 @@ def remove_tree(folder: Path) -> None:
                 Path(path).chmod(0o700)
             shutil.rmtree(folder)
         except FileNotFoundError:
-            continue  # the other process was faster; see what is left
+            continue  # the other process removed it first; see what is left
 
 
 class Temporary:
@@ -138,7 +139,7 @@ class Temporary:
             if _is_leftover(entry):
                 try:
                     remove_tree(entry)
-                except OSError as error:  # it only costs space; who writes next will hear of the disk's trouble
+                except OSError as error:  # it only costs space; the next write reports the disk's problem
                     _LOG.warning("The leftover %s cannot be removed: %s", entry, error)
 
     @contextmanager
@@ -160,7 +161,7 @@ class Temporary:
 
 
 def _name_process(pid: int) -> str:
-    return f"{pid}-{_read_start(pid)}-{_read_namespace()}"
+    return f"{pid}-{read_start(pid)}-{read_namespace()}"
 
 
 def _is_leftover(entry: Path) -> bool:
@@ -168,42 +169,9 @@ def _is_leftover(entry: Path) -> bool:
     if match is None:
         return False
     pid, start, namespace = (int(text) for text in match.groups())
-    if namespace != _read_namespace():
+    if namespace != read_namespace():
         try:
             return time.time() - entry.stat().st_mtime > _FOREIGN_SECONDS
         except FileNotFoundError:
             return False
-    return not _is_alive(pid, start)
-
-
-def _is_alive(pid: int, start: int) -> bool:
-    try:
-        return _read_start(pid) == start
-    except FileNotFoundError:
-        pass
-    try:
-        os.kill(pid, 0)  # where /proc hides the processes of others
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return False  # it is visible and has no start time: a zombie
-
-
-def _read_start(pid: int) -> int:
-    """Return when a process started, in clock ticks since the boot.
-
-    Raises:
-        FileNotFoundError: There is no such process, or it is dead and not yet reaped.
-    """
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except ProcessLookupError as error:
-        raise FileNotFoundError(pid) from error
-    if fields[0] in {"Z", "X"}:
-        raise FileNotFoundError(pid)
-    return int(fields[19])
-
-
-def _read_namespace() -> int:
-    return Path("/proc/self/ns/pid").stat().st_ino
+    return not is_alive(pid, start)

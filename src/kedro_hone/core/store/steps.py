@@ -13,7 +13,7 @@ from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Outcome
 
 STORE_VERSION: Final = 1
-"""Part of every step's key: raised when old results must not be found any more."""
+"""Part of every step's key: raised when old results must no longer be found."""
 
 
 class StepRecord(Value):
@@ -21,7 +21,7 @@ class StepRecord(Value):
 
     Attributes:
         key: Where it is found again; see ``step_key``.
-        adaptor: Who did it.
+        adaptor: The adaptor's name.
         outcome: An artifact of the store, a refusal or a failure.
         seconds: How long it took.
         created: When, in ISO 8601.
@@ -47,7 +47,6 @@ def step_key(
     seed: int,
     shapes: Sequence[Shape] = (),
     calibration: str | None = None,
-    training: str | None = None,
     program: str | None = None,
 ) -> tuple[str, dict[str, Json]]:
     """Return the key under which a step's outcome is stored. Pure: nothing is read.
@@ -62,7 +61,6 @@ def step_key(
         seed: The seed that the worker gets.
         shapes: The recipe's shapes.
         calibration: Digest of the calibration data, if the adaptor is given any.
-        training: Digest of the training data, if the adaptor is given any.
         program: Digest of the program, if the adaptor is given it.
 
     Returns:
@@ -78,7 +76,6 @@ def step_key(
         "environment": environment,
         "variables": dict(adaptor.toolchain.environment),
         "calibration": calibration,
-        "training": training,
         "program": program,
         "seed": seed,
         "shapes": [shape.model_dump(mode="json") for shape in shapes],
@@ -88,9 +85,9 @@ def step_key(
 
 
 def list_machine_options(adaptor: Adaptor, options: Options, host: Host) -> dict[str, Json]:
-    """Return the options that a machine decides where the recipe does not, whoever decided them this time.
+    """Return the options whose default depends on the machine, also where the recipe set them.
 
-    They are told by their defaults, so that equal options say the same wherever they came from. Pure.
+    They are found by the adaptor's defaults, so that equal options give the same result wherever they came from. Pure.
 
     Args:
         adaptor: The adaptor.

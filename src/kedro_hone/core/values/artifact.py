@@ -9,10 +9,11 @@ from typing import Literal
 from pydantic import Field
 
 from kedro_hone.core.values.base import Format, Json, Value
+from kedro_hone.core.values.device import CPU, Device
 
 
 class Stage(StrEnum):
-    """Where in a route an adaptor stands."""
+    """An adaptor's place in a route."""
 
     CONVERT = "convert"
     COMPRESS = "compress"
@@ -20,7 +21,7 @@ class Stage(StrEnum):
 
 
 class Precision(StrEnum):
-    """The numeric precision of the weights or the arithmetic that an adaptor leaves behind."""
+    """The numeric precision of the weights or the arithmetic of an adaptor's result."""
 
     FP32 = "fp32"
     BF16 = "bf16"
@@ -73,13 +74,14 @@ class Artifact(Value):
     """One sealed directory of one format.
 
     Attributes:
-        path: Where the files lie (not part of the digest).
+        path: Where the files are (not part of the digest).
         format: What kind of files they are.
         digest: ``sha256:`` over the files and every attribute below.
         inputs: The tensors that the model takes, in the order of its arguments.
         outputs: The tensors that it returns.
         runtime: The toolchain that opens it, or None when it cannot run.
-        run_options: What the runtime is told when it opens it, such as a precision hint.
+        device: Where it computes.
+        run_options: Options for the runtime when it opens it, such as a precision hint.
         static_shapes: The shapes it was specialized for; empty when it takes any size.
         metadata: What the adaptors noted, such as a producer's version.
     """
@@ -91,6 +93,7 @@ class Artifact(Value):
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     runtime: str | None = None
+    device: Device = CPU
     run_options: dict[str, Json] = Field(default_factory=dict)
     static_shapes: tuple[Shape, ...] = ()
     metadata: dict[str, Json] = Field(default_factory=dict)
@@ -101,5 +104,5 @@ class Artifact(Value):
         return Path(self.path)
 
     def manifest(self) -> dict[str, Json]:
-        """Return what is written beside the files and hashed with them: all but the path and the digest."""
+        """Return what is written next to the files and hashed with them: all but the path and the digest."""
         return self.model_dump(mode="json", exclude={"path", "digest", "kind"})

@@ -1,4 +1,4 @@
-"""The values that stand for the user's data."""
+"""Values that describe the user's data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class TrackedFile(Value):
 
     Attributes:
         path: The copy, absolute and read-only.
-        source: Where it lies in its repository.
+        source: Its path in its repository.
         repo: The repository as the catalog names it: a folder or the URL of a git repository.
         rev: The revision as the catalog names it.
         resolved_rev: The commit that the revision names.
@@ -34,5 +34,5 @@ class TrackedFile(Value):
         return Path(self.path)
 
     def lineage(self) -> dict[str, Json]:
-        """Return what identifies the data, on every machine: all but the place of the copy."""
+        """Return what identifies the data, on every machine: all but the path of the copy."""
         return self.model_dump(mode="json", exclude={"path"})

@@ -1,4 +1,4 @@
-"""The formats that everybody shares, and the files that must exist in a directory of each."""
+"""The formats that toolchains share, and the files that must exist in a directory of each."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.outcome import Candidate
 
 
@@ -116,7 +116,7 @@ class Status(StrEnum):
 
 
 class Validation(Value):
-    """What ``validate`` found out about one candidate.
+    """The result of validating one candidate.
 
     Attributes:
         candidate: The candidate.
@@ -126,11 +126,12 @@ class Validation(Value):
         quality: The metric on the search split.
         agreement: Largest absolute difference of the outputs from the source's over the source's largest output.
         size_bytes: The artifact's files.
-        cold_start_ms: From the start of loading to the first answer, without the interpreter's start.
+        cold_start_ms: From the start of loading to the first outputs, without the interpreter's start.
         peak_memory_bytes: Resident memory of the worker at its highest.
         build_seconds: The time that its own steps took when they were built.
         cached: Whether nothing of it had to be built or validated in this run.
-        licence: The licence of its runtime.
+        publishable: False where the licence of its runtime forbids to publish it.
+        note: Anything else that a reader must know, such as that licence.
     """
 
     candidate: Candidate
@@ -149,7 +150,7 @@ class Validation(Value):
 
 
 class Standing(Value):
-    """Where a candidate stood when the race ended.
+    """A candidate's rank and estimates at the end of the race.
 
     Attributes:
         id: The candidate's id.
@@ -173,7 +174,7 @@ class Standing(Value):
 
 
 class RaceResult(Value):
-    """The race: every racer's standing, best first, and how it went.
+    """The result of the race: every candidate's standing, best first.
 
     Attributes:
         standings: Best first.
@@ -237,7 +238,7 @@ class Confirmation(Value):
 
 
 class Verdict(StrEnum):
-    """The answer of a run."""
+    """The outcome of a run."""
 
     PASS = "PASS"  # noqa: S105 - a verdict, not a password
     KEEP = "KEEP"
@@ -246,14 +247,14 @@ class Verdict(StrEnum):
 
 
 class Decision(Value):
-    """The verdict and what it rests on.
+    """The verdict and its reasons.
 
     Attributes:
-        verdict: The answer.
+        verdict: The outcome.
         reasons: One sentence each.
         winner: The candidate's id, or None when the source stays.
         artifact: The winner's artifact, or None.
-        speedup: At the deciding shape, after division by the noise floor nothing is hidden: both stand in it.
+        speedup: At the deciding shape; its interval is not yet divided by the noise floor, which it also holds.
         quality: Every gate metric of every finalist that was looked at, in order.
         baseline: What it was measured against, one sentence.
     """
@@ -265,4 +266,3 @@ class Decision(Value):
     speedup: Speedup | None = None
     quality: tuple[tuple[str, Quality], ...] = ()
     baseline: str = ""
-    details: dict[str, Json] = Field(default_factory=dict)

@@ -12,7 +12,7 @@ from kedro_hone.core.values.base import Value
 
 
 class FailureClass(StrEnum):
-    """Why a step failed. The transient ones are never cached: the next run may fare better."""
+    """Why a step failed. Transient ones are never cached: the next run may succeed."""
 
     INSTALL = "install"
     CONVERT = "convert"
@@ -44,6 +44,13 @@ _TRANSIENT = frozenset(
 )
 
 
+class Trespass(StrEnum):
+    """Where a worker wrote, or tried to, although it may not."""
+
+    INPUT = "wrote-input"
+    OUTSIDE = "wrote-outside"
+
+
 class Refused(Value):
     """An adaptor that was not tried, with the reason. A value, not an error."""
 
@@ -61,6 +68,7 @@ class Failed(Value):
         failure: The class of the failure.
         reason: One line for a person.
         log: The worker's log, or None when no worker was started.
+        trespass: Where it wrote although it may not, or None.
     """
 
     kind: Literal["failed"] = "failed"
@@ -68,6 +76,7 @@ class Failed(Value):
     failure: FailureClass
     reason: str
     log: str | None = None
+    trespass: Trespass | None = None
 
 
 Outcome = Annotated[Artifact | Refused | Failed, Field(discriminator="kind")]

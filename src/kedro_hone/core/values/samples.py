@@ -6,7 +6,7 @@ from kedro_hone.core.values.base import Value
 
 CALIBRATION, SEARCH, GATE = "calibration", "search", "gate"
 SPLITS = (CALIBRATION, SEARCH, GATE)
-"""Given to the toolchains; used to compare candidates; touched once, for the finalists and the source."""
+"""Given to the toolchains; used to compare candidates; used once, for the finalists and the source."""
 
 
 class Split(Value):
@@ -54,7 +54,7 @@ class Samples(Value):
 
 
 class Reference(Value):
-    """What the source model answers on the search split, and how good that is.
+    """The source model's outputs on the search split, and their quality.
 
     Attributes:
         outputs: ``.npz`` with one array for each output, in the order of the rows.
@@ -63,8 +63,8 @@ class Reference(Value):
         value: The source's value of it.
         kind: How the metric is compared: ``proportion``, ``mean`` or ``bootstrap``.
         n: Rows.
-        cold_start_ms: From the start of loading to the first answer, without the interpreter's start.
-        peak_memory_bytes: Resident memory of its worker after the last answer.
+        cold_start_ms: From the start of loading to the first outputs, without the interpreter's start.
+        peak_memory_bytes: Resident memory of its worker after the last call.
     """
 
     outputs: str

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kedro_hone.learner.manifest import MANIFEST, list_files, read_artifact
+from kedro_hone.core.store.manifest import MANIFEST
+from kedro_hone.core.store.sealing import measure_files
+from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.sources.files import find_entry, make_corrupt, name_in
 from kedro_hone.sources.flavor import Flavor
 from kedro_hone.sources.source_format import Pulled, SourceFormat
@@ -40,7 +42,7 @@ def detect(pulled: Pulled) -> Flavor | None:
     artifact = read_artifact(root)
     return Flavor(
         format=artifact.format,
-        files=tuple((name_in(folder, path), path.relative_to(root).as_posix()) for path in list_files(root)),
+        files=tuple((name_in(folder, root / name), name) for name in measure_files(root) if name != MANIFEST),
         interface=str(artifact.metadata.get("interface", "onnx")),
         inputs=artifact.inputs,
         outputs=artifact.outputs,

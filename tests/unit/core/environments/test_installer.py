@@ -10,7 +10,7 @@ from kedro_hone.core.environments.installer import PIP, choose_installer, find_r
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "the installer said nothing"),
+        ("", "the installer printed nothing"),
         ("Collecting six\nDone\n", "Done"),
         (
             "ERROR: Could not find it\nERROR: No matching distribution found for six==99\n\n[notice] New release",

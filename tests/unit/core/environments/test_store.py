@@ -51,6 +51,9 @@ def test_the_root_is_chosen_by_the_environment(monkeypatch, tmp_path):
     assert find_home() == tmp_path
     assert EnvironmentStore().root == tmp_path
     monkeypatch.delenv("HONE_HOME")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert find_home() == tmp_path / "cache" / "kedro-hone"
+    monkeypatch.delenv("XDG_CACHE_HOME")
     assert find_home() == Path.home() / ".cache" / "kedro-hone"
 
 

@@ -65,7 +65,6 @@ def make_key(**changes):
         {"seed": 1},
         {"shapes": (Shape(name="batch1", sizes={"batch": 1}),)},
         {"calibration": "sha256:c"},
-        {"training": "sha256:c"},
         {"program": "sha256:c"},
     ],
     ids=lambda changes: next(iter(changes)),

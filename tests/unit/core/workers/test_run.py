@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
-from kedro_hone.core.workers.host.run import Job, JobInput, StepResult, call_worker, make_environment
+from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
+from kedro_hone.core.workers.host.job import explain_error
+from kedro_hone.core.workers.host.run import Job, JobInput, StepResult, call_worker
+from kedro_hone.core.workers.host.variables import make_environment
 from kedro_hone.testing.toy import adaptor as toy
 from kedro_hone.testing.toy.model import make_model
 
@@ -101,7 +103,7 @@ def worker(tmp_path) -> Path:
 
 @pytest.fixture
 def call(worker, tmp_path):
-    def call(function, *, seconds=HANG, memory_mb=2048, log_kb=64, stage="compile", environment=None, **more):
+    def call(function, *, seconds=HANG, memory_mb=2048, log_kb=64, stage="compile", **more):
         job = Job(function=function, worker=str(worker), adaptor="toy.test", stage=stage, **more)
         return call_worker(
             job,
@@ -109,7 +111,6 @@ def call(worker, tmp_path):
             toolchain=None,
             folder=tmp_path / "step",
             limits=Limits(seconds=seconds, memory_mb=memory_mb, log_kb=log_kb),
-            environment=environment or {},
         )
 
     return call
@@ -169,7 +170,7 @@ def test_flags_become_values(call):
         ("no_such_function", FailureClass.COMPILE, "no attribute 'no_such_function'"),
         ("no_dict", FailureClass.COMPILE, "not a dict"),
         ("no_json", FailureClass.COMPILE, "not JSON"),
-        ("fail_oddly", FailureClass.BAD_OUTPUT, "makes no sense"),
+        ("fail_oddly", FailureClass.BAD_OUTPUT, "cannot be read"),
         ("disk_full", FailureClass.DISK_FULL, "No space left"),
         ("disk_full_in_words", FailureClass.DISK_FULL, "No space left"),
         ("memory", FailureClass.OUT_OF_MEMORY, "MemoryError"),
@@ -177,7 +178,7 @@ def test_flags_become_values(call):
         ("missing", FailureClass.INSTALL, "surely_not_installed_anywhere"),
         ("leave", FailureClass.COMPILE, "SystemExit: 3"),
         ("leave_hard", FailureClass.CRASH, "exit code 3"),
-        ("leave_quietly", FailureClass.CRASH, "exit code 0 and no answer"),
+        ("leave_quietly", FailureClass.CRASH, "exit code 0 and no result"),
         ("kill_self", FailureClass.KILLED, "SIGKILL"),
         ("abort", FailureClass.CRASH, "SIGABRT"),
         ("bad_alloc", FailureClass.OUT_OF_MEMORY, "SIGABRT"),
@@ -251,12 +252,11 @@ def test_where_a_worker_runs(call, tmp_path, monkeypatch):
     for name in ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "MLFLOW_TRACKING_PASSWORD", "PYTHONPATH", "CUDA_API_KEY"):
         monkeypatch.setenv(name, "hush")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    seen = call("survey", threads=3, environment={"TOY": "1"}).notes
+    seen = call("survey", threads=3).notes
     environment, scratch = seen["environment"], str(tmp_path / "step" / "temporary")
     assert "hush" not in json.dumps(environment)
     assert "hush" not in (tmp_path / "step" / "job.json").read_text()
     assert environment["CUDA_VISIBLE_DEVICES"] == "0"
-    assert environment["TOY"] == "1"
     assert environment["OMP_NUM_THREADS"] == environment["MKL_NUM_THREADS"] == "3"
     assert environment["HOME"] == environment["TMPDIR"] == seen["cwd"] == scratch
     assert environment["TORCHINDUCTOR_CACHE_DIR"].startswith(scratch)
@@ -296,6 +296,22 @@ def test_a_worker_writes_only_inside(call, tmp_path):
     assert scratch.exists()
 
 
+@pytest.mark.parametrize(
+    ("told", "failure", "trespass"),
+    [
+        ("wrote-input", FailureClass.BAD_OUTPUT, Trespass.INPUT),
+        ("wrote-outside", FailureClass.BAD_OUTPUT, Trespass.OUTSIDE),
+        (None, FailureClass.COMPILE, None),
+        ("nonsense", FailureClass.COMPILE, None),
+        ({}, FailureClass.COMPILE, None),
+    ],
+)
+def test_a_denied_write_is_told_by_a_value(tmp_path, told, failure, trespass):
+    error = {"type": "PermissionError", "message": "[Errno 13] no", "errno": 13, "trespass": told}
+    failed = explain_error(error, by="a.b", failure=FailureClass.COMPILE, log=tmp_path / "log")
+    assert (failed.failure, failed.trespass) == (failure, trespass)
+
+
 def test_files_move_between_the_workers_own_folders(call, tmp_path):
     assert isinstance(call("move", output=str(tmp_path / "output")), StepResult)
     assert (tmp_path / "output" / "deep" / "a").read_text() == "x"
@@ -324,7 +340,7 @@ def test_a_changed_input_is_a_bad_output(tmp_path, monkeypatch):
         (tmp_path / "source" / "weights.npz").write_bytes(b"other")
         return original(*args, **kwargs)
 
-    monkeypatch.setattr("kedro_hone.core.workers.host.run.subprocess.Popen", meddle)
+    monkeypatch.setattr("kedro_hone.core.workers.host.guarded.subprocess.Popen", meddle)
     failed = call_worker(job, **arguments)
     assert (failed.failure, failed.reason) == (FailureClass.BAD_OUTPUT, "changed its input: weights.npz")
 

@@ -44,7 +44,13 @@ class Prepared(Session):
         def call(): raise RuntimeError("called as prepared")
         return call
 
+class OnDevice(Session):
+    waits = 0
+    def synchronize(self): self.waits += 1; time.sleep(0.02)
+    def run(self, feeds): return {"calls": np.array([self.calls]), "waits": np.array([self.waits])} | super().run(feeds)
+
 def load(job):
+    if job["options"].get("device"): return OnDevice(False)
     if job["options"].get("broken"): raise RuntimeError("corrupt model")
     if job["options"].get("prepared"): return Prepared(False)
     return Session(bool(job["input"]["static_shapes"]))
@@ -174,6 +180,16 @@ def test_a_session_that_prepares_its_calls_is_timed_by_them(open_, tmp_path):
     assert isinstance(timed, Failed)
     assert "called as prepared" in timed.reason
     assert session.run(tmp_path / "feeds.npz", tmp_path / "session" / "out.npz") is None
+
+
+def test_a_timed_call_ends_when_the_device_is_done(open_, tmp_path):
+    session, output = open_(options={"device": True}), tmp_path / "session" / "o.npz"
+    loaded = session.load(feed(tmp_path / "feeds.npz"), "b5")
+    times = session.time("b5", calls=3, warmup=2)
+    assert min(times) >= 20e6, "the wait belongs to the call"
+    assert loaded.cold_start_ms >= 20
+    session.run(tmp_path / "feeds.npz", output)
+    assert (read(output)["calls"].item(), read(output)["waits"].item()) == (6, 6)
 
 
 def test_a_killed_worker(open_, tmp_path):

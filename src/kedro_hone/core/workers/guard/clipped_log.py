@@ -6,10 +6,10 @@ import os
 
 
 class ClippedLog:
-    """Keeps the first and the last half of what the worker prints, however much it prints.
+    """Keeps the first and the last part of what the worker prints, half of the limit each.
 
     Args:
-        path: The file; the first half is there at once, the last half at the end.
+        path: The file; the first part is written at once, the last part at the end.
         limit: How many bytes are kept in all.
     """
 

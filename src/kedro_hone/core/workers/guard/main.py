@@ -1,12 +1,12 @@
-"""The guard that stands beside every worker: the one process that is never stopped and outlives nobody.
+"""The guard of a worker: the parent process that enforces its limits, is never stopped, and ends with it.
 
 Run by path (``python -I -S guard/main.py``) with the standard library only, because it must start in a few
-milliseconds and must not be able to fail for the reasons that workers fail for. It speaks JSON lines with the host:
+milliseconds and must not fail for the reasons that workers fail for. It speaks JSON lines with the host:
 the configuration and the commands come on its standard input, the reports leave on its standard output.
 
-As a *child subreaper* it inherits every orphan of the worker, also those that made a session of their own. So "all
-processes of this worker" is simply "all descendants of the guard", and when ``wait`` says that there is no child left,
-none is left.
+As a *child subreaper* it becomes the parent of every orphan process of the worker, also of those that made a session
+of their own. So "all processes of this worker" is simply "all descendants of the guard", and when ``wait`` says that
+there is no child left, none is left.
 """
 
 # pathlib would take longer to import than the guard takes to start.
@@ -36,7 +36,7 @@ else:  # run by path and isolated: our package is not importable, and the name o
 PR_SET_CHILD_SUBREAPER = 36
 
 STOP_SECONDS = 2.0
-"""How long to wait until stopped processes stand, which needs them to be scheduled on a busy machine; one in
+"""How long to wait until processes have stopped, which needs them to be scheduled on a busy machine; one in
 uninterruptible sleep runs nothing either."""
 
 GRACE_SECONDS = 2.0
@@ -70,7 +70,7 @@ class Guard:
         self.confirmed = 0
 
     def run(self) -> None:
-        """Do everything, and report the end last."""
+        """Start the worker, watch it until its end, and report that last."""
         wake = self._listen_for_signals()
         problem = self._start()
         if problem:
@@ -142,7 +142,7 @@ class Guard:
     def _pause(self) -> None:
         stopped: set[int] = set()
         self.descendants.refresh(force=True)
-        while not stopped.issuperset(self.descendants.pids):  # until nobody could fork any more
+        while not stopped.issuperset(self.descendants.pids):  # until no process is left that could fork
             stopped.update(self.descendants.pids)
             self.descendants.send(signal.SIGSTOP)
             self.descendants.refresh(force=True)
@@ -188,7 +188,7 @@ class Guard:
         return bool(data)
 
     def _reap(self) -> bool:
-        """Collect the dead; tell whether no child is left."""
+        """Reap ended processes; return whether no child is left."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -235,7 +235,7 @@ class Guard:
         return True
 
     def _drain_rest(self) -> bool:
-        """Read once what is there; tell whether there was anything."""
+        """Read once what is in the pipe; return whether there was anything."""
         try:
             data = os.read(self.log_end, 1 << 16)
         except BlockingIOError:
@@ -245,7 +245,7 @@ class Guard:
 
 
 def report(message: dict[str, Any]) -> None:
-    """Tell the host something; a dead host hears nothing."""
+    """Send the host a report; nothing happens when the host is gone."""
     try:
         os.write(1, json.dumps(message).encode() + b"\n")
     except OSError:
@@ -253,7 +253,7 @@ def report(message: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Read the configuration, the first line of the input, and stand guard."""
+    """Read the configuration, the first line of the input, and guard the worker."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     line = b""
     while not line.endswith(b"\n"):  # byte by byte: what follows are commands

@@ -1,4 +1,4 @@
-"""Processes for the guard: how one becomes a worker, and which live below it. The standard library only."""
+"""Processes for the guard: turning a fork into the worker, and finding its descendants. The standard library only."""
 
 # pathlib would take longer to import than the guard takes to start.
 # ruff: noqa: PTH123, PTH208
@@ -21,7 +21,7 @@ class Descendants:
     """The living descendants of this process and their memory.
 
     Scanning ``/proc`` costs milliseconds where many processes live, which would disturb what is being measured. The
-    last process number of ``/proc/loadavg`` tells for a few microseconds that nothing was started since the last scan.
+    last process number of ``/proc/loadavg`` shows, in a few microseconds, whether anything was started since then.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ def become_worker(config: dict[str, Any], log: int, problem: int) -> NoReturn:
         os.setsid()
         libc = ctypes.CDLL(None)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # should the guard itself be killed
-        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # nobody can start what we may not signal
+        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # so that nothing can be started that we may not signal
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if config["address_bytes"]:
             _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -134,7 +134,7 @@ def become_worker(config: dict[str, Any], log: int, problem: int) -> NoReturn:
 
 
 def _prefer_for_killing() -> None:
-    """When the kernel runs out of memory it shall take the worker, not its guard or its host."""
+    """Make the kernel kill the worker first when memory runs out, not the guard or the host."""
     try:
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as stream:
             stream.write("500")

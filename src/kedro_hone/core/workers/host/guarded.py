@@ -1,4 +1,4 @@
-"""A running worker and its guard, as the host sees them."""
+"""A running worker and its guard, as the host sees them, and how both are started."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.workers.host.job import End
 
 GUARD_SECONDS = 120.0
 """How long a guard may take to start, and to see its worker dead; it needs ten seconds, on a busy machine more."""
+
+
+_GUARD_MAIN = Path(__file__).parents[1] / "guard" / "main.py"
 
 
 class LineReader:
@@ -33,7 +38,7 @@ class LineReader:
         os.set_blocking(descriptor, False)
 
     def take(self) -> dict[str, Json] | None:
-        """Return the next whole line, or None when there is none yet."""
+        """Return the next complete line, parsed, or None when there is none yet."""
         while not self._lines and not self.closed:
             try:
                 data = os.read(self.descriptor, 1 << 16)
@@ -60,7 +65,7 @@ class Guarded:
         process: The guard.
 
     Attributes:
-        reports: What the guard says.
+        reports: Reads the guard's reports.
         pid: The worker's process number, once it started.
         end: How the worker ended, once it did.
     """
@@ -75,7 +80,7 @@ class Guarded:
         self.end: End | None = None
 
     def send(self, message: Mapping[str, Json]) -> None:
-        """Tell the guard something; one that is gone hears nothing."""
+        """Send the guard a message; nothing happens when the guard is gone."""
         with contextlib.suppress(BrokenPipeError):
             data = memoryview(json.dumps(message).encode() + b"\n")
             while data:
@@ -86,7 +91,7 @@ class Guarded:
         report = self.reports.take()
         if report is None:
             if self.reports.closed and self.end is None:  # nothing protects a guard from SIGKILL
-                self._kill_orphan()
+                self._kill_orphans()
                 self.end = End(reason="guard-lost", detail=self._read_errors())
             return None
         if "started" in report:
@@ -107,7 +112,7 @@ class Guarded:
         return None
 
     def wait(self, seconds: float | None = None) -> End:
-        """Wait for the worker's end, which the guard enforces; the bound is for a guard that hangs."""
+        """Wait for the worker's end, which the guard enforces; the limit is for a guard that hangs."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while self.end is None:
             if self.receive() is not None or self.end is not None:
@@ -115,8 +120,8 @@ class Guarded:
             left = None if deadline is None else deadline - time.monotonic()
             if not wait_for_any([self.reports], left):
                 self._process.kill()
-                self._kill_orphan()
-                self.end = End(reason="guard-lost", detail="the guard does not answer")
+                self._kill_orphans()
+                self.end = End(reason="guard-lost", detail="the guard does not respond")
         return self.end
 
     def stop(self, reason: str) -> End:
@@ -138,7 +143,7 @@ class Guarded:
             self._process.kill()
             self._process.wait()
 
-    def _kill_orphan(self) -> None:
+    def _kill_orphans(self) -> None:
         if self.pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -147,3 +152,62 @@ class Guarded:
         if self._process.stderr is None:
             return ""
         return self._process.stderr.read().decode(errors="replace").strip()
+
+
+def start_guarded(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    folder: str,
+    log: Path,
+    log_bytes: int,
+    seconds: float | None,
+    memory_bytes: int,
+    interval: float,
+    address_bytes: int | None = None,
+    keep: tuple[int, ...] = (),
+) -> Guarded:
+    """Start a program behind a guard: should this process be killed, the program and all its children are killed too.
+
+    Args:
+        command: The program and its arguments.
+        environment: All its variables.
+        folder: Its working directory.
+        log: Receives its output.
+        log_bytes: How much of the output is kept.
+        seconds: Its wall-clock limit; None where the caller limits each command.
+        memory_bytes: The most that it and its children may hold.
+        interval: Seconds between two looks of the guard.
+        address_bytes: The most that it may map, or None.
+        keep: Descriptors that it inherits.
+
+    Raises:
+        OSError: The guard cannot be started.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(_GUARD_MAIN)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=keep,
+        start_new_session=True,  # a Ctrl-C in the terminal is for the host, which then closes
+        cwd="/",
+        env={name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ},
+    )
+    guarded = Guarded(process)
+    guarded.send(
+        {
+            "command": list(command),
+            "environment": dict(environment),
+            "folder": folder,
+            "log": str(log),
+            "log_bytes": log_bytes,
+            "host": os.getpid(),
+            "keep": keep,
+            "seconds": seconds,
+            "memory_bytes": memory_bytes,
+            "address_bytes": address_bytes,
+            "interval": interval,
+        }
+    )
+    return guarded

@@ -1,4 +1,4 @@
-"""What is asked of a worker, what it answers, and what its end means."""
+"""The values between host and worker: a job, its result, how a worker ended, and the failure that this means."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.artifact import Artifact, Shape, Stage, TensorSpec
 from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.outcome import Failed, FailureClass
+from kedro_hone.core.values.device import CPU, Device
+from kedro_hone.core.values.outcome import Failed, FailureClass, Trespass
 
 AbsolutePath = Annotated[str, BeforeValidator(os.path.abspath)]
 """A path as text, made absolute when it is set: a worker starts in another directory."""
 
 
 class JobInput(Value):
-    """The model that a job is about: an artifact without its digest.
+    """The model that a job works on: an artifact without its digest and runtime.
 
     Attributes:
         path: Its directory.
-        format: What kind of files lie there.
+        format: What kind of files are in it.
         inputs: The tensors that it takes.
         outputs: The tensors that it returns.
-        run_options: What its runtime is told.
+        device: Where it computes, such as ``cuda:0``.
+        run_options: Options for its runtime.
         static_shapes: The shapes it was specialized for.
         metadata: What the adaptors noted.
     """
@@ -37,6 +39,7 @@ class JobInput(Value):
     format: str
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
+    device: Device = CPU
     run_options: dict[str, Json] = Field(default_factory=dict)
     static_shapes: tuple[Shape, ...] = ()
     metadata: dict[str, Json] = Field(default_factory=dict)
@@ -58,7 +61,7 @@ class Job(Value):
     Attributes:
         function: The function's name: ``transform``, ``describe``, ``load`` or a program's own.
         worker: The worker file.
-        adaptor: Who is named in refusals and failures.
+        adaptor: The name in refusals and failures.
         stage: ``convert``, ``compress``, ``compile`` or ``load``: the class of an uncaught exception.
         input: The model; an artifact is taken as well.
         output: An empty directory to fill; made when it does not exist.
@@ -123,7 +126,7 @@ class Loaded(Value):
     """A model that is ready to be run.
 
     Attributes:
-        cold_start_ms: From before the toolchain is imported to the model being loaded; with feeds, to the first answer.
+        cold_start_ms: From before the toolchain is imported until the model is loaded, or has run once with feeds.
         rss_bytes: Resident memory of the worker and its children afterwards.
         landlock: As in ``StepResult``.
     """
@@ -141,7 +144,7 @@ class End(Value):
         signal: The signal's number, when one ended it.
         reason: Why the guard ended it: ``time-out``, ``out-of-memory``, ``closed``, ``terminated``, ``not-started``;
             ``guard-lost`` when the guard itself was killed.
-        detail: The system's words for it.
+        detail: The operating system's message.
     """
 
     exit: int | None = None
@@ -163,11 +166,11 @@ _SOURCE_PLACE = re.compile(r"\S\.\w+:\d+:$")
 
 
 def explain_end(end: End, *, by: str, limits: Limits, log: Path) -> Failed:
-    """Return the failure of a worker that ended without an answer.
+    """Return the failure of a worker that ended without a result.
 
     Args:
         end: How it ended.
-        by: Who is named.
+        by: The name in the failure.
         limits: The bounds that it had.
         log: Its log.
 
@@ -186,7 +189,7 @@ def _classify_end(end: End, limits: Limits, log: Path) -> tuple[FailureClass, st
             "not-started": (FailureClass.INSTALL, f"the worker cannot be started: {end.detail}"),
         }.get(end.reason, (FailureClass.KILLED, f"stopped from outside ({end.reason})"))
     if end.signal is None:
-        return FailureClass.CRASH, f"ended with exit code {end.exit} and no answer"
+        return FailureClass.CRASH, f"ended with exit code {end.exit} and no result"
     if end.signal in _KILLS:
         return FailureClass.KILLED, f"killed by {name_signal(end.signal)}, not by us"
     last = _read_end(log).lower()
@@ -199,8 +202,8 @@ def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log
     """Return the failure for an exception that a worker reports.
 
     Args:
-        error: ``type``, ``message``, ``errno``, ``outside`` and ``where``.
-        by: Who is named.
+        error: ``type``, ``message``, ``errno``, ``trespass`` and ``where``.
+        by: The name in the failure.
         failure: The class of an exception that says nothing more special.
         log: The worker's log, with the traceback.
 
@@ -210,17 +213,20 @@ def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log
     kind, message = str(error.get("type", "Exception")), shorten_message(str(error.get("message", "")))
     lowered = message.lower()
     reason = f"{kind}: {message}" if message else kind
+    denied = next((one for one in Trespass if one == error.get("trespass")), None)
+    trespass = None
     if error.get("errno") in _DISK_ERRNOS or any(word in lowered for word in _DISK_WORDS):
         failure = FailureClass.DISK_FULL
     elif kind == "MemoryError" or any(word in lowered for word in _MEMORY_WORDS):
         failure = FailureClass.OUT_OF_MEMORY
     elif kind in {"ImportError", "ModuleNotFoundError"}:
         failure = FailureClass.INSTALL
-    elif error.get("outside"):
+    elif denied is not None:
+        trespass = denied
         failure, reason = FailureClass.BAD_OUTPUT, f"tried to write outside its folders: {reason}"
     elif error.get("where") == "describe":
         failure, reason = FailureClass.BAD_OUTPUT, f"the saved files cannot be read back: {reason}"
-    return Failed(by=by, failure=failure, reason=reason[:1000], log=str(log))
+    return Failed(by=by, failure=failure, reason=reason[:1000], log=str(log), trespass=trespass)
 
 
 def shorten_message(message: str) -> str:
@@ -256,5 +262,5 @@ def _read_end(log: Path) -> str:
         with log.open("rb") as stream:
             stream.seek(max(0, log.stat().st_size - _LOG_END_BYTES))
             return stream.read().decode(errors="replace")
-    except OSError:  # no log, no words
+    except OSError:  # without a log there is no text
         return ""

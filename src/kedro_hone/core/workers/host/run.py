@@ -12,15 +12,12 @@ import errno
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
-from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded
+from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
+from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, start_guarded
 from kedro_hone.core.workers.host.job import (
     End,
     Job,
@@ -31,14 +28,22 @@ from kedro_hone.core.workers.host.job import (
     explain_error,
     find_failure_class,
 )
-from kedro_hone.core.workers.host.session import Session
+from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.core.workers.host.variables import make_environment
 from kedro_hone.core.workers.host.verification import find_changes, record_tree
 
-__all__ = ["Job", "JobInput", "Loaded", "Session", "StepResult", "call_worker", "make_environment", "open_session"]
+__all__ = [
+    "Job",
+    "JobInput",
+    "Loaded",
+    "StepResult",
+    "WorkerSession",
+    "call_worker",
+    "make_environment",
+    "open_session",
+]
 
-_WORKERS = Path(__file__).parents[1]
-WORKER_MAIN = _WORKERS / "inside" / "main.py"
+WORKER_MAIN = Path(__file__).parents[1] / "inside" / "main.py"
 """What a worker is started with: this file and the folder of its ``job.json``."""
 _GPU_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 _JOB_INTERVAL, _SESSION_INTERVAL = 0.025, 0.05  # seconds between two looks; a session may be being measured
@@ -51,26 +56,24 @@ def call_worker(
     toolchain: Toolchain | None,
     folder: Path,
     limits: Limits,
-    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> StepResult | Refused | Failed:
     """Call one function of a worker file in a process of its own.
 
     Args:
-        job: What is asked.
+        job: What the worker is to do.
         python: The interpreter of the toolchain's environment.
         toolchain: Whose variables the worker gets, if any.
         folder: Receives ``job.json``, ``result.json`` and ``log``; made when it does not exist.
         limits: The bounds, kept by the guard.
-        environment: More variables for the worker.
 
     Returns:
-        What came out, or why nothing did. When this returns, no process of the worker is left, and every byte of the
+        The result, a refusal or a failure. When this returns, no process of the worker is left, and every byte of the
         job's input is as it was, or the outcome says that it is not.
     """
     try:
         before = record_tree(Path(job.input.path)) if job.input else None
         with _prepare(job, folder) as prepared:
-            variables = make_environment(prepared, toolchain=toolchain, more=environment)
+            variables = make_environment(prepared, toolchain=toolchain)
             guarded = _start(prepared, python=python, folder=folder, limits=limits, environment=variables)
             try:
                 end = guarded.wait(limits.seconds + GUARD_SECONDS)
@@ -82,7 +85,11 @@ def call_worker(
     if changed:
         reason = f"changed its input: {', '.join(changed[:5])}"
         return Failed(
-            by=job.adaptor, failure=FailureClass.BAD_OUTPUT, reason=reason, log=str(folder.absolute() / "log")
+            by=job.adaptor,
+            failure=FailureClass.BAD_OUTPUT,
+            reason=reason,
+            log=str(folder.absolute() / "log"),
+            trespass=Trespass.INPUT,
         )
     return _read_outcome(job, end, folder=folder.absolute(), limits=limits)
 
@@ -94,9 +101,8 @@ def open_session(
     folder: Path,
     limits: Limits,
     toolchain: Toolchain | None = None,
-    environment: Mapping[str, str] = MappingProxyType({}),
-) -> Session:
-    """Start a worker that stays; the model is opened by its ``load``.
+) -> WorkerSession:
+    """Start a worker that stays, as a session; its command ``load`` opens the model.
 
     Args:
         job: The model (``input``) and the worker file; ``function`` is not used.
@@ -104,27 +110,26 @@ def open_session(
         folder: Receives ``job.json``, ``log`` and the worker's scratch files.
         limits: The bounds; ``seconds`` is for each command.
         toolchain: Whose variables the worker gets, if any.
-        environment: More variables for the worker.
 
     Returns:
         The session, to be closed by the caller (it is a context manager). When the worker cannot be started, its
         commands say so.
     """
     command_end, commands = os.pipe()
-    answers, answer_end = os.pipe()
+    replies, reply_end = os.pipe()
     guarded: Guarded | Failed
     try:
         prepared = _write_job(job, folder)
-        variables = make_environment(prepared, toolchain=toolchain, more=environment)
+        variables = make_environment(prepared, toolchain=toolchain)
         guarded = _start(
-            prepared, python=python, folder=folder, limits=limits, environment=variables, keep=(command_end, answer_end)
+            prepared, python=python, folder=folder, limits=limits, environment=variables, keep=(command_end, reply_end)
         )
     except OSError as error:
         guarded = _explain_host_error(error, job)
     finally:
         os.close(command_end)
-        os.close(answer_end)
-    return Session(job, guarded, commands=commands, answers=answers, folder=folder.absolute(), limits=limits)
+        os.close(reply_end)
+    return WorkerSession(job, guarded, commands=commands, replies=replies, folder=folder.absolute(), limits=limits)
 
 
 @contextlib.contextmanager
@@ -159,32 +164,18 @@ def _start(
 ) -> Guarded:
     folder = folder.absolute()
     memory = limits.memory_mb << 20
-    config = {
-        "command": [str(python), str(WORKER_MAIN), str(folder), *map(str, keep)],
-        "environment": environment,
-        "folder": job.temporary,
-        "log": str(folder / "log"),
-        "log_bytes": limits.log_kb << 10,
-        "host": os.getpid(),
-        "keep": keep,
-        "seconds": None if keep else limits.seconds,
-        "memory_bytes": memory,
-        "address_bytes": _bound_addresses(memory),
-        "interval": _SESSION_INTERVAL if keep else _JOB_INTERVAL,
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(_WORKERS / "guard" / "main.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        pass_fds=keep,
-        start_new_session=True,  # a Ctrl-C in the terminal is for the host, which then closes
-        cwd="/",
-        env={name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ},
+    return start_guarded(
+        [str(python), str(WORKER_MAIN), str(folder), *map(str, keep)],
+        environment=environment,
+        folder=str(job.temporary),
+        log=folder / "log",
+        log_bytes=limits.log_kb << 10,
+        seconds=None if keep else limits.seconds,
+        memory_bytes=memory,
+        address_bytes=_bound_addresses(memory),
+        interval=_SESSION_INTERVAL if keep else _JOB_INTERVAL,
+        keep=keep,
     )
-    guarded = Guarded(process)
-    guarded.send(config)
-    return guarded
 
 
 def _bound_addresses(memory: int) -> int | None:
@@ -216,7 +207,7 @@ def _read_outcome(job: Job, end: End, *, folder: Path, limits: Limits) -> StepRe
         )
         return _read_flags(outcome, job, log)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"the worker's answer makes no sense: {str(error).splitlines()[0]}"
+        reason = f"the worker's result cannot be read: {str(error).splitlines()[0]}"
         return Failed(by=job.adaptor, failure=FailureClass.BAD_OUTPUT, reason=reason, log=str(log))
 
 

@@ -1,4 +1,4 @@
-"""A worker that stays: a model opened once and run, timed, stopped and continued as the host says."""
+"""A session: a worker that keeps a model loaded, to be run, timed, stopped and continued on command."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from kedro_hone.core.workers.host.guarded import Guarded, LineReader, wait_for_a
 from kedro_hone.core.workers.host.job import End, Job, Loaded, explain_end, explain_error, find_failure_class
 
 
-class Session:
+class WorkerSession:
     """One long-lived worker with one model; made by ``core.workers.host.run.open_session``.
 
     Every command has the time limit of the worker's limits. What goes wrong in the worker comes back as a ``Failed``;
     after one that ended the worker, every further command returns the same failure at once.
 
     Args:
-        job: What was opened.
+        job: The model and the worker file.
         guarded: The worker and its guard.
         commands: Where commands are written.
-        answers: Where answers are read.
+        replies: Where its replies are read.
         folder: Holds ``job.json`` and ``log``.
         limits: The bounds.
     """
 
     def __init__(
-        self, job: Job, guarded: Guarded | Failed, *, commands: int, answers: int, folder: Path, limits: Limits
+        self, job: Job, guarded: Guarded | Failed, *, commands: int, replies: int, folder: Path, limits: Limits
     ) -> None:
         self.job = job
         self.folder = folder
         self._guarded = guarded if not isinstance(guarded, Failed) else None
         self._failed = guarded if isinstance(guarded, Failed) else None
         self._commands = commands
-        self._answers = LineReader(answers)
+        self._replies = LineReader(replies)
         self._limits = limits
         self._paused = False
         self._closed = False
@@ -50,17 +50,17 @@ class Session:
         """Import the toolchain and open the model.
 
         Args:
-            feeds: An npz file; when given, the first answer to it is part of the cold start.
+            feeds: An npz file; when given, the first outputs for it are part of the cold start.
             shape: When given, the feeds are armed under this name.
 
         Returns:
             What it took, or the failure.
         """
         path = None if feeds is None else str(feeds.absolute())
-        answer = self._ask({"do": "load", "feeds": path, "shape": shape}, find_failure_class(self.job.stage))
-        if isinstance(answer, Failed):
-            return answer
-        return Loaded(cold_start_ms=answer["cold_start_ms"], landlock=answer["landlock"], rss_bytes=self.memory_bytes())
+        reply = self._ask({"do": "load", "feeds": path, "shape": shape}, find_failure_class(self.job.stage))
+        if isinstance(reply, Failed):
+            return reply
+        return Loaded(cold_start_ms=reply["cold_start_ms"], landlock=reply["landlock"], rss_bytes=self.memory_bytes())
 
     def run(self, feeds: Path, output: Path, batch: int | None = None) -> Failed | None:
         """Run all rows of a file and write the outputs, rows first; nothing is checked.
@@ -75,8 +75,8 @@ class Session:
             None, or the failure.
         """
         command = {"do": "run", "feeds": str(feeds.absolute()), "output": str(output.absolute()), "batch": batch}
-        answer = self._ask(command, FailureClass.CRASH)
-        return answer if isinstance(answer, Failed) else None
+        reply = self._ask(command, FailureClass.CRASH)
+        return reply if isinstance(reply, Failed) else None
 
     def arm(self, shape: str, feeds: Path) -> Failed | None:
         """Read the feeds of one shape into the worker's memory.
@@ -88,8 +88,8 @@ class Session:
         Returns:
             None, or the failure.
         """
-        answer = self._ask({"do": "arm", "shape": shape, "feeds": str(feeds.absolute())}, FailureClass.CRASH)
-        return answer if isinstance(answer, Failed) else None
+        reply = self._ask({"do": "arm", "shape": shape, "feeds": str(feeds.absolute())}, FailureClass.CRASH)
+        return reply if isinstance(reply, Failed) else None
 
     def time(self, shape: str, calls: int, *, warmup: int = 0) -> list[int] | Failed:
         """Time calls inside the worker.
@@ -102,11 +102,11 @@ class Session:
         Returns:
             The wall-clock time of each call in nanoseconds, or the failure.
         """
-        answer = self._ask({"do": "time", "shape": shape, "calls": calls, "warmup": warmup}, FailureClass.CRASH)
-        return answer if isinstance(answer, Failed) else [int(value) for value in answer["times"]]
+        reply = self._ask({"do": "time", "shape": shape, "calls": calls, "warmup": warmup}, FailureClass.CRASH)
+        return reply if isinstance(reply, Failed) else [int(value) for value in reply["times"]]
 
     def pause(self) -> None:
-        """Stop the worker and all its children (SIGSTOP), not the guard; returns when they stand."""
+        """Stop the worker and all its children (SIGSTOP), not the guard; returns when they are stopped."""
         if self._guarded is not None and not self._paused:
             self._guarded.request("pause", "paused")
             self._paused = True
@@ -119,8 +119,8 @@ class Session:
 
     def memory_bytes(self) -> int:
         """Return the resident memory of the worker and its children now; 0 when it is gone."""
-        answer = None if self._guarded is None else self._guarded.request("memory", "memory")
-        return int(answer or 0)
+        reply = None if self._guarded is None else self._guarded.request("memory", "memory")
+        return int(reply or 0)
 
     @property
     def pid(self) -> int | None:
@@ -133,13 +133,13 @@ class Session:
         return None if self._guarded is None else self._guarded.end
 
     def close(self) -> None:
-        """End the worker and everything that it started; returns when all are gone. Twice is as good as once."""
+        """End the worker and everything that it started; returns when all are gone. Idempotent."""
         if self._closed:
             return
         self._closed = True
         if self._guarded is not None:
             self._guarded.close()
-        for descriptor in (self._commands, self._answers.descriptor):
+        for descriptor in (self._commands, self._replies.descriptor):
             os.close(descriptor)
         if self.job.temporary is None:
             shutil.rmtree(self.folder / "temporary", ignore_errors=True)
@@ -157,26 +157,26 @@ class Session:
             raise RuntimeError(f"the session is {'closed' if self._closed else 'paused'}: no {command['do']}")
         if self._failed is not None or self._guarded is None:
             return self._failed or self._explain_end()
-        with contextlib.suppress(BrokenPipeError):  # it is dead: its guard will say how
+        with contextlib.suppress(BrokenPipeError):  # it is dead: its guard reports how
             os.write(self._commands, json.dumps(command).encode() + b"\n")
-        answer = self._wait_for_answer(self._guarded)
-        if answer is None:
+        reply = self._wait_for_reply(self._guarded)
+        if reply is None:
             self._failed = self._explain_end()
             return self._failed
-        if "error" in answer:
-            return explain_error(answer["error"], by=self.job.adaptor, failure=failure, log=self.folder / "log")
-        return answer
+        if "error" in reply:
+            return explain_error(reply["error"], by=self.job.adaptor, failure=failure, log=self.folder / "log")
+        return reply
 
-    def _wait_for_answer(self, guarded: Guarded) -> dict[str, Json] | None:
+    def _wait_for_reply(self, guarded: Guarded) -> dict[str, Json] | None:
         deadline = time.monotonic() + self._limits.seconds
         while True:
-            answer = self._answers.take()
-            if answer is not None:
-                return answer
+            reply = self._replies.take()
+            if reply is not None:
+                return reply
             guarded.receive()
             if guarded.end is not None:
-                return self._answers.take()
-            readers = [guarded.reports] if self._answers.closed else [self._answers, guarded.reports]
+                return self._replies.take()
+            readers = [guarded.reports] if self._replies.closed else [self._replies, guarded.reports]
             if not wait_for_any(readers, deadline - time.monotonic()):
                 guarded.stop("time-out")
                 return None

@@ -14,7 +14,8 @@ from kedro_hone.core.workers.host.job import Job
 _PASSED_ON = re.compile(
     r"PATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|LD_LIBRARY_PATH|CC|CXX|(CUDA|NVIDIA|ROCR|HIP)_[A-Z0-9_]+|SOURCE_DATE_EPOCH"
 )
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY")
+SECRET: Final = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY")
+"""Found in the names of variables that no other program is given."""
 _THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "BLIS")
 _FIXED: Final = MappingProxyType(
     {
@@ -22,8 +23,8 @@ _FIXED: Final = MappingProxyType(
         "PYTHONNOUSERSITE": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",  # the order of sets of strings must not decide what a toolchain writes
-        # By default glibc hands freed memory back to the kernel after each call or not, as chance has laid out the
-        # heap, and page faults then cost as much as the model. Kept, every launch is as fast as chance could make it.
+        # By default glibc hands freed memory back to the kernel after each call or not, depending on the layout of the
+        # heap, and page faults then cost as much as the model. Kept, every launch is as fast as the luckiest.
         # https://www.gnu.org/software/libc/manual/html_node/Memory-Allocation-Tunables.html
         "MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # the highest that every glibc takes
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
@@ -37,16 +38,14 @@ def make_environment(
     job: Job,
     *,
     toolchain: Toolchain | None = None,
-    more: Mapping[str, str] = MappingProxyType({}),
     inherited: Mapping[str, str] = os.environ,
 ) -> dict[str, str]:
     """Return all variables of a worker: an allow-list of ours, its own folders, threads, and the toolchain's.
 
     Args:
         job: Whose temporary folder and number of threads count.
-        toolchain: Whose variables are added.
-        more: Added last.
-        inherited: Where the allow-list is applied; nothing that sounds like a secret passes.
+        toolchain: Whose variables are added last.
+        inherited: Where the allow-list is applied; variables whose names look like secrets are left out.
 
     Returns:
         The variables.
@@ -54,7 +53,7 @@ def make_environment(
     passed = {name: value for name, value in inherited.items() if _PASSED_ON.fullmatch(name)}
     scratch = job.temporary or ""
     return {
-        **{name: value for name, value in passed.items() if not _SECRET.search(name)},
+        **{name: value for name, value in passed.items() if not SECRET.search(name)},
         **_FIXED,
         **{f"{library}_NUM_THREADS": str(job.threads) for library in _THREADS},
         "HOME": scratch,
@@ -63,5 +62,4 @@ def make_environment(
         "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor",
         "TRITON_CACHE_DIR": f"{scratch}/triton",
         **(toolchain.environment if toolchain else {}),
-        **more,
     }

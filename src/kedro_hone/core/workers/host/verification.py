@@ -1,4 +1,4 @@
-"""Checks what a worker claims: nothing that it says of its own output is believed unseen."""
+"""Checks a worker's output: nothing that it claims about its files is accepted without looking at them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TreeState(Value):
 
 
 class Promise(Value):
-    """What an adaptor says of its output, from its notes, and from its input where they are silent.
+    """What an adaptor promises about its output: its notes, and its input's values for what they leave out.
 
     Attributes:
         inputs: The tensors that it takes.
@@ -84,9 +84,9 @@ def verify_output(job: Job, result: StepResult, *, toolchain: Toolchain | None =
     """Check the output of a ``transform``; that its input is unchanged is checked by ``call_worker``.
 
     Args:
-        job: What was asked; its output directory is looked at.
-        result: What the worker answered.
-        toolchain: Whose own formats are known beside ``core.values.formats``.
+        job: The job; its output directory is checked.
+        result: What the worker returned.
+        toolchain: Whose own formats are accepted in addition to ``core.values.formats``.
 
     Returns:
         None when the output can be sealed, or a failure of the class ``bad-output``.
@@ -108,14 +108,14 @@ def read_promise(job: Job, notes: Mapping[str, Json]) -> Promise:
     """Return what a worker's notes promise, with what it inherits from its input.
 
     Args:
-        job: What was asked.
+        job: The job.
         notes: The notes of a ``StepResult``.
 
     Returns:
         The promise.
 
     Raises:
-        ValueError: The notes make no sense.
+        ValueError: The notes are malformed.
     """
     model = job.input
     if model is None:
@@ -124,7 +124,7 @@ def read_promise(job: Job, notes: Mapping[str, Json]) -> Promise:
     static = notes.get("static_shapes") or []
     unknown = [str(name) for name in static if name not in known]
     if unknown:
-        raise ValueError(f"static shapes that nobody asked for: {', '.join(unknown)}")
+        raise ValueError(f"static shapes that the job does not have: {', '.join(unknown)}")
     return Promise(
         inputs=_SPECS.validate_python(notes["inputs"]) if notes.get("inputs") else model.inputs,
         outputs=_SPECS.validate_python(notes["outputs"]) if notes.get("outputs") else model.outputs,
@@ -137,7 +137,7 @@ def _check_tensors(job: Job, result: StepResult) -> str | None:
     try:
         promised = read_promise(job, result.notes)
     except (ValueError, TypeError) as error:
-        return f"noted what makes no sense: {' '.join(str(error).split())}"
+        return f"returned notes that cannot be read: {' '.join(str(error).split())}"
     return _find_contradiction(promised, result.described)
 
 
@@ -196,13 +196,13 @@ def _find_missing_file(output: Path, patterns: tuple[str, ...], produces: Format
 
 
 def _find_contradiction(promised: Promise, described: Mapping[str, Json] | None) -> str | None:
-    if described is None:  # the toolchain cannot read this format; running it will tell
+    if described is None:  # the toolchain cannot read this format; validation runs the model
         return None
     for kind, expected in (("inputs", promised.inputs), ("outputs", promised.outputs)):
         try:
             found = _SPECS.validate_python(described[kind])
         except (ValidationError, KeyError, TypeError):
-            return f"described its {kind} in a way that makes no sense"
+            return f"described its {kind} in a way that cannot be read"
         if [spec.name for spec in found] != [spec.name for spec in expected]:
             return f"promised the {kind} {_join(expected)}, but the saved file has {_join(found)}"
         for want, have in zip(expected, found, strict=True):

@@ -1,7 +1,7 @@
 """The two interfaces: tensors in and out, as a PyTorch module has it; arrays in and out, as an ONNX model has it.
 
-They stand between the user and models that answer in microseconds: what can be decided once is decided when they are
-made, and a single tensor takes the shortest way. Workers load this file by its path, to time what users call, so it
+They are called around models that take microseconds: what can be decided once is decided when they are made, and a
+single tensor takes the shortest way. Workers load this file by its path, to time what users call, so it
 imports nothing of ours.
 """
 

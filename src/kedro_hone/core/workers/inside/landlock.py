@@ -1,4 +1,4 @@
-"""Giving up the right to write: Landlock by its system calls, for workers, so the standard library only."""
+"""Restricting where this process may write: Landlock by its system calls. For workers: the standard library only."""
 
 # pathlib would cost each worker time to import.
 # ruff: noqa: PTH110, PTH112, PTH207

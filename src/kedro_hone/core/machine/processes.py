@@ -1,0 +1,50 @@
+"""Other processes of this machine: whether the one that left something behind is still alive."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def read_start(pid: int) -> int:
+    """Return when a process started, in clock ticks since the boot; with its number, that names it for good.
+
+    Args:
+        pid: Its number.
+
+    Raises:
+        FileNotFoundError: There is no such process, it is dead and not yet reaped, or ``/proc`` hides it.
+    """
+    try:
+        # The name in parentheses may hold blanks; after it, the start time is the twentieth field.
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except ProcessLookupError as error:
+        raise FileNotFoundError(pid) from error
+    if fields[0] in {"Z", "X"}:
+        raise FileNotFoundError(pid)
+    return int(fields[19])
+
+
+def is_alive(pid: int, start: int) -> bool:
+    """Tell whether a process is still there, and not another one that was given its number later.
+
+    Args:
+        pid: Its number.
+        start: What ``read_start`` returned for it.
+    """
+    try:
+        return read_start(pid) == start
+    except FileNotFoundError:
+        pass
+    try:
+        os.kill(pid, 0)  # where /proc hides the processes of others
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return False  # it is visible and has no start time: a zombie
+
+
+def read_namespace() -> int:
+    """Return the number of this process's PID namespace: numbers of processes mean nothing outside of it."""
+    return Path("/proc/self/ns/pid").stat().st_ino

@@ -1,0 +1,147 @@
+"""A session inside a worker: a model that stays loaded and is run and timed by commands.
+
+Imported by ``main.py`` by its path: the standard library only, numpy and torch where arrays or tensors are passed.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib.util
+import json
+import os
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from .arrays import join, read_arrays, write_arrays
+
+
+class Served:
+    """The commands of a session, each a method; replies are JSON values.
+
+    Args:
+        job: The job; its ``input`` is the model.
+        landlock: The version of Landlock that confines this process, for the reply to ``load``.
+        load_worker: Imports the job's worker file.
+    """
+
+    def __init__(self, job: dict[str, Any], landlock: int, load_worker: Callable[[dict[str, Any]], Any]) -> None:
+        self.job = job
+        self.landlock = landlock
+        self.load_worker = load_worker
+        self.session: Any = None
+        self.armed: dict[str, Callable[[], Any]] = {}
+
+    def load(self, feeds: str | None = None, shape: str | None = None) -> dict[str, Any]:
+        """Import the toolchain, open the model, and run it once where feeds are given."""
+        arrays = read_arrays(feeds) if feeds else None
+        start = time.perf_counter_ns()
+        self.session = self.load_worker(self.job).load(self.job)
+        if arrays is not None:
+            self.complete(functools.partial(self.session.run, arrays))()
+        elapsed = time.perf_counter_ns() - start
+        if arrays is not None and shape:
+            self.keep(shape, arrays)
+        return {"cold_start_ms": elapsed / 1e6, "landlock": self.landlock}
+
+    def run(self, feeds: str, output: str, batch: int | None = None) -> dict[str, Any]:
+        """Run all rows in chunks and write the outputs, rows first."""
+        import numpy as np
+
+        arrays = read_arrays(feeds)
+        rows = min((len(array) for array in arrays.values()), default=0)
+        step = batch or max(rows, 1)
+        parts: dict[str, list[Any]] = {}
+        for first in range(0, max(rows, 1), step):
+            chunk = {name: array[first : first + step] for name, array in arrays.items()}
+            short = min(step, rows - first)
+            pad = bool(batch) and short < step and bool(self.job["input"]["static_shapes"])
+            if pad:
+                missing = step - short
+                chunk = {name: np.concatenate([part, part[-1:].repeat(missing, 0)]) for name, part in chunk.items()}
+            for name, value in self.session.run(chunk).items():
+                array = np.asarray(value)
+                parts.setdefault(name, []).append(array[:short] if pad and array.ndim else array)
+        write_arrays(output, {name: join(values) for name, values in parts.items()})
+        return {}
+
+    def arm(self, shape: str, feeds: str) -> dict[str, Any]:
+        """Read the feeds of a shape into memory."""
+        self.keep(shape, read_arrays(feeds))
+        return {}
+
+    def keep(self, shape: str, feeds: dict[str, Any]) -> None:
+        """Keep the call of one shape, ready to be timed."""
+        self.armed[shape] = self.complete(self.prepare(feeds))
+        gc.collect()
+        gc.freeze()  # a toolchain is some hundred thousand objects: each later collection would go through them again
+
+    def complete(self, call: Callable[[], Any]) -> Callable[[], Any]:
+        """Return a call that ends when the device has finished it, where the session can wait for its device."""
+        synchronize = getattr(self.session, "synchronize", None)
+        if synchronize is None:
+            return call
+
+        def call_and_wait() -> None:
+            call()
+            synchronize()
+
+        return call_and_wait
+
+    def prepare(self, feeds: dict[str, Any]) -> Callable[[], Any]:
+        """Return one call as it is timed: as the session says, behind the source's interface, or with arrays."""
+        if hasattr(self.session, "prepare"):
+            prepared: Callable[[], Any] = self.session.prepare(feeds)
+            return prepared
+        if self.job.get("interface") != "pytorch" or not importlib.util.find_spec("torch"):
+            return functools.partial(self.session.run, feeds)
+        from . import interfaces
+
+        torch = interfaces.import_torch()
+        specs = {side: [SimpleNamespace(**spec) for spec in self.job["input"][side]] for side in ("inputs", "outputs")}
+        model: Any = SimpleNamespace(metadata=self.job["input"]["metadata"], **specs)
+        call = interfaces.make_tensors_interface(self.session.run, model)
+        return functools.partial(call, *(torch.from_numpy(feeds[spec.name]) for spec in specs["inputs"]))
+
+    def time(self, shape: str, calls: int, warmup: int = 0) -> dict[str, Any]:
+        """Time calls one by one, in nanoseconds, with the garbage collector switched off."""
+        run, clock = self.armed[shape], time.perf_counter_ns
+        times = []
+        gc.collect()  # before the warm-up: it goes through all objects, and would leave the caches cold
+        gc.disable()
+        try:
+            for _ in range(warmup):
+                run()
+            for _ in range(calls):
+                start = clock()
+                run()
+                times.append(clock() - start)
+        finally:
+            gc.enable()
+        return {"times": times}
+
+
+def serve(
+    served: Served, protect: Callable[[Callable[[], dict[str, Any]]], Any], *, commands: int, replies: int
+) -> None:
+    """Serve commands, one JSON line each, until the pipe closes or one says quit.
+
+    Args:
+        served: The session.
+        protect: Calls a function and returns what it returns, or the error that it raised, as JSON.
+        commands: The descriptor to read from.
+        replies: The descriptor to write to.
+    """
+    for descriptor in (commands, replies):
+        os.set_inheritable(descriptor, False)  # noqa: FBT003
+    with os.fdopen(commands, "r", encoding="utf-8") as lines, os.fdopen(replies, "w", encoding="utf-8") as stream:
+        for line in lines:
+            command = json.loads(line)
+            name = command.pop("do")
+            if name == "quit":
+                return
+            reply = protect(functools.partial(getattr(served, name), **command))
+            stream.write(json.dumps(reply) + "\n")
+            stream.flush()

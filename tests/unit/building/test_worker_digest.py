@@ -1,0 +1,63 @@
+"""What rebuilds a toolchain's steps: an edit of its worker, and nothing else of its folder."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kedro_hone.building.steps import digest_worker_folder
+from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.store.steps import step_key
+from kedro_hone.core.values.artifact import Artifact
+
+SOURCE = Artifact(path="/m", format="onnx", digest="sha256:0", inputs=(), outputs=())
+
+
+@pytest.fixture(params=sorted(BUILTIN_TOOLCHAINS))
+def adaptor(request, tmp_path) -> Adaptor:
+    """An adaptor whose toolchain's folder is a copy."""
+    adaptor = next(one for one in read_catalogue().adaptors.values() if one.toolchain.name == request.param)
+    shutil.copytree(adaptor.toolchain.folder, tmp_path / "copy")
+    return replace(adaptor, toolchain=replace(adaptor.toolchain, folder=tmp_path / "copy"))
+
+
+def make_key(adaptor: Adaptor) -> str:
+    worker = digest_worker_folder(adaptor.toolchain)
+    return step_key(adaptor, SOURCE, adaptor.options(), worker=worker, environment="e", host=read_host(), seed=0)[0]
+
+
+def touch(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\n# edited\n")
+
+
+def test_the_description_rebuilds_nothing(adaptor):
+    before = make_key(adaptor)
+    files = [path for path in adaptor.toolchain.folder.iterdir() if path.is_file()]
+    assert {"adaptor.py", "requirements.in"} <= {path.name for path in files}
+    for path in files:
+        touch(path)
+    assert make_key(replace(adaptor, summary="Says it otherwise.")) == before
+
+
+def test_every_file_of_the_worker_rebuilds(adaptor):
+    folder = adaptor.toolchain.worker.parent
+    (folder / "deep").mkdir()
+    (folder / "deep" / "table.json").write_text("{}")
+    keys = [make_key(adaptor)]
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
+        touch(path)
+        keys.append(make_key(adaptor))
+    assert len(keys) >= 3
+    assert len(set(keys)) == len(keys)
+
+
+def test_what_the_interpreter_leaves_rebuilds_nothing(adaptor):
+    before = make_key(adaptor)
+    (adaptor.toolchain.worker.parent / "__pycache__").mkdir(exist_ok=True)
+    (adaptor.toolchain.worker.parent / "__pycache__" / "x.pyc").write_bytes(b"x")
+    assert make_key(adaptor) == before

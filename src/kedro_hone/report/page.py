@@ -69,7 +69,6 @@ def render_page(evidence: Evidence, publication: Publication | None = None) -> s
         HTML that makes no request and runs no script.
     """
     gate = view.read_gate(evidence)
-    chart = draw_chart(evidence)
     return _load_templates().get_template("page.html.j2").render(
         evidence=evidence,
         publication=publication,
@@ -81,8 +80,7 @@ def render_page(evidence: Evidence, publication: Publication | None = None) -> s
         gate=gate,
         qualities=[(record, scales.scale_quality(record)) for record in wording.list_winner_quality(evidence)],
         provable=view.say_provable(evidence),
-        chart=chart,
-        drawings=[Markup(drawing) for drawing in (chart.wide, chart.narrow)] if chart else [],  # noqa: S704 - escaped by Vega
+        chart=draw_chart(evidence),
         groups=view.group_candidates(evidence),
         fastest=scales.find_fastest(evidence),
         subject=wording.find_subject(evidence),

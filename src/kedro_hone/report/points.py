@@ -1,38 +1,33 @@
-"""The points of the chart: which candidate stands where, in which role."""
+"""The points of the chart: which candidate is where, in which role."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from kedro_hone.core.values.measurement import Latency, Status
+from kedro_hone.core.values.measurement import Interval, Latency, Status
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord, QualityRecord
-from kedro_hone.report.wording import (
-    SOURCE_ID,
-    STATUS_WORDS,
-    format_metric,
-    format_ms,
-    is_fraction,
-    name_metric,
-    name_route,
-)
+from kedro_hone.report.wording import format_metric, format_ms, is_fraction, name_metric, name_route
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One candidate on the chart: its role, times in milliseconds, and the metric, with the ends of both intervals."""
+    """One candidate on the chart.
+
+    Attributes:
+        role: ``winner``, ``finalist``, ``source``, ``measured`` or ``dropped``.
+        name: The end of its route.
+        text: What its tooltip says.
+        latency: Its median time in milliseconds.
+        quality: The metric on the search split.
+    """
 
     role: str
     name: str
-    status: str
-    latency: float
-    latency_low: float
-    latency_high: float
-    quality: float
-    quality_low: float
-    quality_high: float
     text: str
+    latency: Interval
+    quality: Interval
 
 
 def list_points(evidence: Evidence, *, shape: str, reference: QualityRecord) -> list[Point]:
@@ -41,19 +36,15 @@ def list_points(evidence: Evidence, *, shape: str, reference: QualityRecord) -> 
     Args:
         evidence: The evidence.
         shape: The deciding shape.
-        reference: A record of the metric on the search split; its ``source`` is the source model's value.
+        reference: The metric on the search split; its ``source`` is the source model's value.
 
     Returns:
-        The points. A time's interval is the race's ratio interval carried over, relative to its own estimate.
+        The points. The interval of a time is that of the race's ratio, relative to its own estimate.
     """
     finalists = {finalist.id for finalist in evidence.finalists}
     winner = evidence.winner.candidate if evidence.winner else None
-    candidates = evidence.candidates
-    if evidence.latency is not None and all(candidate.route for candidate in candidates):
-        timed = (evidence.latency.source, *(both.source for both in evidence.latency.shapes))
-        candidates += (CandidateRecord(id=SOURCE_ID, route=(), status=Status.MEASURED, latency=timed),)
     points = []
-    for candidate in candidates:
+    for candidate in evidence.candidates:
         latency = next((one for one in candidate.latency if one.shape == shape), None)
         quality = candidate.quality
         if latency is None or (candidate.route and (quality is None or quality.metric != reference.metric)):
@@ -73,19 +64,22 @@ def _choose_role(candidate: CandidateRecord, winner: str | None, finalists: set[
 
 
 def _place(candidate: CandidateRecord, latency: Latency, role: str, *, reference: QualityRecord) -> Point:
-    ratio, quality = candidate.speedup, candidate.quality
+    ratio, quality, metric = candidate.speedup if candidate.route else None, candidate.quality, reference.metric
     value = quality.winner if quality else reference.source
-    floor, ceiling = (0.0, 1.0) if is_fraction(reference.metric) else (-math.inf, math.inf)
-    name, metric = name_route(candidate.route), reference.metric
+    floor, ceiling = (0.0, 1.0) if is_fraction(metric) else (-math.inf, math.inf)
+    name = name_route(candidate.route)
     return Point(
         role=role,
-        name="source" if role == "source" else name_route(candidate.route, last=2),
-        status=STATUS_WORDS[candidate.status],
-        latency=latency.p50_ms,
-        latency_low=latency.p50_ms * (ratio.estimate / ratio.high if ratio and candidate.route else 1),
-        latency_high=latency.p50_ms * (ratio.estimate / ratio.low if ratio and candidate.route else 1),
-        quality=value,
-        quality_low=max(floor, quality.source - quality.high) if quality else value,
-        quality_high=min(ceiling, quality.source - quality.low) if quality else value,
+        name=name_route(candidate.route, last=2),
         text=f"{name} ({role}): {format_ms(latency.p50_ms)}, {name_metric(metric)} {format_metric(metric, value)}",
+        latency=Interval(
+            estimate=latency.p50_ms,
+            low=latency.p50_ms * (ratio.estimate / ratio.high if ratio else 1),
+            high=latency.p50_ms * (ratio.estimate / ratio.low if ratio else 1),
+        ),
+        quality=Interval(
+            estimate=value,
+            low=max(floor, quality.source - quality.high) if quality else value,
+            high=min(ceiling, quality.source - quality.low) if quality else value,
+        ),
     )

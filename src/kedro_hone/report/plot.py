@@ -95,11 +95,11 @@ def draw_chart(evidence: Evidence) -> Chart | None:
     Returns:
         The chart, or None when there is nothing to compare.
     """
-    reference = next((candidate.quality for candidate in evidence.candidates if candidate.quality), None)
+    reference = next((one.quality for one in evidence.candidates if one.route and one.quality), None)
     if reference is None or evidence.latency is None:
         return None
     shape = evidence.latency.source.shape
-    points = list_points(evidence, shape=shape, reference=reference)
+    points = list_points(evidence, shape=shape, metric=reference.metric)
     if not points:
         return None
     limit = None if reference.limit is None else reference.source - reference.limit

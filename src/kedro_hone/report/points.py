@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from kedro_hone.core.values.measurement import Interval, Latency, Status
+from kedro_hone.core.values.measurement import Interval, Quality, Status
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.records import CandidateRecord, QualityRecord
+from kedro_hone.report.records import CandidateRecord
+from kedro_hone.report.view import tag_candidate
 from kedro_hone.report.wording import format_metric, format_ms, is_fraction, name_metric, name_route
 
 
@@ -30,56 +31,44 @@ class Point:
     quality: Interval
 
 
-def list_points(evidence: Evidence, *, shape: str, reference: QualityRecord) -> list[Point]:
+def list_points(evidence: Evidence, *, shape: str, metric: str) -> list[Point]:
     """Return the candidates that have both a time at the shape and the metric.
 
     Args:
         evidence: The evidence.
         shape: The deciding shape.
-        reference: The metric on the search split; its ``source`` is the source model's value.
+        metric: The metric on the search split.
 
     Returns:
         The points. The interval of a time is that of the race's ratio, relative to its own estimate.
     """
-    finalists = {finalist.id for finalist in evidence.finalists}
-    winner = evidence.winner.candidate if evidence.winner else None
     points = []
     for candidate in evidence.candidates:
         latency = next((one for one in candidate.latency if one.shape == shape), None)
-        quality = candidate.quality
-        if latency is None or (candidate.route and (quality is None or quality.metric != reference.metric)):
-            continue
-        points.append(_place(candidate, latency, _choose_role(candidate, winner, finalists), reference=reference))
+        if latency is not None and candidate.quality is not None and candidate.quality.metric == metric:
+            role = tag_candidate(evidence, candidate)
+            role = role or ("measured" if candidate.status is Status.MEASURED else "dropped")
+            points.append(_place(candidate, latency.p50_ms, candidate.quality, role))
     return points
 
 
-def _choose_role(candidate: CandidateRecord, winner: str | None, finalists: set[str]) -> str:
-    if candidate.id == winner:
-        return "winner"
-    if not candidate.route:
-        return "source"
-    if candidate.id in finalists:
-        return "finalist"
-    return "measured" if candidate.status is Status.MEASURED else "dropped"
-
-
-def _place(candidate: CandidateRecord, latency: Latency, role: str, *, reference: QualityRecord) -> Point:
-    ratio, quality, metric = candidate.speedup if candidate.route else None, candidate.quality, reference.metric
-    value = quality.winner if quality else reference.source
+def _place(candidate: CandidateRecord, latency: float, quality: Quality, role: str) -> Point:
+    ratio, metric, value = candidate.speedup, quality.metric, quality.candidate
     floor, ceiling = (0.0, 1.0) if is_fraction(metric) else (-math.inf, math.inf)
-    name = name_route(candidate.route)
+    name, time = name_route(candidate.route), format_ms(latency)
+    compared = ratio if candidate.route and ratio else Interval(estimate=1, low=1, high=1)
     return Point(
         role=role,
         name=name_route(candidate.route, last=2),
-        text=f"{name} ({role}): {format_ms(latency.p50_ms)}, {name_metric(metric)} {format_metric(metric, value)}",
+        text=f"{name} ({role}): {time}, {name_metric(metric)} {format_metric(metric, value)}",
         latency=Interval(
-            estimate=latency.p50_ms,
-            low=latency.p50_ms * (ratio.estimate / ratio.high if ratio else 1),
-            high=latency.p50_ms * (ratio.estimate / ratio.low if ratio else 1),
+            estimate=latency,
+            low=latency * compared.estimate / compared.high,
+            high=latency * compared.estimate / compared.low,
         ),
         quality=Interval(
             estimate=value,
-            low=max(floor, quality.source - quality.high) if quality else value,
-            high=min(ceiling, quality.source - quality.low) if quality else value,
+            low=max(floor, quality.source - quality.drop.high),
+            high=min(ceiling, quality.source - quality.drop.low),
         ),
     )

@@ -123,10 +123,12 @@ def test_steps_can_be_replayed(page):
 
 
 def test_a_run_that_measured_nothing_has_a_page_too():
-    bare = make_evidence(Verdict.KEEP).model_copy(
+    evidence = make_evidence(Verdict.KEEP)
+    nothing = evidence.confirmation.model_copy(update={"finalists": (), "source_latency": (), "control": ()})
+    bare = evidence.model_copy(
         update={
-            "speedup": None, "speedups": (), "latency": None, "quality": (), "finalists": (), "race": None,
-            "confirmation": None, "environments": (), "data": (), "steps": (), "timings": {}, "candidates": (),
+            "speedup": None, "speedups": (), "latency": None, "latencies": (), "quality": (), "confirmation": nothing,
+            "environments": (), "data": (), "steps": (), "timings": {}, "candidates": (),
             "break_even_calls": None, "optimization_seconds": 0.0,
         }
     )  # fmt: skip

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from sample import SOURCE_MS, WINNER, make_evidence
 
-from kedro_hone.core.values.measurement import Verdict
+from kedro_hone.core.values.measurement import Interval, Verdict
 from kedro_hone.report.page import render_page
 from kedro_hone.report.plot import draw_chart
 
@@ -86,7 +86,7 @@ def test_a_faster_candidate_is_on_the_left_and_a_better_one_above():
     marks = {mark.text.partition(" (")[0]: mark for mark in wide.marks}
     evidence = make_evidence()
     rows = [
-        (one.latency[0].p50_ms, one.quality.winner, marks[" → ".join(one.route)])
+        (one.latency[0].p50_ms, one.quality.candidate, marks[" → ".join(one.route) or "source model"])
         for one in evidence.candidates
         if one.latency and one.quality
     ]
@@ -117,10 +117,29 @@ def test_a_long_name_is_cut_and_turned_towards_the_middle():
     assert mark.anchor == "end"
 
 
+def change(quality, **fields):
+    return quality.model_copy(update=fields)
+
+
+def test_the_limit_of_the_candidates_is_drawn():
+    """The source's own record has none: it is compared with itself."""
+    evidence = make_evidence()
+    assert evidence.candidates[0].quality.limit is None
+    chart = draw_chart(evidence)
+    assert chart.limited
+    assert all(find(root, "limit") for root in read_drawings(evidence).values())
+    free = [
+        one.model_copy(update={"quality": one.quality and change(one.quality, limit=None)})
+        for one in evidence.candidates
+    ]
+    assert not draw_chart(evidence.model_copy(update={"candidates": tuple(free)})).limited
+
+
 def test_no_share_is_drawn_above_one():
     evidence = make_evidence()
+    below = Interval(estimate=0.0, low=-0.05, high=0.01)
     sure = [
-        one.model_copy(update={"quality": one.quality.model_copy(update={"source": 1.0, "winner": 1.0, "low": -0.05})})
+        one.model_copy(update={"quality": change(one.quality, source=1.0, candidate=1.0, drop=below)})
         for one in evidence.candidates
         if one.quality
     ]
@@ -132,14 +151,9 @@ def test_no_share_is_drawn_above_one():
 
 def test_ticks_that_are_close_get_the_decimals_that_tell_them_apart():
     evidence = make_evidence()
+    drop = Interval(estimate=0.0, low=-0.0001, high=0.0001)
     close = [
-        one.model_copy(
-            update={
-                "quality": one.quality.model_copy(
-                    update={"low": -0.0001, "high": 0.0001, "winner": 0.9778, "limit": None}
-                )
-            }
-        )
+        one.model_copy(update={"quality": change(one.quality, source=0.9778, candidate=0.9778, drop=drop, limit=None)})
         for one in evidence.candidates
         if one.quality
     ]

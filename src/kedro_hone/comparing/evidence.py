@@ -81,7 +81,6 @@ def gather_evidence(
     speed = _compare_speed(race, confirmation, decision)
     cost = _find_cost(setting, validations, timings)
     standings = {standing.id: standing for standing in race.standings}
-    counted = Counter(event["event"] for event in events)
     return Evidence(
         run_id=setting.workplace.run_id,
         created=dt.datetime.now(dt.UTC),
@@ -110,27 +109,10 @@ def gather_evidence(
             rounds=race.rounds, seconds=race.seconds, budget_ended=race.budget_ended, samples=SAMPLES
         ),
         confirmation=confirmation,
-        hardware=_describe_hardware(recipe.thread_count),
-        environments=_list_environments(source, validations),
-        data=tuple(
-            records.DataRecord(split=split.name, path=split.path, md5=split.md5, rev=split.resolved_rev, n=split.n)
-            for split in setting.samples.splits.values()
-        ),
-        steps=tuple(
-            records.ReplayableStep(
-                adaptor=event["adaptor"],
-                run=event["run"],
-                folder=event["folder"],
-                seconds=event["seconds"],
-                outcome=event["kind"],
-            )
-            for event in events
-            if event["event"] == "build"
-        ),
         timings=timings,
         optimization_seconds=cost,
         break_even_calls=_find_break_even(speed["latency"], cost),
-        counts=records.Counts(builds=counted["build"], validations=counted["validation"], launches=counted["launch"]),
+        **_trace(setting, validations, events),
     )
 
 
@@ -247,9 +229,32 @@ def _find_break_even(latency: records.LatencyRecord | None, cost: float) -> int 
     return round(cost * 1e3 / saved) if saved > 0 else None
 
 
-def _describe_hardware(threads: int) -> records.Hardware:
-    known = {name: value for name, value in describe_hardware().items() if name in records.Hardware.model_fields}
-    return records.Hardware(**known, threads=threads)
+def _trace(setting: Setting, validations: Sequence[Validation], events: Sequence[Mapping[str, Json]]) -> dict[str, Any]:
+    """Return on what machine, with what packages, from what data and by what steps the values were made."""
+    hardware = {name: value for name, value in describe_hardware().items() if name in records.Hardware.model_fields}
+    counted = Counter(event["event"] for event in events)
+    return {
+        "hardware": records.Hardware(**hardware, threads=setting.recipe.thread_count),
+        "environments": _list_environments(setting.source, validations),
+        "data": tuple(
+            records.DataRecord(split=split.name, path=split.path, md5=split.md5, rev=split.resolved_rev, n=split.n)
+            for split in setting.samples.splits.values()
+        ),
+        "steps": tuple(
+            records.ReplayableStep(
+                adaptor=event["adaptor"],
+                run=event["run"],
+                folder=event["folder"],
+                seconds=event["seconds"],
+                outcome=event["kind"],
+            )
+            for event in events
+            if event["event"] == "build"
+        ),
+        "counts": records.Counts(
+            builds=counted["build"], validations=counted["validation"], launches=counted["launch"]
+        ),
+    }
 
 
 def _list_environments(source: Artifact, validations: Sequence[Validation]) -> tuple[records.EnvironmentRecord, ...]:

@@ -15,7 +15,7 @@ from kedro_hone.core.values.measurement import Verdict
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.view import describe_verdict, group_candidates, write_usage
 from kedro_hone.report.wording import (
-    STATUS_WORDS,
+    STATUS_NAMES,
     format_drop,
     format_ms,
     format_range,
@@ -62,7 +62,7 @@ def print_verdict(
     )
     if evidence.finalists:
         console.print(_tabulate_finalists(evidence))
-    tally = ", ".join(f"{len(group.candidates)} {STATUS_WORDS[group.status]}" for group in group_candidates(evidence))
+    tally = ", ".join(f"{len(group.candidates)} {STATUS_NAMES[group.status]}" for group in group_candidates(evidence))
     console.print(Text(f"Candidates: {tally}"))
     if folder is not None:
         console.print(Text("Report: ").append(str(folder / "report.html")), soft_wrap=True)

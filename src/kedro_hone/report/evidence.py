@@ -61,7 +61,7 @@ class Evidence(Value):
         created: When the verdict was made.
         producer: The program that made it, with its version.
         recipe: The resolved settings with their ``digest``.
-        verdict: The answer.
+        verdict: ``PASS``, ``KEEP``, ``FAIL`` or ``INCONCLUSIVE``.
         reasons: One sentence each, the deciding one first.
         source: The model that was optimized.
         winner: The candidate that won, or None when the source stays or nothing holds.

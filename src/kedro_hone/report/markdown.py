@@ -25,7 +25,7 @@ from kedro_hone.report.view import (
     write_usage,
 )
 from kedro_hone.report.wording import (
-    STATUS_WORDS,
+    STATUS_NAMES,
     format_count,
     format_drop,
     format_metric,
@@ -146,7 +146,7 @@ def _list_details(evidence: Evidence, publication: Publication | None) -> list[_
     use = _write_use(evidence, publication)
     details = [use] if use else []
     for group in group_candidates(evidence):
-        title = f"{len(group.candidates)} {STATUS_WORDS[group.status]}"
+        title = f"{len(group.candidates)} {STATUS_NAMES[group.status]}"
         if group.status in {Status.MEASURED, Status.DROPPED}:
             lines = ["| candidate | speed-up in the race | quality | |", "|---|--:|--:|---|"]
             rows = [_write_measured(evidence, candidate) for candidate in group.candidates]

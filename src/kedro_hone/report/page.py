@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs nothing beside it, no network and no script."""
+"""The page: one HTML file that needs no other file, no network and no script."""
 
 from __future__ import annotations
 
@@ -87,5 +87,5 @@ def render_page(evidence: Evidence, publication: Publication | None = None) -> s
         format_range=wording.format_range,
         scales=scales,
         view=view,
-        words=wording.STATUS_WORDS,
+        status_names=wording.STATUS_NAMES,
     )  # fmt: skip

@@ -41,7 +41,7 @@ class Drawing:
     """One drawing of the chart.
 
     Attributes:
-        kind: ``wide`` for a broad page, ``narrow`` for a telephone.
+        kind: ``wide``, or ``narrow`` for a phone.
         width: Of the whole drawing.
         height: Of the whole drawing.
         left: Where the plotted area begins.
@@ -70,9 +70,9 @@ class Chart:
     """The drawings and their caption.
 
     Attributes:
-        drawings: For a broad page and for a telephone.
-        metric: The metric's name, as a person writes it.
-        shape: The deciding shape, as a person writes it.
+        drawings: The wide one, and the narrow one for a phone.
+        metric: The metric's name, for people.
+        shape: The deciding shape's name, for people.
         roles: The roles that occur, for the legend.
         limited: Whether the gate's limit is drawn.
         rows: The number of rows of the search split.

@@ -1,4 +1,4 @@
-"""The parts of the evidence that join several values; what was measured stands in it as the value that it is."""
+"""The parts of the evidence that join several values; a measured value is part of it as it is."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class GateQuality(Quality):
 
 
 class CandidateRecord(Value):
-    """What validating and racing found out about one candidate.
+    """One candidate: its validation and its result in the race, joined.
 
     Attributes:
         id: The namespace that ends its route; ``source`` for the source model itself.
@@ -229,7 +229,6 @@ class ReplayableStep(Value):
         run: The id of the run that did it; empty where it is the run of the evidence.
         folder: The step's folder, relative to that run's folder.
         seconds: How long it took when it was built.
-        cached: Whether this run found it in the store.
         outcome: ``artifact``, ``refused`` or ``failed``.
     """
 
@@ -237,7 +236,6 @@ class ReplayableStep(Value):
     run: str = ""
     folder: str
     seconds: float
-    cached: bool = False
     outcome: Literal["artifact", "refused", "failed"] = "artifact"
 
     @property
@@ -247,7 +245,7 @@ class ReplayableStep(Value):
 
 
 class Counts(Value):
-    """How much work made the values of this evidence; nothing is built or validated that was found in the store.
+    """How much work made the values of this evidence; what was found in the store was not built or validated again.
 
     Attributes:
         builds: Steps that were really run.

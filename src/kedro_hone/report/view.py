@@ -35,7 +35,7 @@ GROUPS: Final = (
     (
         Status.DROPPED,
         "Dropped early",
-        "Plainly slower than the leader, or less accurate than the gate allows, so no more time was spent on them.",
+        "Clearly slower than the leader, or less accurate than the gate allows, so no more time was spent on them.",
     ),
     (
         Status.FAILED,

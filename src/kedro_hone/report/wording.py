@@ -1,4 +1,4 @@
-"""How numbers and verdicts are put into words, the same on the page, in the comment and on the console."""
+"""How numbers and verdicts are written: the same on the page, in the comment and on the console."""
 
 # ruff: noqa: RUF001, RUF002 - typographic signs are what this module is about
 
@@ -11,7 +11,7 @@ from typing import Final
 from kedro_hone.core.values.measurement import Interval, Quality, Speedup, Status, Verdict
 from kedro_hone.report.evidence import Evidence
 
-STATUS_WORDS: Final = {
+STATUS_NAMES: Final = {
     Status.MEASURED: "measured",
     Status.DROPPED: "dropped early",
     Status.REFUSED: "refused",
@@ -25,7 +25,7 @@ _FRACTIONS: Final = re.compile(
 
 
 def decide_decimals(ratio: float) -> int:
-    """Return how many decimals a ratio deserves: about two significant digits beyond 1."""
+    """Return how many decimals a ratio is written with: about two significant digits beyond 1."""
     size = abs(ratio)
     return 2 if size < 2 else 1 if size < 10 else 0
 
@@ -61,7 +61,7 @@ def format_bytes(size: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a duration as a person would say it, such as ``3 min 20 s``."""
+    """Return a duration, such as ``3 min 20 s``."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -99,12 +99,12 @@ def format_drop(metric: str, drop: float, *, unit: bool = True) -> str:
 
 
 def name_metric(metric: str) -> str:
-    """Return a metric's name as a person writes it: ``accuracy_score`` is accuracy."""
+    """Return a metric's name for people: ``accuracy_score`` is accuracy."""
     return metric.removesuffix("_score").replace("_", " ")
 
 
 def name_shape(shape: str) -> str:
-    """Return a shape's name as a person writes it: ``batch64`` is batch 64."""
+    """Return a shape's name for people: ``batch64`` is batch 64."""
     return re.sub(r"(?<=[a-z])[_-]?(?=\d)", " ", shape).replace("_", " ")
 
 

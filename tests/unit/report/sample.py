@@ -368,7 +368,6 @@ def _describe_provenance() -> dict[str, Any]:
                 adaptor=adaptor,
                 folder=f"steps/{number:02d}-{adaptor}",
                 seconds=2.4 + 3.7 * (number % 4),
-                cached=number % 3 == 0,
                 outcome=outcome,
             )
             for number, (adaptor, outcome) in enumerate(_list_steps(), start=1)

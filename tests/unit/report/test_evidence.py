@@ -30,7 +30,7 @@ ROWS = {
     "build_seconds cached rounds",
     "environments": "toolchain key lock_digest versions",
     "data": "split path md5 rev n",
-    "steps": "adaptor folder seconds cached",
+    "steps": "adaptor run folder seconds outcome",
 }
 
 

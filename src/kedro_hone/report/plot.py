@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from kedro_hone.core.values.measurement import Interval
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.points import Point, list_points
 from kedro_hone.report.ticks import choose_steps, choose_ticks
@@ -21,16 +23,11 @@ _TOP, _BOTTOM, _SPACE, _DIGIT = 34.0, 56.0, 14.0, 7.5
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """One point: its place, the ends of both intervals, its tooltip, and its label with the label's height."""
+    """One point in a drawing, with both intervals in its units, and its label with the label's height."""
 
-    role: str
-    text: str
-    x: float
-    y: float
-    left: float
-    right: float
-    top: float
-    bottom: float
+    point: Point
+    x: Interval
+    y: Interval
     label: str
     label_y: float
     anchor: str
@@ -131,16 +128,11 @@ def _draw(points: list[Point], *, kind: str, limit: float | None, share: bool) -
 
     marks = [
         Mark(
-            role=point.role,
-            text=point.text,
-            x=x(point.latency.estimate),
-            y=y(point.quality.estimate),
-            left=x(point.latency.low),
-            right=x(point.latency.high),
-            top=y(point.quality.high),
-            bottom=y(point.quality.low),
+            point=point,
+            x=_map(x, point.latency),
+            y=_map(y, point.quality),
             label=_label_point(point, kind),
-            label_y=_TOP + (bottom - _TOP) * (0.045 if point.role == "winner" else 0.095),
+            label_y=round(_TOP + (bottom - _TOP) * (0.045 if point.role == "winner" else 0.095), 1),
             anchor="start" if x(point.latency.estimate) < (left + right) / 2 else "end",
         )
         for point in sorted(points, key=lambda point: -ROLES.index(point.role))
@@ -157,6 +149,11 @@ def _draw(points: list[Point], *, kind: str, limit: float | None, share: bool) -
         limit=None if limit is None else y(limit),
         marks=tuple(marks),
     )
+
+
+def _map(place: Callable[[float], float], interval: Interval) -> Interval:
+    """Return where an interval is on an axis."""
+    return Interval(estimate=place(interval.estimate), low=place(interval.low), high=place(interval.high))
 
 
 def _find_span(points: list[Point], limit: float | None) -> tuple[float, float]:

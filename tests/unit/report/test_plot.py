@@ -81,9 +81,9 @@ def test_names_and_metrics_cannot_become_markup():
 def test_a_faster_candidate_is_on_the_left_and_a_better_one_above():
     wide, _ = draw_chart(make_evidence()).drawings
     for one in wide.marks:
-        assert wide.left <= one.left <= one.x <= one.right <= wide.right
-        assert 0 < one.top <= one.y <= one.bottom <= wide.bottom
-    marks = {mark.text.partition(" (")[0]: mark for mark in wide.marks}
+        assert wide.left <= one.x.low <= one.x.estimate <= one.x.high <= wide.right
+        assert 0 < one.y.high <= one.y.estimate <= one.y.low <= wide.bottom
+    marks = {mark.point.text.partition(" (")[0]: mark for mark in wide.marks}
     evidence = make_evidence()
     rows = [
         (one.latency[0].p50_ms, one.quality.candidate, marks[" → ".join(one.route) or "source model"])
@@ -91,14 +91,14 @@ def test_a_faster_candidate_is_on_the_left_and_a_better_one_above():
         if one.latency and one.quality
     ]
     for (fast, good, one), (slow, bad, other) in itertools.pairwise(rows):
-        assert (fast < slow) == (one.x < other.x)
-        assert (good > bad) == (one.y < other.y)
+        assert (fast < slow) == (one.x.estimate < other.x.estimate)
+        assert (good > bad) == (one.y.estimate < other.y.estimate)
 
 
 def test_the_winner_is_drawn_last_and_named():
     chart = draw_chart(make_evidence())
     route = make_evidence().find_candidate(WINNER).route
-    assert [drawing.marks[-1].role for drawing in chart.drawings] == ["winner", "winner"]
+    assert [drawing.marks[-1].point.role for drawing in chart.drawings] == ["winner", "winner"]
     wide, narrow = (drawing.marks[-1].label for drawing in chart.drawings)
     assert wide == f"winner: … → {route[-2]} → {route[-1]}"
     assert narrow == "winner"
@@ -146,7 +146,7 @@ def test_no_share_is_drawn_above_one():
     evidence = evidence.model_copy(update={"candidates": tuple(sure)})
     drawing = draw_chart(evidence).drawings[0]
     assert drawing.rows[-1][1] == "100.0%"
-    assert {mark.top for mark in drawing.marks} == {drawing.rows[-1][0]}
+    assert {mark.y.high for mark in drawing.marks} == {drawing.rows[-1][0]}
 
 
 def test_ticks_that_are_close_get_the_decimals_that_tell_them_apart():

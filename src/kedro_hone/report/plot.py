@@ -11,7 +11,7 @@ from kedro_hone.core.values.measurement import Interval
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.points import Point, list_points
 from kedro_hone.report.ticks import choose_steps, choose_ticks
-from kedro_hone.report.wording import is_fraction, name_metric, name_shape
+from kedro_hone.report.wording import is_bounded, is_fraction, name_metric, name_shape
 
 ROLES: Final = ("winner", "finalist", "source", "measured", "dropped")
 """As in the legend; drawn in the opposite order, so that the winner is on top."""
@@ -114,8 +114,8 @@ def draw_chart(evidence: Evidence) -> Chart | None:
 def _draw(points: list[Point], *, kind: str, limit: float | None, share: bool) -> Drawing:
     width, height, most = (1040.0, 490.0, 9) if kind == "wide" else (350.0, 420.0, 5)
     first, last = min(p.latency.low for p in points) / 1.12, max(p.latency.high for p in points) * 1.12
-    low, high = _find_span(points, limit)
-    steps = choose_steps(low, max(point.quality.high for point in points))
+    low, top, high = _find_span(points, limit)
+    steps = choose_steps(low, top)
     labels = _label_steps(steps, share=share)
     left = max((len(label) for label in labels), default=0) * _DIGIT + _SPACE
     right, bottom = width - _SPACE, height - _BOTTOM
@@ -124,7 +124,7 @@ def _draw(points: list[Point], *, kind: str, limit: float | None, share: bool) -
         return round(left + (right - left) * math.log(milliseconds / first) / math.log(last / first), 1)
 
     def y(quality: float) -> float:
-        return round(bottom - (bottom - _TOP) * (quality - low) / (high - low), 1)
+        return round(bottom - (bottom - _TOP) * (min(max(quality, low), top) - low) / (high - low), 1)
 
     marks = [
         Mark(
@@ -156,12 +156,13 @@ def _map(place: Callable[[float], float], interval: Interval) -> Interval:
     return Interval(estimate=place(interval.estimate), low=place(interval.low), high=place(interval.high))
 
 
-def _find_span(points: list[Point], limit: float | None) -> tuple[float, float]:
-    """Return the ends of the metric's axis, with a free band at the top for the labels."""
-    bottom = min([point.quality.low for point in points] + ([] if limit is None else [limit]))
-    top = max(point.quality.high for point in points)
+def _find_span(points: list[Point], limit: float | None) -> tuple[float, float, float]:
+    """Return the lower end of the metric's axis, the upper end of what is drawn, and that of the band for labels."""
+    ends = [end for one in points for end in (one.quality.low, one.quality.estimate, one.quality.high)]
+    ends = [end for end in ends if is_bounded(end)] + ([] if limit is None else [limit])
+    bottom, top = min(ends), max(ends)
     room = (top - bottom) * 0.08 or abs(top) * 0.01 or 0.01
-    return bottom - room, top + room * 2.2
+    return bottom - room, top, top + room * 2.2
 
 
 def _label_steps(steps: list[float], *, share: bool) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kedro_hone.core.values.measurement import Interval, Quality
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord
-from kedro_hone.report.wording import format_drop, format_range, format_ratio, name_shape
+from kedro_hone.report.wording import format_drop, format_range, format_ratio, is_bounded, name_shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def scale_ratio(candidate: CandidateRecord, *, most: float) -> tuple[float, floa
     if candidate.speedup is None:
         return 0.0, 0.0, 0.0
     ends = (candidate.speedup.low, candidate.speedup.high, candidate.speedup.estimate)
-    low, high, at = (min(100.0, _position(end, (0.0, most))) for end in ends)
+    low, high, at = (_position(end, (0.0, most)) for end in ends)
     return low, high, at
 
 
@@ -95,8 +95,8 @@ _Marks = Sequence[tuple[float, str, str]]
 def _find_ends(intervals: Sequence[Interval], marks: _Marks, *, room: float) -> _Ends:
     """Return the ends of a scale that holds all intervals and marks, with some room at both."""
     places = [place for place, _, _ in marks]
-    low = min(*places, *(interval.low for interval in intervals))
-    high = max(*places, *(interval.high for interval in intervals))
+    places += [end for one in intervals for end in (one.low, one.estimate, one.high) if is_bounded(end)]
+    low, high = min(places), max(places)
     room = (high - low) * room or 0.01
     return low - room, high + room
 
@@ -111,4 +111,5 @@ def _place_marks(marks: _Marks, ends: _Ends) -> tuple[tuple[float, str, str], ..
 
 
 def _position(value: float, ends: _Ends) -> float:
-    return round(100 * (value - ends[0]) / (ends[1] - ends[0]), 2)
+    low, high = ends
+    return round(100 * (min(max(value, low), high) - low) / (high - low), 2)

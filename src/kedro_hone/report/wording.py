@@ -89,8 +89,15 @@ def format_metric(metric: str, value: float) -> str:
     return f"{value * 100:.2f} %" if is_fraction(metric) else f"{value:.4g}"
 
 
+def is_bounded(value: float) -> bool:
+    """Whether the end of an interval is known: too few rows give the largest number there is."""
+    return abs(value) < 1e300
+
+
 def format_drop(metric: str, drop: float, *, unit: bool = True) -> str:
     """Return a drop in the metric's unit: points (hundredths) for shares."""
+    if not is_bounded(drop):
+        return "unbounded"
     if not is_fraction(metric):
         return f"{drop:.3g}"
     number = f"{drop * 100:.2f}".removesuffix("0")

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import sys
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -165,3 +166,19 @@ def test_nothing_is_drawn_where_nothing_can_be_compared():
     evidence = make_evidence()
     assert draw_chart(evidence.model_copy(update={"latency": None})) is None
     assert draw_chart(evidence.model_copy(update={"candidates": evidence.candidates[:1]})) is None
+
+
+def test_an_interval_without_an_end_reaches_the_edge_of_the_chart():
+    """Too few rows for a bootstrap of a metric such as R² have an interval that ends at the largest number."""
+    evidence = make_evidence()
+    endless = Interval(estimate=0.0, low=-sys.float_info.max, high=sys.float_info.max)
+    open_ended = [
+        one.model_copy(update={"quality": change(one.quality, metric="r2", **({"drop": endless} if one.route else {}))})
+        for one in evidence.candidates
+        if one.quality
+    ]
+    evidence = evidence.model_copy(update={"candidates": tuple(open_ended)})
+    for drawing in draw_chart(evidence).drawings:
+        assert {mark.y.low for mark in drawing.marks if mark.point.role != "source"} == {drawing.bottom}
+        assert all(0 < mark.y.high <= mark.y.estimate < drawing.bottom for mark in drawing.marks)
+    assert set(read_drawings(evidence)) == {"chart wide", "chart narrow"}

@@ -272,7 +272,7 @@ def read_order(run: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any]
         "allocator": arguments.allocator,
         "tracking_uri": arguments.tracking_uri,
     }
-    return order, {speedup["shape"]: speedup for speedup in evidence["speedups"]}
+    return order, {speedup["shape"]: speedup["ratio"] for speedup in evidence["speedups"]}
 
 
 def connect(tracking_uri: str) -> None:
@@ -292,18 +292,18 @@ def compare(times: Times, reported: dict[str, dict[str, float]]) -> float:
         f"{'shape':12}{'source':>12}{'winner':>12}{'here':>9}{'  (launches)':17}{'reported':>9}  (interval)    differ"
     )
     worst = 0.0
-    for name, speedup in reported.items():
+    for name, interval in reported.items():
         source, winner = (times[model][name] for model in MODELS)
         ratios = np.median(source / winner, axis=1)
         ratio = float(np.exp(np.log(ratios).mean()))
-        differ = max(ratio, speedup["estimate"]) / min(ratio, speedup["estimate"]) - 1
+        differ = max(ratio, interval["estimate"]) / min(ratio, interval["estimate"]) - 1
         worst = max(worst, differ)
         middle = [f"{np.median(values) / 1e6:.4f} ms" for values in (source, winner)]
         spread = f"({ratios.min():.2f}-{ratios.max():.2f})"
-        interval = f"({speedup['low']:.2f}-{speedup['high']:.2f})"
+        ends = f"({interval['low']:.2f}-{interval['high']:.2f})"
         mark = "" if differ <= TOLERANCE else "  TOO MUCH"
         print(
-            f"{name:12}{middle[0]:>12}{middle[1]:>12}{ratio:9.3f}  {spread:15}{speedup['estimate']:9.3f}  {interval:14}"
+            f"{name:12}{middle[0]:>12}{middle[1]:>12}{ratio:9.3f}  {spread:15}{interval['estimate']:9.3f}  {ends:14}"
             f"{differ:6.1%}{mark}"
         )
     return worst

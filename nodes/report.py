@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.comparing.evidence import Findings, gather_evidence
+from kedro_hone.comparing.evidence import gather_evidence
 from kedro_hone.comparing.log import NodeLog, list_events
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import read_samples
@@ -68,17 +68,15 @@ def report(
     folder.mkdir(parents=True, exist_ok=True)
     write_samples(folder / SAMPLES, {"race": result.samples, "confirm": confirmation.samples}, workplace)
     evidence = gather_evidence(
-        Findings(
-            setting=Setting.of(source, samples, parameters, workplace),
-            version=version,
-            reference=reference,
-            validations=tuple(value for value in found.values() if isinstance(value, Validation)),
-            race=result,
-            confirmation=confirmation,
-            decision=decision,
-            winner=keep_winner(decision.artifact, folder) if decision.artifact else None,
-            events=list_events(value for value in found.values() if isinstance(value, NodeLog)),
-        )
+        setting=Setting.of(source, samples, parameters, workplace),
+        version=version,
+        reference=reference,
+        validations=[value for value in found.values() if isinstance(value, Validation)],
+        race=result,
+        confirmation=confirmation,
+        decision=decision,
+        winner=keep_winner(decision.artifact, folder) if decision.artifact else None,
+        events=list_events(value for value in found.values() if isinstance(value, NodeLog)),
     )
     write_text(folder / EVIDENCE, dump_evidence(evidence))
     write_reports(evidence, folder)

@@ -105,7 +105,8 @@ def test_a_deleted_environment_fails_its_candidates_only(project, when):
         assert (lost["status"], lost["failure_class"]) == ("failed", "install")
         reason = lost["reason"]
     else:
-        reason = next(one["reason"] for one in evidence["finalists"] if one["id"] == CANDIDATE)
+        finalists = evidence["confirmation"]["finalists"]
+        reason = next(one["reason"] for one in finalists if one["id"] == CANDIDATE)
     assert "its own environment is not built" in reason
 
 

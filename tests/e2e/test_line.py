@@ -47,7 +47,7 @@ def test_a_faster_candidate_passes_and_is_published(finished):
     assert "PASS" in finished.first.output
     evidence = check_evidence(finished)
     assert (evidence["verdict"], evidence["winner"]["candidate"]) == ("PASS", FAST)
-    assert evidence["speedup"]["low"] > 1.05
+    assert evidence["speedup"]["ratio"]["low"] > 1.05
     assert evidence["confirmation"]["launches"] == 4
     with np.load(finished.work / "latest" / "samples.npz") as samples:
         assert {"race/source/eight", f"confirm/{FAST}/eight"} <= set(samples.files)
@@ -72,7 +72,7 @@ def test_the_reported_speedup_is_that_of_the_recorded_times_paired_by_rounds(fin
             # The source is launched as long as any finalist is undecided: perhaps more often than the winner.
             source, winner = (read(name, reported["shape"], reported["launches"]) for name in ("source", FAST))
             launches = np.median(np.log(source / winner), axis=1)
-            assert reported["estimate"] == pytest.approx(np.exp(launches.mean()))
+            assert reported["ratio"]["estimate"] == pytest.approx(np.exp(launches.mean()))
 
 
 def test_what_was_published_loads_and_answers_as_the_source_did(finished):
@@ -151,7 +151,7 @@ def test_a_candidate_twice_as_slow_is_dropped_early_and_the_report_says_when(fin
     assert slow["rounds"] in {3, 6}
     assert slow["reason"].startswith(f"dropped after {slow['rounds']} rounds: 0.")
     assert f"after {slow['rounds']} rounds" in (finished.work / "latest" / "report.html").read_text()
-    assert slow["id"] not in {finalist["id"] for finalist in finished.evidence["finalists"]}
+    assert slow["id"] not in {finalist["id"] for finalist in finished.evidence["confirmation"]["finalists"]}
 
 
 def test_assess_follows_the_command_line_and_publishes_nothing(project):

@@ -1,12 +1,12 @@
-"""Gather what proves a verdict: every value of a run, as the records of its evidence."""
+"""The one place that assembles the evidence of a run from the values that its nodes made."""
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 from collections import Counter
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,258 +25,246 @@ from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.measurement import (
     Confirmation,
     Decision,
-    Finalist,
     Interval,
     Quality,
     RaceResult,
-    Speedup,
+    Standing,
     Status,
     Validation,
 )
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import SEARCH, Reference
-from kedro_hone.report import conversion, provenance, records
+from kedro_hone.report import records
 from kedro_hone.report.evidence import Evidence
 
+_VALIDATED = (
+    "quality", "size_bytes", "cold_start_ms", "peak_memory_bytes", "build_seconds", "cached", "publishable"
+)  # fmt: skip
+"""What a candidate's record has from its validation, under the same names."""
 
-@dataclass(frozen=True, kw_only=True)
-class Findings:
-    """All that a run found out.
 
-    Attributes:
-        setting: The recipe, the source, the data and the place.
+def gather_evidence(
+    *,
+    setting: Setting,
+    version: VersionInfo,
+    reference: Reference,
+    validations: Sequence[Validation],
+    race: RaceResult,
+    confirmation: Confirmation,
+    decision: Decision,
+    winner: Path | None,
+    events: Sequence[Mapping[str, Json]],
+) -> Evidence:
+    """Return the evidence of a run.
+
+    Args:
+        setting: The recipe, the source model, the data and the folders.
         version: The source's version in its registry.
         reference: The source's score on the search split.
         validations: Of every candidate.
         race: The race.
         confirmation: The finalists.
         decision: The verdict.
-        winner: Where the winner lies, or None when there is none.
-        events: What the nodes did to find it, oldest first; each names its ``run``.
-    """
-
-    setting: Setting
-    version: VersionInfo
-    reference: Reference
-    validations: tuple[Validation, ...]
-    race: RaceResult
-    confirmation: Confirmation
-    decision: Decision
-    winner: Path | None
-    events: tuple[dict[str, Json], ...]
-
-    @cached_property
-    def best(self) -> Finalist | None:
-        """The winner, or the best finalist where there is no winner, or None."""
-        named = [f for f in self.confirmation.finalists if f.id == self.decision.winner]
-        confirmed = [f for f in self.confirmation.finalists if f.deciding is not None]
-        return next(iter(named or confirmed), None)
-
-    @property
-    def deciding(self) -> Speedup | None:
-        """The speed-up that the verdict was made from."""
-        return self.decision.speedup or (self.best.deciding if self.best else None)
-
-    @cached_property
-    def timings(self) -> dict[str, float]:
-        """Seconds that were spent in each phase."""
-        return {
-            "build": sum(e["seconds"] for e in self.events if e["event"] == "build"),
-            "validate": sum(e["seconds"] for e in self.events if e["event"] == "validation"),
-            "race": self.race.seconds,
-            "confirm": self.confirmation.seconds,
-        }
-
-    @cached_property
-    def cost(self) -> float:
-        """Seconds that the optimization takes when nothing of it was built before."""
-        outcomes = [v.candidate.outcome for v in self.validations]
-        built = sum_costs(self.setting.workplace.store, [o for o in outcomes if isinstance(o, Artifact)])
-        return built + sum(seconds for phase, seconds in self.timings.items() if phase != "build")
-
-
-def gather_evidence(findings: Findings) -> Evidence:
-    """Return the evidence of a run.
-
-    Args:
-        findings: All that it found out.
+        winner: The winner's folder, or None when there is none.
+        events: What the nodes did, oldest first; each names its ``run``.
 
     Returns:
         The evidence, complete before anything is published.
     """
-    recipe, version, source = findings.setting.recipe, findings.version, findings.setting.source
+    recipe, source = setting.recipe, setting.source
+    timings = {
+        "build": sum(event["seconds"] for event in events if event["event"] == "build"),
+        "validate": sum(event["seconds"] for event in events if event["event"] == "validation"),
+        "race": race.seconds,
+        "confirm": confirmation.seconds,
+    }
+    speed = _compare_speed(race, confirmation, decision)
+    cost = _find_cost(setting, validations, timings)
+    standings = {standing.id: standing for standing in race.standings}
     return Evidence(
-        run_id=findings.setting.workplace.run_id,
+        run_id=setting.workplace.run_id,
         created=dt.datetime.now(dt.UTC),
         producer=f"kedro-hone {kedro_hone.__version__}",
         recipe={**recipe.model_dump(mode="json"), "digest": recipe.digest},
-        verdict=findings.decision.verdict,
-        reasons=findings.decision.reasons,
+        verdict=decision.verdict,
+        reasons=decision.reasons,
         source=records.SourceRecord(
             uri=version.uri,
             version=version.version,
             format=source.format,
             digest=source.digest,
-            baseline=findings.decision.baseline,
+            baseline=decision.baseline,
         ),
-        winner=_record_winner(findings),
-        **_record_speed(findings),
-        **_record_candidates(findings),
-        **_record_provenance(findings),
+        winner=_name_winner(decision, validations, winner),
+        **speed,
+        quality=tuple(_add_provable(name, quality, reference) for name, quality in decision.quality),
+        candidates=(
+            _join_source(source, reference, race),
+            *(
+                join_candidate(validation, standings.get(validation.candidate.id))
+                for validation in sorted(validations, key=lambda one: one.candidate.id)
+            ),
+        ),
+        race=records.RaceRecord(
+            rounds=race.rounds, seconds=race.seconds, budget_ended=race.budget_ended, samples=SAMPLES
+        ),
+        confirmation=confirmation,
+        timings=timings,
+        optimization_seconds=cost,
+        break_even_calls=_find_break_even(speed["latency"], cost),
+        **_trace(setting, validations, events),
     )
 
 
-def _record_speed(findings: Findings) -> dict[str, Any]:
-    baseline, deciding, best = findings.decision.baseline, findings.deciding, findings.best
-    return {
-        "speedup": conversion.record_speedup(deciding, baseline=baseline) if deciding else None,
-        "speedups": tuple(conversion.record_speedup(s, baseline=baseline) for s in (best.speedups if best else ())),
-        "latency": _record_latency(findings),
-        "break_even_calls": _find_break_even(findings),
-        "optimization_seconds": findings.cost,
-        "timings": findings.timings,
-    }
+def join_candidate(validation: Validation, standing: Standing | None) -> records.CandidateRecord:
+    """Join what validating and racing found out about one candidate.
+
+    Args:
+        validation: What ``validate`` found out.
+        standing: Its result in the race, or None when it was not in it.
+
+    Returns:
+        The record. A valid candidate without a standing was not tried.
+    """
+    status, reason, outcome = validation.status, validation.reason, validation.candidate.outcome
+    failure = outcome.failure.value if isinstance(outcome, Failed) else validation.slug
+    raced: dict[str, Any] = {}
+    if standing is not None:
+        status, reason, failure = standing.status, standing.reason or reason, standing.slug or failure
+        raced = {name: getattr(standing, name) for name in ("latency", "ratios", "rounds")}
+        raced["speedup"] = standing.worst
+    elif status is Status.MEASURED:
+        status, reason = Status.NOT_TRIED, reason or "It was valid, but the race had no place for it."
+    options = outcome.metadata.get("machine_options", {}) if isinstance(outcome, Artifact) else {}
+    return records.CandidateRecord(
+        id=validation.candidate.id,
+        route=validation.candidate.route,
+        status=status,
+        reason="" if status is Status.MEASURED else reason,
+        failure_class=(failure or None) if status is Status.FAILED else None,
+        machine_options=options,
+        note=" ".join(part for part in (validation.note, _say_options(options)) if part),
+        **raced,
+        **{name: getattr(validation, name) for name in _VALIDATED},
+    )
 
 
-def _record_candidates(findings: Findings) -> dict[str, Any]:
-    baseline, race, confirmation = findings.decision.baseline, findings.race, findings.confirmation
-    standings = {standing.id: standing for standing in race.standings}
-    ordered = sorted(findings.validations, key=lambda v: v.candidate.id)
-    qualities = findings.decision.quality
-    return {
-        "candidates": (
-            _record_source(findings),
-            *(conversion.record_candidate(v, standings.get(v.candidate.id)) for v in ordered),
-        ),
-        "finalists": tuple(conversion.record_finalist(f, baseline=baseline) for f in confirmation.finalists),
-        "quality": tuple(
-            conversion.record_quality(name, quality, provable=_find_provable(findings.reference, quality))
-            for name, quality in qualities
-        ),
-        "race": records.RaceRecord(
-            rounds=race.rounds, seconds=race.seconds, budget_ended=race.budget_ended, samples=SAMPLES
-        ),
-        "confirmation": records.ConfirmationRecord(
-            launches=confirmation.launches,
-            looks=confirmation.looks,
-            seconds=confirmation.seconds,
-            control=tuple(conversion.record_speedup(c, baseline=baseline) for c in confirmation.control),
-            samples=SAMPLES,
-        ),
-    }
+def _say_options(machine_options: Mapping[str, Mapping[str, Json]]) -> str:
+    """Say which options of the machine are on; what is off needs no remark."""
+    pairs = [(adaptor, name, value) for adaptor, row in machine_options.items() for name, value in row.items()]
+    said = [f"{adaptor}: {name}={json.dumps(value)}" for adaptor, name, value in pairs if value]
+    return f"For the CPU, {'; '.join(said)}." if said else ""
 
 
-def _record_provenance(findings: Findings) -> dict[str, Any]:
-    setting = findings.setting
-    return {
-        "hardware": _record_hardware(setting.recipe.thread_count),
-        "environments": _record_environments(findings),
-        "data": tuple(
-            provenance.DataRecord(split=s.name, path=s.path, md5=s.md5, rev=s.resolved_rev, n=s.n)
-            for s in setting.samples.splits.values()
-        ),
-        "steps": _record_steps(findings),
-        "counts": _count(findings),
-    }
-
-
-def _record_source(findings: Findings) -> records.CandidateRecord:
+def _join_source(source: Artifact, reference: Reference, race: RaceResult) -> records.CandidateRecord:
     """The source is a candidate too, and what the others are compared with."""
-    reference, race = findings.reference, findings.race
-    same = Interval(estimate=0.0, low=0.0, high=0.0)
-    value, metric = reference.value, reference.metric
-    quality = Quality(metric=metric, split=SEARCH, source=value, candidate=value, drop=same, n=reference.n)
+    same, value = Interval(estimate=0.0, low=0.0, high=0.0), reference.value
     return records.CandidateRecord(
         id="source",
         route=(),
         status=Status.MEASURED,
         latency=race.source_latency,
         ratios={latency.shape: 1.0 for latency in race.source_latency},
-        quality=conversion.record_quality("source", quality),
-        size_bytes=sum(measure_files(findings.setting.source.folder).values()),
+        quality=Quality(metric=reference.metric, split=SEARCH, source=value, candidate=value, drop=same, n=reference.n),
+        size_bytes=sum(measure_files(source.folder).values()),
         cold_start_ms=reference.cold_start_ms,
         peak_memory_bytes=reference.peak_memory_bytes,
         rounds=race.rounds,
     )
 
 
-def _record_winner(findings: Findings) -> records.WinnerRecord | None:
-    artifact, name = findings.decision.artifact, findings.decision.winner
-    if artifact is None or name is None or findings.winner is None:
+def _name_winner(
+    decision: Decision, validations: Sequence[Validation], folder: Path | None
+) -> records.WinnerRecord | None:
+    artifact, name = decision.artifact, decision.winner
+    if artifact is None or name is None or folder is None:
         return None
     return records.WinnerRecord(
         candidate=name,
-        route=next(v.candidate.route for v in findings.validations if v.candidate.id == name),
+        route=next(one.candidate.route for one in validations if one.candidate.id == name),
         format=artifact.format,
         digest=artifact.digest,
         runtime=artifact.runtime or "",
-        path=os.path.relpath(findings.winner),
+        path=os.path.relpath(folder),
     )
 
 
-def _record_latency(findings: Findings) -> records.LatencyRecord | None:
-    source = {row.shape: row for row in findings.confirmation.source_latency or findings.race.source_latency}
-    winner = findings.best if findings.decision.winner else None
-    mine = {row.shape: row for row in winner.latency} if winner else {}
-    if not source:
-        return None
-    asked = findings.deciding.shape if findings.deciding else ""
-    deciding = asked if asked in source else next(iter(source))
-    return records.LatencyRecord(
-        source=source[deciding],
-        winner=mine.get(deciding),
-        shapes=tuple(records.ShapeLatency(shape=s, source=row, winner=mine.get(s)) for s, row in source.items()),
-    )
+def _compare_speed(race: RaceResult, confirmation: Confirmation, decision: Decision) -> dict[str, Any]:
+    """Return speed-ups and times of the winner, or else of the best finalist, at the deciding shape and at each."""
+    named = [finalist for finalist in confirmation.finalists if finalist.id == decision.winner]
+    confirmed = [finalist for finalist in confirmation.finalists if finalist.deciding is not None]
+    best = next(iter(named or confirmed), None)
+    speedup = decision.speedup or (best.deciding if best else None)
+    after = {row.shape: row for row in best.latency} if best and decision.winner else {}
+    latencies = {
+        row.shape: records.LatencyRecord(source=row, winner=after.get(row.shape))
+        for row in confirmation.source_latency or race.source_latency
+    }
+    return {
+        "speedup": records.DecidingSpeedup(**dict(speedup), baseline=decision.baseline) if speedup else None,
+        "speedups": best.speedups if best else (),
+        "latency": latencies.get(speedup.shape if speedup else "", next(iter(latencies.values()), None)),
+        "latencies": tuple(latencies.values()),
+    }
 
 
-def _find_provable(reference: Reference, quality: Quality) -> float | None:
-    if reference.kind != "proportion":
-        return None
-    return smallest_provable_drop(quality.n, quality.drop.confidence)
+def _add_provable(name: str, quality: Quality, reference: Reference) -> records.GateQuality:
+    known = reference.kind == "proportion"
+    provable = smallest_provable_drop(quality.n, quality.drop.confidence) if known else None
+    return records.GateQuality(**dict(quality), id=name, provable=provable)
 
 
-def _find_break_even(findings: Findings) -> int | None:
+def _find_cost(setting: Setting, validations: Sequence[Validation], timings: Mapping[str, float]) -> float:
+    """Return the seconds that the optimization takes when nothing of it was built before."""
+    outcomes = [validation.candidate.outcome for validation in validations]
+    built = sum_costs(setting.workplace.store, [one for one in outcomes if isinstance(one, Artifact)])
+    return built + sum(seconds for phase, seconds in timings.items() if phase != "build")
+
+
+def _find_break_even(latency: records.LatencyRecord | None, cost: float) -> int | None:
     """Return after how many calls at the deciding shape the time that the optimization took is saved."""
-    latency = _record_latency(findings)
     if latency is None or latency.winner is None:
         return None
     saved = latency.source.p50_ms - latency.winner.p50_ms
-    return round(findings.cost * 1e3 / saved) if saved > 0 else None
+    return round(cost * 1e3 / saved) if saved > 0 else None
 
 
-def _record_hardware(threads: int) -> provenance.Hardware:
-    known = {name: value for name, value in describe_hardware().items() if name in provenance.Hardware.model_fields}
-    return provenance.Hardware.model_validate({**known, "threads": threads})
-
-
-def _record_environments(findings: Findings) -> tuple[provenance.EnvironmentRecord, ...]:
-    catalogue = read_catalogue()
-    names = {str(findings.setting.source.runtime)} | {
-        part.split(".")[0] for v in findings.validations if v.quality is not None for part in v.candidate.route
-    }
-    rows = []
-    for name in sorted(names):
-        environment = EnvironmentStore().ensure(catalogue.find_toolchain(name), build=False)
-        if not isinstance(environment, Failed):
-            rows.append(
-                provenance.EnvironmentRecord(
-                    toolchain=name,
-                    key=environment.key,
-                    lock_digest=environment.lock_digest or "",
-                    versions=environment.versions,
-                )
+def _trace(setting: Setting, validations: Sequence[Validation], events: Sequence[Mapping[str, Json]]) -> dict[str, Any]:
+    """Return on what machine, with what packages, from what data and by what steps the values were made."""
+    hardware = {name: value for name, value in describe_hardware().items() if name in records.Hardware.model_fields}
+    counted = Counter(event["event"] for event in events)
+    return {
+        "hardware": records.Hardware(**hardware, threads=setting.recipe.thread_count),
+        "environments": _list_environments(setting.source, validations),
+        "data": tuple(
+            records.DataRecord(split=split.name, path=split.path, md5=split.md5, rev=split.resolved_rev, n=split.n)
+            for split in setting.samples.splits.values()
+        ),
+        "steps": tuple(
+            records.ReplayableStep(
+                adaptor=event["adaptor"],
+                run=event["run"],
+                folder=event["folder"],
+                seconds=event["seconds"],
+                outcome=event["kind"],
             )
-    return tuple(rows)
+            for event in events
+            if event["event"] == "build"
+        ),
+        "counts": records.Counts(
+            builds=counted["build"], validations=counted["validation"], launches=counted["launch"]
+        ),
+    }
 
 
-def _record_steps(findings: Findings) -> tuple[provenance.Step, ...]:
+def _list_environments(source: Artifact, validations: Sequence[Validation]) -> tuple[records.EnvironmentRecord, ...]:
+    catalogue = read_catalogue()
+    names = {str(source.runtime)} | {
+        part.split(".")[0] for one in validations if one.quality is not None for part in one.candidate.route
+    }
+    found = [EnvironmentStore().ensure(catalogue.find_toolchain(name), build=False) for name in sorted(names)]
     return tuple(
-        provenance.Step(adaptor=e["adaptor"], run=e["run"], folder=e["folder"], seconds=e["seconds"], outcome=e["kind"])
-        for e in findings.events
-        if e["event"] == "build"
+        records.EnvironmentRecord(**one.model_dump(include=set(records.EnvironmentRecord.model_fields)))
+        for one in found
+        if not isinstance(one, Failed)
     )
-
-
-def _count(findings: Findings) -> provenance.Counts:
-    counted = Counter(str(event["event"]) for event in findings.events)
-    return provenance.Counts(builds=counted["build"], validations=counted["validation"], launches=counted["launch"])

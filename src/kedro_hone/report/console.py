@@ -15,7 +15,7 @@ from kedro_hone.core.values.measurement import Verdict
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.view import describe_verdict, group_candidates, write_usage
 from kedro_hone.report.wording import (
-    STATUS_WORDS,
+    STATUS_NAMES,
     format_drop,
     format_ms,
     format_range,
@@ -62,7 +62,7 @@ def print_verdict(
     )
     if evidence.finalists:
         console.print(_tabulate_finalists(evidence))
-    tally = ", ".join(f"{len(group.candidates)} {STATUS_WORDS[group.status]}" for group in group_candidates(evidence))
+    tally = ", ".join(f"{len(group.candidates)} {STATUS_NAMES[group.status]}" for group in group_candidates(evidence))
     console.print(Text(f"Candidates: {tally}"))
     if folder is not None:
         console.print(Text("Report: ").append(str(folder / "report.html")), soft_wrap=True)
@@ -109,8 +109,8 @@ def _tabulate_finalists(evidence: Evidence) -> Table:
                 []
                 if speedup is None
                 else [
-                    format_ratio(speedup.estimate),
-                    format_range(speedup.low, speedup.high, estimate=speedup.estimate),
+                    format_ratio(speedup.ratio.estimate),
+                    format_range(speedup.ratio),
                 ]
             )
             cells.append(Text("\n".join([*lines, *([format_ms(latency.p50_ms)] if latency else [])])))
@@ -124,6 +124,6 @@ def _tabulate_finalists(evidence: Evidence) -> Table:
 
 
 def _say_quality(evidence: Evidence, identifier: str) -> str:
-    looked = [record for record in evidence.quality if record.candidate == identifier]
-    bounds = [f"{name_metric(record.metric)} {format_drop(record.metric, record.high)}" for record in looked]
+    looked = [quality for quality in evidence.quality if quality.id == identifier]
+    bounds = [f"{name_metric(one.metric)} {format_drop(one.metric, one.drop.high)}" for one in looked]
     return "\n".join(bounds) or "not looked at"

@@ -9,21 +9,22 @@ from __future__ import annotations
 import json
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, AwareDatetime, Field, WithJsonSchema
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, WithJsonSchema, model_validator
 
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.measurement import Verdict
-from kedro_hone.report.provenance import Counts, DataRecord, EnvironmentRecord, Hardware, Step
+from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.measurement import Confirmation, Finalist, Speedup, Verdict
 from kedro_hone.report.records import (
     CandidateRecord,
-    ConfirmationRecord,
-    FinalistRecord,
+    Counts,
+    DataRecord,
+    DecidingSpeedup,
+    EnvironmentRecord,
+    GateQuality,
+    Hardware,
     LatencyRecord,
-    QualityRecord,
     RaceRecord,
-    Record,
+    ReplayableStep,
     SourceRecord,
-    SpeedupRecord,
     WinnerRecord,
 )
 
@@ -48,10 +49,10 @@ RecordedRecipe = Annotated[
         }
     ),
 ]
-"""The settings of a run with ``digest`` beside them; what the other keys are is the recipe's own business."""
+"""The settings of a run with their ``digest``; the recipe's own schema describes the other keys."""
 
 
-class Evidence(Record):
+class Evidence(Value):
     """All that proves the verdict of one run.
 
     Attributes:
@@ -60,18 +61,18 @@ class Evidence(Record):
         created: When the verdict was made.
         producer: The program that made it, with its version.
         recipe: The resolved settings with their ``digest``.
-        verdict: The answer.
+        verdict: ``PASS``, ``KEEP``, ``FAIL`` or ``INCONCLUSIVE``.
         reasons: One sentence each, the deciding one first.
         source: The model that was optimized.
         winner: The candidate that won, or None when the source stays or nothing holds.
         speedup: The winner's, or the best finalist's, at the deciding shape; None when nothing was confirmed.
         speedups: The same at each shape.
-        latency: Times before and after, or None when nothing was timed.
+        latency: Times before and after at the deciding shape, or None when nothing was timed.
+        latencies: The same at each shape.
         quality: Every metric of every finalist on the gate split, in the order in which they were looked at.
         candidates: Every candidate, with its reason.
-        finalists: The candidates that were confirmed, best first.
-        race: How the race went, or None when there was none.
-        confirmation: How the finalists were confirmed, or None.
+        race: How the race went.
+        confirmation: The finalists, measured again in fresh processes, and the source against itself.
         hardware: The machine.
         environments: The toolchains' locked environments.
         data: The splits.
@@ -82,6 +83,10 @@ class Evidence(Record):
         counts: How much work this run did.
     """
 
+    model_config = ConfigDict(
+        allow_inf_nan=False, serialize_by_alias=True, validate_by_name=True, validate_by_alias=True
+    )
+
     schema_id: Literal["kedro-hone/evidence/1"] = Field(default=SCHEMA_ID, alias="schema")
     run_id: str
     created: AwareDatetime
@@ -91,22 +96,42 @@ class Evidence(Record):
     reasons: tuple[str, ...]
     source: SourceRecord
     winner: WinnerRecord | None = None
-    speedup: SpeedupRecord | None = None
-    speedups: tuple[SpeedupRecord, ...] = ()
+    speedup: DecidingSpeedup | None = None
+    speedups: tuple[Speedup, ...] = ()
     latency: LatencyRecord | None = None
-    quality: tuple[QualityRecord, ...] = ()
+    latencies: tuple[LatencyRecord, ...] = ()
+    quality: tuple[GateQuality, ...] = ()
     candidates: tuple[CandidateRecord, ...]
-    finalists: tuple[FinalistRecord, ...] = ()
-    race: RaceRecord | None = None
-    confirmation: ConfirmationRecord | None = None
+    race: RaceRecord
+    confirmation: Confirmation
     hardware: Hardware
     environments: tuple[EnvironmentRecord, ...] = ()
     data: tuple[DataRecord, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ReplayableStep, ...] = ()
     timings: dict[str, float] = Field(default_factory=dict)
     optimization_seconds: float = 0.0
     break_even_calls: int | None = None
     counts: Counts = Counts()
+
+    @model_validator(mode="after")
+    def _require_finite(self) -> Evidence:
+        json.dumps(self.model_dump(), allow_nan=False, default=str)  # a ValueError where a number is not finite
+        return self
+
+    @property
+    def finalists(self) -> tuple[Finalist, ...]:
+        """The candidates that were confirmed, best first."""
+        return self.confirmation.finalists
+
+    @property
+    def subject(self) -> str | None:
+        """The id of the candidate that the report is about: the winner, or else the best finalist."""
+        return self.winner.candidate if self.winner else next((finalist.id for finalist in self.finalists), None)
+
+    @property
+    def subject_quality(self) -> tuple[GateQuality, ...]:
+        """The gate metrics of that candidate."""
+        return tuple(quality for quality in self.quality if quality.id == self.subject)
 
     def find_candidate(self, identifier: str) -> CandidateRecord | None:
         """Return the candidate of that id, or None."""

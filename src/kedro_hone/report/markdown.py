@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.values.measurement import Status, Verdict
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.records import CandidateRecord, ShapeLatency
+from kedro_hone.report.records import CandidateRecord
 from kedro_hone.report.view import (
     SPREAD_COLUMNS,
     describe_verdict,
@@ -26,8 +25,7 @@ from kedro_hone.report.view import (
     write_usage,
 )
 from kedro_hone.report.wording import (
-    STATUS_WORDS,
-    find_subject,
+    STATUS_NAMES,
     format_count,
     format_drop,
     format_metric,
@@ -36,7 +34,6 @@ from kedro_hone.report.wording import (
     format_range,
     format_ratio,
     format_seconds,
-    list_winner_quality,
     name_metric,
     name_route,
     name_shape,
@@ -73,9 +70,7 @@ def render_markdown(evidence: Evidence, publication: Publication | None = None, 
     if limit < 2000:
         raise ValueError(f"a comment needs at least 2,000 bytes, not {limit}")
     head = _write_head(evidence)
-    foot = (
-        f"\n<sub>Run `{_code(evidence.run_id)}`. Everything else stands in `report.html` and `evidence.json`.</sub>\n"
-    )
+    foot = f"\n<sub>Run `{_code(evidence.run_id)}`. Everything else is in `report.html` and `evidence.json`.</sub>\n"
     text, room = head, limit - len(foot.encode())
     if len(text.encode()) > room:
         return _cut(text, room) + foot
@@ -117,23 +112,22 @@ def _write_head(evidence: Evidence) -> str:
 
 def _list_main_rows(evidence: Evidence) -> list[str]:
     rows = []
-    subject = next((one for one in evidence.finalists if one.id == find_subject(evidence)), None)
+    before = {both.source.shape: format_ms(both.source.p50_ms) for both in evidence.latencies}
+    subject = next((one for one in evidence.finalists if one.id == evidence.subject), None)
+    after = {one.shape: format_ms(one.p50_ms) for one in (subject.latency if subject else ())}
     for speedup in evidence.speedups:
-        before = next((one.source for one in _shapes(evidence) if one.shape == speedup.shape), None)
-        after = next((one for one in subject.latency if one.shape == speedup.shape), None) if subject else None
-        interval = format_range(speedup.low, speedup.high, estimate=speedup.estimate)
+        ratio, shape = speedup.ratio, speedup.shape
         rows.append(
-            f"| latency, {escape_markdown(name_shape(speedup.shape))} | {format_ms(before.p50_ms) if before else '–'} "
-            f"| {format_ms(after.p50_ms) if after else '–'} | **{format_ratio(speedup.estimate)}** "
-            f"({format_percent(speedup.confidence)}: {interval}) |"
+            f"| latency, {escape_markdown(name_shape(shape))} | {before.get(shape, '–')} | {after.get(shape, '–')} "
+            f"| **{format_ratio(ratio.estimate)}** ({format_percent(ratio.confidence)}: {format_range(ratio)}) |"
         )
-    for record in list_winner_quality(evidence):
-        drop = f"drop {format_drop(record.metric, record.drop)}, at most {format_drop(record.metric, record.high)}"
-        limit = "" if record.limit is None else f" (limit {format_drop(record.metric, record.limit, unit=False)})"
+    for quality in evidence.subject_quality:
+        metric, lost = quality.metric, quality.drop
+        drop = f"drop {format_drop(metric, lost.estimate)}, at most {format_drop(metric, lost.high)}"
+        limit = "" if quality.limit is None else f" (limit {format_drop(metric, quality.limit, unit=False)})"
         rows.append(
-            f"| {escape_markdown(name_metric(record.metric))}, {format_count(record.n)} rows "
-            f"| {format_metric(record.metric, record.source)} | {format_metric(record.metric, record.winner)} "
-            f"| {drop}{limit} |"
+            f"| {escape_markdown(name_metric(metric))}, {format_count(quality.n)} rows "
+            f"| {format_metric(metric, quality.source)} | {format_metric(metric, quality.candidate)} | {drop}{limit} |"
         )
     if evidence.winner:
         rows += [
@@ -144,10 +138,6 @@ def _list_main_rows(evidence: Evidence) -> list[str]:
     return rows
 
 
-def _shapes(evidence: Evidence) -> Sequence[ShapeLatency]:
-    return evidence.latency.shapes if evidence.latency else ()
-
-
 _Detail = tuple[str, list[str], list[str]]
 
 
@@ -156,7 +146,7 @@ def _list_details(evidence: Evidence, publication: Publication | None) -> list[_
     use = _write_use(evidence, publication)
     details = [use] if use else []
     for group in group_candidates(evidence):
-        title = f"{len(group.candidates)} {STATUS_WORDS[group.status]}"
+        title = f"{len(group.candidates)} {STATUS_NAMES[group.status]}"
         if group.status in {Status.MEASURED, Status.DROPPED}:
             lines = ["| candidate | speed-up in the race | quality | |", "|---|--:|--:|---|"]
             rows = [_write_measured(evidence, candidate) for candidate in group.candidates]
@@ -185,7 +175,7 @@ def _write_measured(evidence: Evidence, candidate: CandidateRecord) -> str:
     remarks = [role, escape_markdown(candidate.reason), escape_markdown(candidate.note)]
     shown = f"{estimate} ({interval})" if candidate.route and estimate else estimate
     return (
-        f"| `{_code(name_route(candidate.route))}` | {shown or '–'} | {format_quality(evidence, candidate)} "
+        f"| `{_code(name_route(candidate.route))}` | {shown or '–'} | {format_quality(candidate)} "
         f"| {' '.join(remark for remark in remarks if remark)} |"
     )
 
@@ -201,8 +191,8 @@ def _write_spreads(evidence: Evidence) -> _Detail | None:
         f"|---|---|{'--:|' * len(SPREAD_COLUMNS)}",
     ]
     rows = [
-        f"| `{_code(name_route(candidate.route))}` | {record.split} | {' | '.join(list_spread_cells(record, spread))} |"
-        for candidate, record, spread in spreads
+        f"| `{_code(name_route(candidate.route))}` | {quality.split} | {' | '.join(list_spread_cells(quality))} |"
+        for candidate, quality in spreads
     ]
     return "Loss of quality, row by row", lines, rows
 
@@ -225,10 +215,9 @@ def _write_machine(evidence: Evidence) -> _Detail:
         f"- recipe `{_code(str(evidence.recipe['digest']))}`",
         f"- source `{_code(evidence.source.digest)}`",
     ]
-    if evidence.confirmation and evidence.confirmation.control:
+    if evidence.confirmation.control:
         control = ", ".join(
-            f"{name_shape(one.shape)} {format_ratio(one.estimate)} "
-            f"({format_range(one.low, one.high, estimate=one.estimate)})"
+            f"{name_shape(one.shape)} {format_ratio(one.ratio.estimate)} ({format_range(one.ratio)})"
             for one in evidence.confirmation.control
         )
         lines.append(f"- source against itself: {escape_markdown(control)}")

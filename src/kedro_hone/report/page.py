@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs nothing beside it, no network and no script."""
+"""The page: one HTML file that needs no other file, no network and no script."""
 
 from __future__ import annotations
 
@@ -69,7 +69,6 @@ def render_page(evidence: Evidence, publication: Publication | None = None) -> s
         HTML that makes no request and runs no script.
     """
     gate = view.read_gate(evidence)
-    chart = draw_chart(evidence)
     return _load_templates().get_template("page.html.j2").render(
         evidence=evidence,
         publication=publication,
@@ -79,16 +78,14 @@ def render_page(evidence: Evidence, publication: Publication | None = None) -> s
         numbers=view.list_key_numbers(evidence),
         speed=scales.scale_speedups(evidence, gate=gate),
         gate=gate,
-        qualities=[(record, scales.scale_quality(record)) for record in wording.list_winner_quality(evidence)],
+        qualities=[(quality, scales.scale_quality(quality)) for quality in evidence.subject_quality],
         provable=view.say_provable(evidence),
-        chart=chart,
-        drawings=[Markup(drawing) for drawing in (chart.wide, chart.narrow)] if chart else [],  # noqa: S704 - escaped by Vega
+        chart=draw_chart(evidence),
         groups=view.group_candidates(evidence),
         fastest=scales.find_fastest(evidence),
-        subject=wording.find_subject(evidence),
         usage=view.write_usage(evidence, published=publication.uri if publication else None),
         format_range=wording.format_range,
         scales=scales,
         view=view,
-        words=wording.STATUS_WORDS,
+        status_names=wording.STATUS_NAMES,
     )  # fmt: skip

@@ -1,29 +1,17 @@
-"""The parts of the evidence: the source, the winner, every candidate, and where and on what it was measured."""
+"""The parts of the evidence that join several values; a measured value is part of it as it is."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.measurement import Interval, Latency, Spread, Status
-
-
-class Record(BaseModel):
-    """Base of every part of the evidence: frozen, finite numbers only, and strict while it is being written."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        allow_inf_nan=False,
-        serialize_by_alias=True,
-        validate_by_name=True,
-        validate_by_alias=True,
-    )
+from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.measurement import Interval, Latency, Quality, Speedup, Status
 
 
-class SourceRecord(Record):
+class SourceRecord(Value):
     """The model that was optimized.
 
     Attributes:
@@ -41,7 +29,7 @@ class SourceRecord(Record):
     baseline: str = ""
 
 
-class WinnerRecord(Record):
+class WinnerRecord(Value):
     """The candidate that won.
 
     Attributes:
@@ -50,7 +38,7 @@ class WinnerRecord(Record):
         format: What kind of files it is.
         digest: ``sha256:…`` of its artifact.
         runtime: The toolchain that opens it.
-        path: Where it lies on the machine of the run, relative to the project's folder.
+        path: Where it is on the machine of the run, relative to the project's folder.
     """
 
     candidate: str
@@ -61,95 +49,54 @@ class WinnerRecord(Record):
     path: str = ""
 
 
-class SpeedupRecord(Record):
-    """How many times faster than the baseline, at one shape; confirmed in fresh processes.
+class DecidingSpeedup(Speedup):
+    """The speed-up that the verdict rests on.
 
     Attributes:
-        estimate: Baseline time over candidate time.
-        low: The lower end of the interval.
-        high: The upper end of the interval.
-        confidence: The coverage of the interval, such as 0.95.
-        noise_floor: At least 1: what the source reached against itself. The gate divides ``low`` by it.
-        baseline: What it was measured against, in words.
         shape: The recipe's name of the shape.
+        ratio: Baseline time over candidate time, with its interval.
+        noise_floor: At least 1: what the source reached against itself. The gate divides ``ratio.low`` by it.
         launches: How many launches of each were compared.
+        baseline: What it was measured against, in words.
     """
 
-    estimate: float
-    low: float
-    high: float
-    confidence: float
-    noise_floor: float
     baseline: str
-    shape: str
-    launches: int = 0
 
 
-class ShapeLatency(Record):
-    """Times of the source and the winner at one shape.
+class LatencyRecord(Value):
+    """Times before and after, at one shape.
 
     Attributes:
-        shape: The recipe's name of the shape.
         source: The source's times.
         winner: The winner's times, or None where the source stays.
     """
 
-    shape: str
     source: Latency
     winner: Latency | None = None
 
 
-class LatencyRecord(Record):
-    """Times before and after.
+class GateQuality(Quality):
+    """One metric of one finalist on the gate split.
 
     Attributes:
-        source: The source's times at the deciding shape.
-        winner: The winner's times at the deciding shape, or None where the source stays.
-        shapes: The same at every shape.
-    """
-
-    source: Latency
-    winner: Latency | None = None
-    shapes: tuple[ShapeLatency, ...] = ()
-
-
-class QualityRecord(Record):
-    """One metric of one candidate against the source, on the same rows.
-
-    Attributes:
-        candidate: The candidate's id.
+        id: The finalist's id.
         metric: The metric's name.
-        split: ``search`` or ``gate``.
+        split: ``gate``.
         source: The source's value.
-        winner: The candidate's value (the winner's, where the candidate won).
-        drop: How much worse the candidate is; positive is worse.
-        low: The lower end of the drop's interval.
-        high: The upper end of the drop's interval.
-        confidence: The coverage of the interval.
+        candidate: The finalist's value.
+        drop: How much worse the finalist is, in the metric's unit (positive is worse), with its interval.
         limit: The largest drop that the recipe allows, or None when none was asked.
         provable: The smallest limit that so many rows could prove with nothing lost, or None where it is not known.
         n: The number of rows.
-        spread: How much worse single rows are, in the metric's unit; None where rows are right or wrong, or the metric
-            is no mean over rows.
+        spread: How much worse single rows are; None where rows are right or wrong, or the metric is no mean over rows.
     """
 
-    candidate: str
-    metric: str
-    split: Literal["search", "gate"]
-    source: float
-    winner: float
-    drop: float
-    low: float
-    high: float
-    confidence: float = 0.95
-    limit: float | None = None
+    id: str
     provable: float | None = None
-    n: int
-    spread: Spread | None = None
 
 
-class CandidateRecord(Record):
-    """What became of one candidate.
+class CandidateRecord(Value):
+    """One candidate: its validation and its result in the race, joined.
 
     Attributes:
         id: The namespace that ends its route; ``source`` for the source model itself.
@@ -162,12 +109,12 @@ class CandidateRecord(Record):
         speedup: The interval of the race's objective, or None.
         quality: Its metric on the search split, or None.
         size_bytes: The artifact's files.
-        cold_start_ms: From the start of loading to the first answer.
+        cold_start_ms: From the start of loading to the first prediction.
         peak_memory_bytes: Resident memory of its worker at its highest.
         build_seconds: The time that its own steps took when they were built.
         cached: Whether nothing of it had to be built or validated in this run.
         rounds: How many rounds of the race it was measured in.
-        publishable: False where the licence of its runtime forbids to publish it.
+        publishable: False where the licence of its runtime forbids publishing it.
         machine_options: Options that the machine decides where the recipe does not, as they were, by adaptor.
         note: Anything else that a reader must know, such as that licence.
     """
@@ -180,7 +127,7 @@ class CandidateRecord(Record):
     latency: tuple[Latency, ...] = ()
     ratios: dict[str, float] = Field(default_factory=dict)
     speedup: Interval | None = None
-    quality: QualityRecord | None = None
+    quality: Quality | None = None
     size_bytes: int | None = None
     cold_start_ms: float | None = None
     peak_memory_bytes: int | None = None
@@ -192,53 +139,120 @@ class CandidateRecord(Record):
     note: str = ""
 
 
-class FinalistRecord(Record):
-    """A candidate that was measured again in fresh processes.
-
-    Attributes:
-        id: The candidate's id.
-        speedups: One for each shape.
-        latency: Its times at each shape.
-        launches: How many launches it was measured in.
-        reason: Why it could not be confirmed or did not pass, or an empty string.
-    """
-
-    id: str
-    speedups: tuple[SpeedupRecord, ...] = ()
-    latency: tuple[Latency, ...] = ()
-    launches: int = 0
-    reason: str = ""
-
-
-class RaceRecord(Record):
+class RaceRecord(Value):
     """How the race went.
 
     Attributes:
         rounds: How many rounds there were.
         seconds: How long it took, without the wait for another run's measuring.
         budget_ended: Whether the budget ended it, rather than that nothing was left to decide.
-        samples: The file with the raw timings, relative to the run's folder.
+        samples: The file with the raw timings, also those of the confirmation, relative to the run's folder.
     """
 
     rounds: int
     seconds: float
     budget_ended: bool = False
-    samples: str = ""
+    samples: str
 
 
-class ConfirmationRecord(Record):
-    """How the finalists were confirmed.
+class Hardware(Value):
+    """The machine that measured.
 
     Attributes:
-        launches: How many rounds of launches there were.
-        looks: How often the data were looked at; the level of the intervals is corrected for it.
-        seconds: How long it took, without the wait for another run's measuring.
-        control: The source against itself (A/A), at each shape.
-        samples: The file with one number for each launch, relative to the run's folder.
+        cpu: The processor's name.
+        cores: The cores that the run could use.
+        flags: All of its feature flags, as the system names them.
+        instructions: The names of its vector instructions, such as ``AVX-512, VNNI, BF16`` or ``AVX2 only``.
+        gpu: The accelerator's name, or None.
+        driver: Its driver, or None.
+        os: The operating system and its kernel.
+        memory_bytes: The memory that the run could use.
+        threads: The threads that every candidate was given.
     """
 
-    launches: int
-    looks: int
+    cpu: str
+    cores: int
+    flags: tuple[str, ...] = ()
+    instructions: str = ""
+    gpu: str | None = None
+    driver: str | None = None
+    os: str
+    memory_bytes: int | None = None
+    threads: int | None = None
+
+    @property
+    def processor(self) -> str:
+        """The processor, its vector instructions and its cores, as every report names them."""
+        instructions = f" ({self.instructions})" if self.instructions else ""
+        return f"{self.cpu}{instructions}, {self.cores} cores"
+
+
+class EnvironmentRecord(Value):
+    """The locked environment of one toolchain.
+
+    Attributes:
+        toolchain: The toolchain's name.
+        key: The environment's key.
+        lock_digest: ``sha256:…`` of the lock.
+        versions: The installed version of each package that matters.
+    """
+
+    toolchain: str
+    key: str
+    lock_digest: str
+    versions: dict[str, str] = Field(default_factory=dict)
+
+
+class DataRecord(Value):
+    """One split of the data.
+
+    Attributes:
+        split: ``calibration``, ``search`` or ``gate``.
+        path: The tracked path.
+        md5: The content's hash, as DVC knows it; empty where it is not tracked.
+        rev: The revision of the repository that it was read at; empty for the working tree.
+        n: The number of rows.
+    """
+
+    split: str
+    path: str
+    md5: str = ""
+    rev: str = ""
+    n: int
+
+
+class ReplayableStep(Value):
+    """One step of a route that was run, which ``kedro hone replay`` runs again.
+
+    Attributes:
+        adaptor: The adaptor's name.
+        run: The id of the run that did it; empty where it is the run of the evidence.
+        folder: The step's folder, relative to that run's folder.
+        seconds: How long it took when it was built.
+        outcome: ``artifact``, ``refused`` or ``failed``.
+    """
+
+    adaptor: str
+    run: str = ""
+    folder: str
     seconds: float
-    control: tuple[SpeedupRecord, ...] = ()
-    samples: str = ""
+    outcome: Literal["artifact", "refused", "failed"] = "artifact"
+
+    @property
+    def name(self) -> str:
+        """What ``kedro hone replay`` is given."""
+        return Path(self.folder).name
+
+
+class Counts(Value):
+    """How much work made the values of this evidence; what was found in the store was not built or validated again.
+
+    Attributes:
+        builds: Steps that were really run.
+        validations: Candidates that were really validated.
+        launches: Worker processes in which something was timed.
+    """
+
+    builds: int = 0
+    validations: int = 0
+    launches: int = 0

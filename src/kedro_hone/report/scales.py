@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kedro_hone.core.values.measurement import Interval, Quality
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.records import CandidateRecord, QualityRecord, SpeedupRecord
-from kedro_hone.report.wording import format_count, format_drop, format_range, format_ratio, name_shape
+from kedro_hone.report.records import CandidateRecord
+from kedro_hone.report.wording import format_drop, format_range, format_ratio, is_bounded, name_shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +18,6 @@ class Bar:
     label: str
     value: str
     interval: str
-    remark: str
     low: float
     high: float
     at: float
@@ -48,74 +49,67 @@ def scale_speedups(evidence: Evidence, *, gate: float | None) -> Scale | None:
     """
     if not evidence.speedups:
         return None
-    control = evidence.confirmation.control if evidence.confirmation else ()
-    everything = (*evidence.speedups, *control)
-    marks = [1.0] if gate is None else [1.0, gate]
-    low, high = min(*marks, *(one.low for one in everything)), max(*marks, *(one.high for one in everything))
-    room = (high - low) * 0.04 or 0.05
-    low, high = low - room, high + room
-    return Scale(
-        bars=(
-            *(_make_bar(one, name_shape(one.shape), low, high) for one in evidence.speedups),
-            *(
-                _make_bar(one, f"source against itself, {name_shape(one.shape)}", low, high, control=True)
-                for one in control
-            ),
-        ),
-        marks=tuple(
-            (_position(value, low, high), format_ratio(value, 2) if kind == "gate" else format_ratio(1, 0), kind)
-            for value, kind in zip(marks, ("one", "gate"), strict=False)
-        ),
-    )
+    rows = [(name_shape(one.shape), one.ratio, False) for one in evidence.speedups]
+    rows += [
+        (f"source against itself, {name_shape(one.shape)}", one.ratio, True) for one in evidence.confirmation.control
+    ]
+    marks = [(1.0, format_ratio(1, 0), "one"), *([] if gate is None else [(gate, format_ratio(gate, 2), "gate")])]
+    ends = _find_ends([ratio for _, ratio, _ in rows], marks, room=0.04)
+    bars = [
+        _make_bar(label, ratio, ends, texts=(format_ratio(ratio.estimate), format_range(ratio)), control=control)
+        for label, ratio, control in rows
+    ]
+    return Scale(bars=tuple(bars), marks=_place_marks(marks, ends))
 
 
-def _make_bar(speedup: SpeedupRecord, label: str, low: float, high: float, *, control: bool = False) -> Bar:
-    return Bar(
-        label=label,
-        value=format_ratio(speedup.estimate),
-        interval=format_range(speedup.low, speedup.high, estimate=speedup.estimate),
-        remark=f"{speedup.launches} paired launches",
-        low=_position(speedup.low, low, high),
-        high=_position(speedup.high, low, high),
-        at=_position(speedup.estimate, low, high),
-        control=control,
-    )
-
-
-def _position(value: float, low: float, high: float) -> float:
-    return round(100 * (value - low) / (high - low), 2)
-
-
-def scale_quality(record: QualityRecord) -> Scale:
+def scale_quality(quality: Quality) -> Scale:
     """Put one drop on a scale of its own, with no change and the limit as marks."""
+    metric, drop = quality.metric, quality.drop
     marks = [(0.0, "no change", "one")]
-    if record.limit is not None:
-        marks.append((record.limit, f"limit {format_drop(record.metric, record.limit, unit=False)}", "gate"))
-    low, high = min(record.low, 0.0), max(record.high, *(value for value, _, _ in marks), 0.0)
-    room = (high - low) * 0.12 or 0.01
-    low, high = low - room, high + room
-    interval = f"{format_drop(record.metric, record.low, unit=False)} to {format_drop(record.metric, record.high)}"
-    bar = Bar(
-        label="drop",
-        value=format_drop(record.metric, record.drop),
-        interval=interval,
-        remark=f"{format_count(record.n)} rows",
-        low=_position(record.low, low, high),
-        high=_position(record.high, low, high),
-        at=_position(record.drop, low, high),
-    )
-    return Scale(bars=(bar,), marks=tuple((_position(value, low, high), label, kind) for value, label, kind in marks))
+    if quality.limit is not None:
+        marks.append((quality.limit, f"limit {format_drop(metric, quality.limit, unit=False)}", "gate"))
+    ends = _find_ends([drop], marks, room=0.12)
+    interval = f"{format_drop(metric, drop.low, unit=False)} to {format_drop(metric, drop.high)}"
+    bar = _make_bar("drop", drop, ends, texts=(format_drop(metric, drop.estimate), interval))
+    return Scale(bars=(bar,), marks=_place_marks(marks, ends))
 
 
 def scale_ratio(candidate: CandidateRecord, *, most: float) -> tuple[float, float, float]:
-    """Return where a candidate's race interval lies on a scale from 0 to the fastest, in per cent: low, high, at."""
+    """Return where a candidate's race interval is on a scale from 0 to the fastest, in per cent: low, high, at."""
     if candidate.speedup is None:
         return 0.0, 0.0, 0.0
     ends = (candidate.speedup.low, candidate.speedup.high, candidate.speedup.estimate)
-    low, high, at = (min(100.0, _position(end, 0.0, most)) for end in ends)
+    low, high, at = (_position(end, (0.0, most)) for end in ends)
     return low, high, at
 
 
 def find_fastest(evidence: Evidence) -> float:
     """Return the highest end of any race interval, at least 1."""
     return max([1.0, *(candidate.speedup.high for candidate in evidence.candidates if candidate.speedup)])
+
+
+_Ends = tuple[float, float]
+_Marks = Sequence[tuple[float, str, str]]
+
+
+def _find_ends(intervals: Sequence[Interval], marks: _Marks, *, room: float) -> _Ends:
+    """Return the ends of a scale that holds all intervals and marks, with some room at both."""
+    places = [place for place, _, _ in marks]
+    places += [end for one in intervals for end in (one.low, one.estimate, one.high) if is_bounded(end)]
+    low, high = min(places), max(places)
+    room = (high - low) * room or 0.01
+    return low - room, high + room
+
+
+def _make_bar(label: str, interval: Interval, ends: _Ends, *, texts: tuple[str, str], control: bool = False) -> Bar:
+    low, high, at = (_position(value, ends) for value in (interval.low, interval.high, interval.estimate))
+    return Bar(label=label, value=texts[0], interval=texts[1], low=low, high=high, at=at, control=control)
+
+
+def _place_marks(marks: _Marks, ends: _Ends) -> tuple[tuple[float, str, str], ...]:
+    return tuple((_position(value, ends), label, kind) for value, label, kind in marks)
+
+
+def _position(value: float, ends: _Ends) -> float:
+    low, high = ends
+    return round(100 * (min(max(value, low), high) - low) / (high - low), 2)

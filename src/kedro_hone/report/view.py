@@ -7,12 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kedro_hone.core.values.measurement import Spread, Status, Verdict
+from kedro_hone.core.values.measurement import Quality, Status, Verdict
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.records import CandidateRecord, QualityRecord
+from kedro_hone.report.records import CandidateRecord
 from kedro_hone.report.wording import (
     decide_decimals,
-    find_subject,
     format_bytes,
     format_count,
     format_drop,
@@ -23,7 +22,6 @@ from kedro_hone.report.wording import (
     format_ratio,
     format_seconds,
     is_fraction,
-    list_winner_quality,
     name_metric,
     name_shape,
 )
@@ -37,12 +35,12 @@ GROUPS: Final = (
     (
         Status.DROPPED,
         "Dropped early",
-        "Plainly slower than the leader, or less accurate than the gate allows, so no more time was spent on them.",
+        "Clearly slower than the leader, or less accurate than the gate allows, so no more time was spent on them.",
     ),
     (
         Status.FAILED,
         "Failed",
-        "A toolchain broke, or what it made is wrong. The logs lie in the steps’ folders.",
+        "A toolchain broke, or what it made is wrong. The logs are in the steps’ folders.",
     ),
     (
         Status.REFUSED,
@@ -75,8 +73,8 @@ class Group:
 
 def list_key_numbers(evidence: Evidence) -> tuple[KeyNumber, ...]:
     """Return the numbers of the strip: what changed from the source to the winner, and what it cost."""
-    subject = evidence.find_candidate(find_subject(evidence) or "")
-    source = next((candidate for candidate in evidence.candidates if not candidate.route), None)
+    subject = evidence.find_candidate(evidence.subject or "")
+    source = evidence.find_candidate("source")
     numbers = [*_list_latencies(evidence)]
     for label, attribute, write in (
         ("Size on disk", "size_bytes", format_bytes),
@@ -101,37 +99,27 @@ def list_key_numbers(evidence: Evidence) -> tuple[KeyNumber, ...]:
 
 def _list_latencies(evidence: Evidence) -> list[KeyNumber]:
     numbers = []
-    for both in evidence.latency.shapes if evidence.latency else ():
-        label = f"Latency at {name_shape(both.shape)}"
-        if both.winner is None:
-            calls = f"median of {format_count(both.source.n)} calls to the source"
-            numbers.append(KeyNumber(label=label, value=format_ms(both.source.p50_ms), remark=calls))
-        else:
-            calls = f"median of {format_count(both.winner.n)} calls"
-            numbers.append(
-                KeyNumber(
-                    label=label,
-                    value=format_ms(both.winner.p50_ms),
-                    before=format_ms(both.source.p50_ms),
-                    remark=calls,
-                )
-            )
+    for both in evidence.latencies:
+        after, before = (both.winner, format_ms(both.source.p50_ms)) if both.winner else (both.source, "")
+        calls = f"median of {format_count(after.n)} calls{'' if both.winner else ' to the source'}"
+        label = f"Latency at {name_shape(both.source.shape)}"
+        numbers.append(KeyNumber(label=label, value=format_ms(after.p50_ms), before=before, remark=calls))
     return numbers
 
 
 def say_provable(evidence: Evidence) -> str:
     """Return what the gate split can prove at all, in one sentence, or an empty string where it is not known."""
-    for record in list_winner_quality(evidence):
-        if record.provable is None:
+    for quality in evidence.subject_quality:
+        if quality.provable is None:
             continue
-        least = format_drop(record.metric, record.provable)
         sentence = (
-            f"With {format_count(record.n)} rows the gate split cannot prove a limit below {least} at "
-            f"{format_percent(record.confidence)}, even when nothing is lost"
+            f"With {format_count(quality.n)} rows the gate split cannot prove a limit below "
+            f"{format_drop(quality.metric, quality.provable)} at {format_percent(quality.drop.confidence)}, "
+            "even when nothing is lost"
         )
-        if record.limit is None:
+        if quality.limit is None:
             return f"{sentence}."
-        return f"{sentence}; the recipe asks for {format_drop(record.metric, record.limit)}."
+        return f"{sentence}; the recipe asks for {format_drop(quality.metric, quality.limit)}."
     return ""
 
 
@@ -146,32 +134,28 @@ def group_candidates(evidence: Evidence) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-def format_quality(evidence: Evidence, candidate: CandidateRecord) -> str:
-    """Return a candidate's metric on the search split; the source's stands in everybody else's record."""
-    if candidate.quality:
-        return format_metric(candidate.quality.metric, candidate.quality.winner)
-    reference = next((one.quality for one in evidence.candidates if one.quality), None)
-    return format_metric(reference.metric, reference.source) if reference and not candidate.route else "–"
+def format_quality(candidate: CandidateRecord) -> str:
+    """Return a candidate's metric on the search split."""
+    return format_metric(candidate.quality.metric, candidate.quality.candidate) if candidate.quality else "–"
 
 
-def list_spreads(evidence: Evidence) -> tuple[tuple[CandidateRecord, QualityRecord, Spread], ...]:
-    """Return how much worse the single rows of each candidate are, the best candidate first.
+def list_spreads(evidence: Evidence) -> tuple[tuple[CandidateRecord, Quality], ...]:
+    """Return the candidates of which it is known how much worse single rows are, the best candidate first.
 
     On the gate split where the candidate was looked at there, else on the search split.
     """
-    rows = []
-    for candidate in evidence.candidates:
-        gate = next((record for record in evidence.quality if record.candidate == candidate.id), None)
-        record = gate or candidate.quality
-        if record is not None and record.spread is not None:
-            rows.append((candidate, record, record.spread))
-    return tuple(sorted(rows, key=lambda row: row[1].drop))
+    gate: dict[str, Quality] = {quality.id: quality for quality in reversed(evidence.quality)}
+    found = [(one, gate.get(one.id) or one.quality) for one in evidence.candidates]
+    rows = [(candidate, quality) for candidate, quality in found if quality and quality.spread]
+    return tuple(sorted(rows, key=lambda row: row[1].drop.estimate))
 
 
-def list_spread_cells(record: QualityRecord, spread: Spread) -> tuple[str, ...]:
+def list_spread_cells(quality: Quality) -> tuple[str, ...]:
     """Return one row of the table of spreads: the mean with what the gate compares, then the rows' quantiles."""
-    numbers = (record.drop, record.high, spread.best, spread.p5, spread.median, spread.p95, spread.p99, spread.worst)
-    return tuple(format_drop(record.metric, number, unit=False) for number in numbers)
+    numbers = [quality.drop.estimate, quality.drop.high]
+    if quality.spread:
+        numbers += quality.spread.model_dump().values()
+    return tuple(format_drop(quality.metric, number, unit=False) for number in numbers)
 
 
 SPREAD_COLUMNS: Final = ("mean", "at most", "best row", "5 %", "median", "95 %", "99 %", "worst row")
@@ -180,10 +164,8 @@ SPREAD_COLUMNS: Final = ("mean", "at most", "best row", "5 %", "median", "95 %",
 
 def say_spread_unit(evidence: Evidence) -> str:
     """Return in which unit the spreads are, such as ``points of argmax agreement``."""
-    record = next((record for _, record, _ in list_spreads(evidence)), None)
-    if record is None:
-        return ""
-    return f"{'points of ' if is_fraction(record.metric) else ''}{name_metric(record.metric)}"
+    metric = next((quality.metric for _, quality in list_spreads(evidence)), "")
+    return f"{'points of ' if is_fraction(metric) else ''}{name_metric(metric)}"
 
 
 def tag_candidate(evidence: Evidence, candidate: CandidateRecord) -> str:
@@ -235,5 +217,5 @@ def format_estimate(candidate: CandidateRecord) -> tuple[str, str]:
     ratio = candidate.speedup
     return (
         format_ratio(ratio.estimate, decide_decimals(ratio.estimate)),
-        format_range(ratio.low, ratio.high, estimate=ratio.estimate),
+        format_range(ratio),
     )

@@ -1,4 +1,4 @@
-"""How numbers and verdicts are put into words, the same on the page, in the comment and on the console."""
+"""How numbers and verdicts are written: the same on the page, in the comment and on the console."""
 
 # ruff: noqa: RUF001, RUF002 - typographic signs are what this module is about
 
@@ -8,13 +8,10 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kedro_hone.core.values.measurement import Status, Verdict
+from kedro_hone.core.values.measurement import Interval, Quality, Speedup, Status, Verdict
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.records import QualityRecord, SpeedupRecord
 
-SOURCE_ID: Final = "source"
-
-STATUS_WORDS: Final = {
+STATUS_NAMES: Final = {
     Status.MEASURED: "measured",
     Status.DROPPED: "dropped early",
     Status.REFUSED: "refused",
@@ -28,7 +25,7 @@ _FRACTIONS: Final = re.compile(
 
 
 def decide_decimals(ratio: float) -> int:
-    """Return how many decimals a ratio deserves: about two significant digits beyond 1."""
+    """Return how many decimals a ratio is written with: about two significant digits beyond 1."""
     size = abs(ratio)
     return 2 if size < 2 else 1 if size < 10 else 0
 
@@ -38,12 +35,12 @@ def format_ratio(ratio: float, decimals: int | None = None) -> str:
     return f"{ratio:,.{decide_decimals(ratio) if decimals is None else decimals}f}×"
 
 
-def format_range(low: float, high: float, *, estimate: float) -> str:
+def format_range(ratio: Interval) -> str:
     """Return such as ``4.2–5.1×``, with the decimals of the estimate and one more where the ends would look equal."""
-    decimals = decide_decimals(estimate)
-    if f"{low:.{decimals}f}" == f"{high:.{decimals}f}":
+    decimals = decide_decimals(ratio.estimate)
+    if f"{ratio.low:.{decimals}f}" == f"{ratio.high:.{decimals}f}":
         decimals += 1
-    return f"{low:,.{decimals}f}–{high:,.{decimals}f}×"
+    return f"{ratio.low:,.{decimals}f}–{ratio.high:,.{decimals}f}×"
 
 
 def format_ms(milliseconds: float) -> str:
@@ -64,7 +61,7 @@ def format_bytes(size: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a duration as a person would say it, such as ``3 min 20 s``."""
+    """Return a duration, such as ``3 min 20 s``."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -92,8 +89,15 @@ def format_metric(metric: str, value: float) -> str:
     return f"{value * 100:.2f} %" if is_fraction(metric) else f"{value:.4g}"
 
 
+def is_bounded(value: float) -> bool:
+    """Whether the end of an interval is known: too few rows give the largest number there is."""
+    return abs(value) < 1e300
+
+
 def format_drop(metric: str, drop: float, *, unit: bool = True) -> str:
     """Return a drop in the metric's unit: points (hundredths) for shares."""
+    if not is_bounded(drop):
+        return "unbounded"
     if not is_fraction(metric):
         return f"{drop:.3g}"
     number = f"{drop * 100:.2f}".removesuffix("0")
@@ -102,12 +106,12 @@ def format_drop(metric: str, drop: float, *, unit: bool = True) -> str:
 
 
 def name_metric(metric: str) -> str:
-    """Return a metric's name as a person writes it: ``accuracy_score`` is accuracy."""
+    """Return a metric's name for people: ``accuracy_score`` is accuracy."""
     return metric.removesuffix("_score").replace("_", " ")
 
 
 def name_shape(shape: str) -> str:
-    """Return a shape's name as a person writes it: ``batch64`` is batch 64."""
+    """Return a shape's name for people: ``batch64`` is batch 64."""
     return re.sub(r"(?<=[a-z])[_-]?(?=\d)", " ", shape).replace("_", " ")
 
 
@@ -148,7 +152,7 @@ def _say_verdict(evidence: Evidence) -> str:
     match evidence.verdict:
         case Verdict.PASS:
             speed = _say_speed(evidence.speedups or ((evidence.speedup,) if evidence.speedup else ()))
-            return ", ".join([speed, *(_say_quality(record) for record in list_winner_quality(evidence)[:1])])
+            return ", ".join([speed, *(_say_quality(quality) for quality in evidence.subject_quality[:1])])
         case Verdict.KEEP:
             return "The original stays: no candidate was faster and held every gate"
         case Verdict.FAIL:
@@ -171,49 +175,35 @@ def _say_baseline(evidence: Evidence) -> str:
     return f"measured against {evidence.source.baseline}"
 
 
-def say_comparison(speedup: SpeedupRecord) -> str:
-    """Return what stands behind a speed-up in one sentence: interval, launches and noise floor."""
+def say_comparison(speedup: Speedup) -> str:
+    """Return what a speed-up rests on, in one sentence: interval, launches and noise floor."""
     return (
-        f"{format_percent(speedup.confidence)} interval "
-        f"{format_range(speedup.low, speedup.high, estimate=speedup.estimate)} over "
+        f"{format_percent(speedup.ratio.confidence)} interval {format_range(speedup.ratio)} over "
         f"{speedup.launches} paired launches, noise floor {format_ratio(speedup.noise_floor)}"
     )
 
 
-def list_winner_quality(evidence: Evidence) -> tuple[QualityRecord, ...]:
-    """Return the gate metrics of the winner, or of the best finalist when there is no winner."""
-    identifier = find_subject(evidence)
-    return tuple(record for record in evidence.quality if record.candidate == identifier)
-
-
-def find_subject(evidence: Evidence) -> str | None:
-    """Return the id of the candidate that the report is about: the winner, or else the best finalist."""
-    if evidence.winner:
-        return evidence.winner.candidate
-    return evidence.finalists[0].id if evidence.finalists else None
-
-
-def _say_speed(speedups: tuple[SpeedupRecord, ...]) -> str:
+def _say_speed(speedups: tuple[Speedup, ...]) -> str:
     if not speedups:
         return "Faster"
     if len(speedups) > 3:
-        slowest, fastest = (pick(speedups, key=lambda speedup: speedup.estimate) for pick in (min, max))
-        span = f"{format_ratio(slowest.estimate)} to {format_ratio(fastest.estimate)}"
+        slowest, fastest = (pick(speedups, key=lambda speedup: speedup.ratio.estimate) for pick in (min, max))
+        span = f"{format_ratio(slowest.ratio.estimate)} to {format_ratio(fastest.ratio.estimate)}"
         return f"{span} faster across {len(speedups)} shapes"
     groups: dict[str, list[str]] = {}
     for speedup in speedups:
-        groups.setdefault(format_ratio(speedup.estimate), []).append(name_shape(speedup.shape))
+        groups.setdefault(format_ratio(speedup.ratio.estimate), []).append(name_shape(speedup.shape))
     first, *others = groups.items()
     return list_words(
         [f"{first[0]} faster at {list_words(first[1])}", *(f"{ratio} at {list_words(at)}" for ratio, at in others)]
     )
 
 
-def _say_quality(record: QualityRecord) -> str:
-    name, bound = name_metric(record.metric), format_drop(record.metric, record.high)
-    if record.drop <= 0:
+def _say_quality(quality: Quality) -> str:
+    name, bound = name_metric(quality.metric), format_drop(quality.metric, quality.drop.high)
+    if quality.drop.estimate <= 0:
         return f"{name} unchanged within {bound}"
-    return f"{name} down by {format_drop(record.metric, record.drop)}, at most {bound}"
+    return f"{name} down by {format_drop(quality.metric, quality.drop.estimate)}, at most {bound}"
 
 
 def _round(number: float) -> str:

@@ -10,19 +10,29 @@ from typing import Any
 
 from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.measurement import Interval, Latency, Status, Verdict
+from kedro_hone.core.values.measurement import (
+    Confirmation,
+    Finalist,
+    Interval,
+    Latency,
+    Quality,
+    Speedup,
+    Status,
+    Verdict,
+)
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.provenance import Counts, DataRecord, EnvironmentRecord, Hardware, Step
 from kedro_hone.report.records import (
     CandidateRecord,
-    ConfirmationRecord,
-    FinalistRecord,
+    Counts,
+    DataRecord,
+    DecidingSpeedup,
+    EnvironmentRecord,
+    GateQuality,
+    Hardware,
     LatencyRecord,
-    QualityRecord,
     RaceRecord,
-    ShapeLatency,
+    ReplayableStep,
     SourceRecord,
-    SpeedupRecord,
     WinnerRecord,
 )
 
@@ -130,32 +140,23 @@ def _describe_run() -> dict[str, Any]:
     }
 
 
-def _make_speedup(estimate: float, shape: str, *, width: float = 0.04, launches: int = 7) -> SpeedupRecord:
-    return SpeedupRecord(
-        estimate=estimate,
-        low=estimate * math.exp(-width),
-        high=estimate * math.exp(width),
-        confidence=0.95,
-        noise_floor=1.016,
-        baseline=BASELINE,
-        shape=shape,
-        launches=launches,
-    )
+def _make_interval(estimate: float, width: float) -> Interval:
+    return Interval(estimate=estimate, low=estimate * math.exp(-width), high=estimate * math.exp(width))
 
 
-def _make_quality(identifier: str, accuracy: float, split: str, *, rows: int, half: float) -> QualityRecord:
+def _make_speedup(estimate: float, shape: str, *, width: float = 0.04, launches: int = 7) -> Speedup:
+    return Speedup(shape=shape, ratio=_make_interval(estimate, width), noise_floor=1.016, launches=launches)
+
+
+def _make_quality(accuracy: float, split: str, *, rows: int, half: float) -> Quality:
     drop = SOURCE_ACCURACY - accuracy
-    return QualityRecord(
-        candidate=identifier,
+    return Quality(
         metric="accuracy",
-        split="gate" if split == "gate" else "search",
+        split=split,
         source=SOURCE_ACCURACY,
-        winner=accuracy,
-        drop=drop,
-        low=drop - half,
-        high=drop + half,
+        candidate=accuracy,
+        drop=Interval(estimate=drop, low=drop - half, high=drop + half),
         limit=0.01,
-        provable=3 / rows if split == "gate" else None,
         n=rows,
     )
 
@@ -178,8 +179,10 @@ def _make_racer(
         status=Status.MEASURED,
         latency=_make_latency(*ratios),
         ratios={"batch1": ratios[0], "batch64": ratios[1]},
-        speedup=Interval(estimate=worst, low=worst * math.exp(-width), high=worst * math.exp(width)),
-        quality=_make_quality(identifier, accuracy, "search", rows=SEARCH_ROWS, half=0.0042) if route else None,
+        speedup=_make_interval(worst, width),
+        quality=_make_quality(accuracy, "search", rows=SEARCH_ROWS, half=0.0042)
+        if route
+        else _make_quality(accuracy, "search", rows=SEARCH_ROWS, half=0.0).model_copy(update={"limit": None}),
         size_bytes=int(megabytes * 1e6),
         cold_start_ms=18.0 + 9 * len(route) if route else 41.0,
         peak_memory_bytes=int((96 + 41 * len(route)) * 1e6) if route else 312_000_000,
@@ -240,7 +243,7 @@ def _describe_measurements(verdict: Verdict) -> dict[str, Any]:
     winner = verdict is Verdict.PASS
     drop, half = (0.0055, 0.0085) if verdict is Verdict.INCONCLUSIVE else (0.0, 0.0061)
     finalists = tuple(
-        FinalistRecord(
+        Finalist(
             id=name(MEASURED[place][0]),
             speedups=(_make_speedup(one, "batch1", width=0.07), _make_speedup(many, "batch64", width=0.05)),
             latency=_make_latency(one, many),
@@ -249,32 +252,39 @@ def _describe_measurements(verdict: Verdict) -> dict[str, Any]:
         for place, (one, many) in enumerate(confirmed)
     )
     source = _make_latency(1.0, 1.0)
+    latencies = tuple(
+        LatencyRecord(source=before, winner=after if winner else None)
+        for before, after in zip(source, finalists[0].latency, strict=True)
+    )
+    gate = _make_quality(SOURCE_ACCURACY - drop, "gate", rows=GATE_ROWS, half=half)
+    f1 = Quality(
+        metric="f1_macro",
+        split="gate",
+        source=0.9774,
+        candidate=0.9771,
+        drop=Interval(estimate=0.0003, low=-0.0088, high=0.0088),
+        limit=0.01,
+        n=GATE_ROWS,
+    )
     return {
         "candidates": _describe_candidates(),
-        "finalists": finalists,
-        "speedup": finalists[0].speedups[0],
+        "speedup": DecidingSpeedup(**dict(finalists[0].speedups[0]), baseline=BASELINE),
         "speedups": finalists[0].speedups,
-        "latency": LatencyRecord(
-            source=source[0],
-            winner=finalists[0].latency[0] if winner else None,
-            shapes=tuple(
-                ShapeLatency(shape=before.shape, source=before, winner=after if winner else None)
-                for before, after in zip(source, finalists[0].latency, strict=True)
-            ),
-        ),
+        "latency": latencies[0],
+        "latencies": latencies,
         "race": RaceRecord(rounds=30, seconds=58.3, budget_ended=True, samples="samples.npz"),
-        "confirmation": ConfirmationRecord(
+        "confirmation": Confirmation(
+            finalists=finalists,
+            source_latency=source,
+            control=(_make_speedup(1.003, "batch1", width=0.011), _make_speedup(0.998, "batch64", width=0.014)),
             launches=7,
             looks=1,
             seconds=96.0,
-            control=(_make_speedup(1.003, "batch1", width=0.011), _make_speedup(0.998, "batch64", width=0.014)),
-            samples="launches.npz",
+            samples=digest_json("launches"),
         ),
         "quality": (
-            _make_quality(WINNER, SOURCE_ACCURACY - drop, "gate", rows=GATE_ROWS, half=half),
-            _make_quality(WINNER, SOURCE_ACCURACY, "gate", rows=GATE_ROWS, half=0.0088).model_copy(
-                update={"metric": "f1_macro", "source": 0.9774, "winner": 0.9771, "drop": 0.0003, "provable": None}
-            ),
+            GateQuality(id=WINNER, **dict(gate), provable=3 / GATE_ROWS),
+            GateQuality(id=WINNER, **dict(f1)),
         ),
     }
 
@@ -354,11 +364,10 @@ def _describe_provenance() -> dict[str, Any]:
             for split, rows in (("calibration", 256), ("search", SEARCH_ROWS), ("gate", GATE_ROWS))
         ),
         "steps": tuple(
-            Step(
+            ReplayableStep(
                 adaptor=adaptor,
                 folder=f"steps/{number:02d}-{adaptor}",
                 seconds=2.4 + 3.7 * (number % 4),
-                cached=number % 3 == 0,
                 outcome=outcome,
             )
             for number, (adaptor, outcome) in enumerate(_list_steps(), start=1)

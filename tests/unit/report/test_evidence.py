@@ -10,24 +10,27 @@ from kedro_hone.core.values.measurement import Verdict
 from kedro_hone.report.evidence import SCHEMA_ID, dump_evidence, parse_evidence
 from kedro_hone.report.schema import SCHEMA_FILE, format_schema
 
-# design: what evidence.json holds at least, by these names
+# What evidence.json holds at least, by these names.
 FIELDS = {
-    "": "schema run_id created recipe verdict reasons source winner speedup speedups latency quality candidates "
-    "hardware environments data steps timings break_even_calls optimization_seconds counts",
+    "": "schema run_id created recipe verdict reasons source winner speedup speedups latency latencies quality "
+    "candidates race confirmation hardware environments data steps timings optimization_seconds break_even_calls "
+    "counts",
     "source": "uri version format digest",
     "winner": "candidate route format digest",
-    "speedup": "estimate low high confidence noise_floor baseline shape",
+    "speedup": "ratio noise_floor baseline shape launches",
     "latency": "source winner",
+    "confirmation": "finalists control launches looks",
+    "race": "rounds seconds budget_ended samples",
     "hardware": "cpu cores flags gpu driver os",
     "counts": "builds validations launches",
 }
 ROWS = {
-    "quality": "metric source winner drop low high limit n",
+    "quality": "id metric source candidate drop limit provable n",
     "candidates": "id route status reason failure_class latency quality size_bytes cold_start_ms peak_memory_bytes "
     "build_seconds cached rounds",
     "environments": "toolchain key lock_digest versions",
     "data": "split path md5 rev n",
-    "steps": "adaptor folder seconds cached",
+    "steps": "adaptor run folder seconds outcome",
 }
 
 
@@ -94,6 +97,12 @@ def test_evidence_has_the_promised_fields(part):
     assert set(FIELDS[part].split()) <= set(document[part] if part else document)
 
 
+def test_every_interval_has_the_same_four_fields():
+    document = json.loads(dump_evidence(make_evidence()))
+    intervals = [document["speedup"]["ratio"], document["quality"][0]["drop"], document["candidates"][1]["speedup"]]
+    assert all(set(one) == {"estimate", "low", "high", "confidence"} for one in intervals)
+
+
 @pytest.mark.parametrize("part", ROWS)
 def test_rows_have_the_promised_fields(part):
     rows = json.loads(dump_evidence(make_evidence()))[part]
@@ -122,6 +131,13 @@ def test_evidence_of_another_schema_is_refused():
 def test_numbers_that_json_cannot_hold_are_refused():
     with pytest.raises(ValidationError, match="finite"):
         make_evidence(optimization_seconds=float("nan"))
+
+
+def test_measured_values_that_json_cannot_hold_are_refused():
+    speedup = make_evidence().speedup
+    endless = speedup.model_copy(update={"ratio": speedup.ratio.model_copy(update={"high": float("inf")})})
+    with pytest.raises(ValidationError, match="JSON"):
+        make_evidence(speedup=endless)
 
 
 def test_the_reference_page_names_every_field(published):

@@ -8,10 +8,11 @@ import jsonschema
 import pytest
 from sample import make_evidence
 
-from kedro_hone.core.values.measurement import Spread
+from kedro_hone.core.values.measurement import Interval, Spread
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.markdown import render_markdown
 from kedro_hone.report.page import render_page
+from kedro_hone.report.records import GateQuality
 from kedro_hone.report.schema import generate_schema
 from kedro_hone.report.view import list_spreads
 
@@ -23,23 +24,22 @@ def add_spreads(metric: str) -> tuple[Evidence, list[str]]:
     evidence = make_evidence()
     better, worse = [one for one in evidence.candidates if one.route and one.quality][:2]
 
-    def change(record, drop, **more):
-        return record.model_copy(
-            update={"metric": metric, "drop": drop, "high": drop + 0.001, "spread": SPREAD, **more}
-        )
+    def change(quality, estimate, **more):
+        drop = Interval(estimate=estimate, low=estimate, high=estimate + 0.001)
+        return quality.model_copy(update={"metric": metric, "drop": drop, "spread": SPREAD, **more})
 
     found = {
         better.id: better.model_copy(update={"quality": change(better.quality, 0.004)}),
         worse.id: worse.model_copy(update={"quality": change(worse.quality, 0.003)}),
     }
-    gate = change(better.quality, 0.002, split="gate", candidate=better.id)
+    gate = GateQuality(**dict(change(better.quality, 0.002, split="gate")), id=better.id)
     candidates = tuple(found.get(one.id, one) for one in evidence.candidates)
     return evidence.model_copy(update={"candidates": candidates, "quality": (gate,)}), [better.id, worse.id]
 
 
 def test_the_gate_split_goes_before_the_search_split_and_the_best_is_first():
     evidence, names = add_spreads("cosine_similarity")
-    rows = [(candidate.id, record.split, record.drop) for candidate, record, _ in list_spreads(evidence)]
+    rows = [(candidate.id, quality.split, quality.drop.estimate) for candidate, quality in list_spreads(evidence)]
     assert rows == [(names[0], "gate", 0.002), (names[1], "search", 0.003)]
 
 

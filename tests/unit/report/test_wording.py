@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from sample import make_evidence
 
-from kedro_hone.core.values.measurement import Verdict
+from kedro_hone.core.values.measurement import Interval, Verdict
 from kedro_hone.report import wording
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.markdown import render_markdown
@@ -22,8 +22,8 @@ def test_ratios(ratio, text):
 
 
 def test_a_range_never_looks_like_a_point():
-    assert wording.format_range(4.21, 5.08, estimate=4.6) == "4.2–5.1×"
-    assert wording.format_range(4.58, 4.62, estimate=4.6) == "4.58–4.62×"
+    assert wording.format_range(Interval(estimate=4.6, low=4.21, high=5.08)) == "4.2–5.1×"
+    assert wording.format_range(Interval(estimate=4.6, low=4.58, high=4.62)) == "4.58–4.62×"
 
 
 @pytest.mark.parametrize(
@@ -80,15 +80,21 @@ def test_headline_of_a_pass_names_every_shape_and_the_metric():
 def test_headline_keeps_unequal_shapes_apart():
     evidence = make_evidence()
     first, second = evidence.speedups
-    evidence = evidence.model_copy(update={"speedups": (first, second.model_copy(update={"estimate": 6.21}))})
+    faster = second.model_copy(update={"ratio": Interval(estimate=6.21, low=6.0, high=6.5)})
+    evidence = evidence.model_copy(update={"speedups": (first, faster)})
     assert wording.say_headline(evidence).startswith("4.6× faster at batch 1 and 6.2× at batch 64,")
 
 
 def test_headline_owns_up_to_a_loss():
     evidence = make_evidence()
-    lossy = evidence.quality[0].model_copy(update={"drop": 0.003, "high": 0.009})
+    lossy = evidence.quality[0].model_copy(update={"drop": Interval(estimate=0.003, low=-0.003, high=0.009)})
     evidence = evidence.model_copy(update={"quality": (lossy,)})
     assert wording.say_headline(evidence).endswith("accuracy down by 0.3 points, at most 0.9 points")
+
+
+def drop_finalists(evidence):
+    confirmation = evidence.confirmation.model_copy(update={"finalists": ()})
+    return evidence.model_copy(update={"confirmation": confirmation})
 
 
 @pytest.mark.parametrize("verdict", [Verdict.KEEP, Verdict.FAIL, Verdict.INCONCLUSIVE])
@@ -99,14 +105,14 @@ def test_no_other_verdict_promises_speed(verdict):
 def test_nothing_compared_is_not_called_undecided_measurements():
     evidence = make_evidence(Verdict.INCONCLUSIVE)
     assert wording.say_headline(evidence) == "The measurements cannot decide"
-    assert "could be compared" in wording.say_headline(evidence.model_copy(update={"finalists": ()}))
+    assert "could be compared" in wording.say_headline(drop_finalists(evidence))
 
 
 def test_the_report_is_about_the_winner_or_the_best_finalist():
     passed, kept = make_evidence(), make_evidence(Verdict.KEEP)
-    assert wording.find_subject(passed) == passed.winner.candidate
-    assert wording.find_subject(kept) == kept.finalists[0].id
-    assert wording.find_subject(make_evidence(Verdict.KEEP, finalists=())) is None
+    assert passed.subject == passed.winner.candidate == passed.subject_quality[0].id
+    assert kept.subject == kept.finalists[0].id
+    assert drop_finalists(kept).subject is None
 
 
 AGAINST = "the exported program, run as an ordinary PyTorch module in eager mode with 2 threads"
@@ -128,7 +134,7 @@ def test_headline_says_what_was_measured_against_where_no_class_was_named(verdic
 
 
 def test_nothing_was_measured_against_where_nothing_could_be_compared():
-    evidence = name_no_class(Verdict.INCONCLUSIVE).model_copy(update={"finalists": ()})
+    evidence = drop_finalists(name_no_class(Verdict.INCONCLUSIVE))
     assert wording.say_headline(evidence) == "No candidate could be compared with the original"
 
 

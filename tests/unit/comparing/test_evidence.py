@@ -1,0 +1,178 @@
+"""The evidence of a run, assembled from values as its nodes make them."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+
+from kedro_hone.comparing.evidence import gather_evidence
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import (
+    Confirmation,
+    Decision,
+    Finalist,
+    Interval,
+    Latency,
+    Quality,
+    RaceResult,
+    Speedup,
+    Standing,
+    Status,
+    Validation,
+    Verdict,
+)
+from kedro_hone.core.values.outcome import Candidate, Refused
+from kedro_hone.core.values.samples import Reference, Samples, Split
+from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.report.evidence import dump_evidence, parse_evidence
+from kedro_hone.report.schema import generate_schema
+
+SOURCE_MS = {"batch1": 4.0, "batch8": 20.0}
+RATIO = Interval(estimate=2.0, low=1.9, high=2.1)
+DROP = Interval(estimate=0.0, low=-0.01, high=0.01)
+BUILD = {"event": "build", "adaptor": "onnxruntime.session", "folder": "steps/001-x", "kind": "artifact", "run": "r"}
+EVENTS = ({**BUILD, "seconds": 5.0}, {"event": "validation", "seconds": 7.0, "run": "r"}, {"event": "launch"})
+
+
+def time(factor):
+    return tuple(Latency(shape=shape, p50_ms=p50_ms / factor, n=100) for shape, p50_ms in SOURCE_MS.items())
+
+
+def make_speedup(shape):
+    return Speedup(shape=shape, ratio=RATIO, noise_floor=1.01, launches=7)
+
+
+def make_finalist(name, *, deciding="batch8"):
+    speedups = tuple(make_speedup(shape) for shape in SOURCE_MS)
+    decided = make_speedup(deciding) if deciding else None
+    return Finalist(id=name, speedups=speedups, latency=time(2), launches=7, deciding=decided)
+
+
+FAST = make_finalist("fast")
+
+
+def make_quality(split, limit=None):
+    return Quality(metric="accuracy", split=split, source=0.9, candidate=0.9, drop=DROP, limit=limit, n=300)
+
+
+@pytest.fixture
+def gather(tmp_path, monkeypatch):
+    """Gather the evidence of a run with one fast candidate, one that was refused, and a source of 3 bytes."""
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "model.onnx").write_bytes(b"abc")
+    artifact = Artifact(
+        path=str(tmp_path / "source"), format="onnx", digest="sha256:1", inputs=(), outputs=(), runtime="onnxruntime"
+    )
+    split = Split(
+        name="gate",
+        n=300,
+        rows="sha256:2",
+        feeds="f",
+        targets="t",
+        path="d",
+        md5="m",
+        rev="main",
+        resolved_rev="c0ffee",
+    )
+    samples = Samples(digest="sha256:3", splits={"gate": split}, shapes={}, program="p", program_digest="sha256:4")
+    reference = Reference(
+        outputs="o", digest="sha256:5", metric="accuracy", value=0.9, kind="proportion", n=500, cold_start_ms=3.0,
+        peak_memory_bytes=1000,
+    )  # fmt: skip
+    refused = Refused(by="a.b", slug="format", reason="takes onnx")
+    validations = [
+        Validation(
+            candidate=Candidate(id="z", route=("a.b",), outcome=refused), status=Status.REFUSED, reason="takes onnx"
+        ),
+        Validation(
+            candidate=Candidate(id="fast", route=("onnxruntime.session",), outcome=artifact),
+            status=Status.MEASURED,
+            quality=make_quality("search", 0.02),
+        ),
+    ]
+    standing = Standing(id="fast", status=Status.MEASURED, rounds=9, latency=time(2), worst=RATIO)
+
+    def gather_it(*, finalists=(FAST,), measured=True, **decided):
+        return gather_evidence(
+            setting=Setting(
+                source=artifact,
+                samples=samples,
+                recipe=read_recipe({"model": {"uri": "models:/x/1"}}),
+                workplace=Workplace(root=str(tmp_path / "hone"), run_id="r"),
+            ),
+            version=VersionInfo(uri="models:/x/1", name="x", version="1"),
+            reference=reference,
+            validations=validations,
+            race=RaceResult(
+                standings=(standing,), source_latency=time(1), rounds=9, seconds=11.0, budget_ended=False, samples="k"
+            ),
+            confirmation=Confirmation(
+                finalists=finalists, source_latency=time(1) if measured else (), control=(), launches=7, looks=1,
+                seconds=13.0, samples="k",
+            ),
+            decision=Decision(reasons=("why",), baseline="eager", artifact=artifact, **decided),
+            winner=tmp_path / "winner" if decided.get("winner") else None,
+            events=EVENTS,
+        )  # fmt: skip
+
+    return gather_it
+
+
+def test_a_winner_has_its_speed_at_the_deciding_shape_and_at_each(gather):
+    evidence = gather(verdict=Verdict.PASS, winner="fast", quality=(("fast", make_quality("gate", 0.02)),))
+    assert (evidence.winner.candidate, evidence.winner.route) == ("fast", ("onnxruntime.session",))
+    assert (evidence.speedup.shape, evidence.speedup.ratio, evidence.speedup.baseline) == ("batch8", RATIO, "eager")
+    assert [one.shape for one in evidence.speedups] == list(SOURCE_MS)
+    assert [(one.source.p50_ms, one.winner.p50_ms) for one in evidence.latencies] == [(4.0, 2.0), (20.0, 10.0)]
+    assert evidence.latency == evidence.latencies[1]
+    assert evidence.timings == {"build": 5.0, "validate": 7.0, "race": 11.0, "confirm": 13.0}
+    # The store of this test remembers no builds: 7 + 11 + 13 seconds, and 10 ms are saved by a call.
+    assert (evidence.optimization_seconds, evidence.break_even_calls) == (31.0, 3100)
+    assert (evidence.counts.builds, evidence.counts.validations, evidence.counts.launches) == (1, 1, 1)
+
+
+def test_what_was_measured_is_in_it_as_it_is(gather):
+    gate = make_quality("gate", 0.02)
+    evidence = gather(verdict=Verdict.PASS, winner="fast", quality=(("fast", gate),))
+    (row,) = evidence.subject_quality
+    assert row.model_dump(exclude={"id", "provable"}) == gate.model_dump()
+    # Nothing lost in n rows has the upper end z² / (n + z²): Wilson 1927, JASA 22:209-212.
+    assert (row.id, row.provable) == ("fast", pytest.approx(1.96**2 / (300 + 1.96**2), rel=1e-3))
+    assert evidence.confirmation.finalists == evidence.finalists == (FAST,)
+    source, fast, refused = evidence.candidates
+    assert (source.quality.limit, source.size_bytes, source.speedup) == (None, 3, None)
+    assert (fast.id, fast.speedup, fast.quality) == ("fast", RATIO, make_quality("search", 0.02))
+    assert (refused.id, refused.status, refused.reason) == ("z", Status.REFUSED, "takes onnx")
+
+
+def test_it_is_written_as_the_schema_says_and_read_back(gather):
+    evidence = gather(verdict=Verdict.PASS, winner="fast", quality=(("fast", make_quality("gate")),))
+    jsonschema.validate(json.loads(dump_evidence(evidence)), generate_schema())
+    assert parse_evidence(dump_evidence(evidence)) == evidence
+
+
+def test_without_a_winner_the_speed_is_that_of_the_best_finalist_that_was_confirmed(gather):
+    evidence = gather(
+        verdict=Verdict.KEEP, finalists=(make_finalist("slow", deciding=None), make_finalist("fast", deciding="batch1"))
+    )
+    assert evidence.winner is None
+    assert evidence.speedup.shape == evidence.latency.source.shape == "batch1"
+    assert evidence.latency.winner is None
+    assert evidence.break_even_calls is None
+
+
+def test_a_mean_over_the_shapes_has_the_times_of_the_first_shape(gather):
+    evidence = gather(verdict=Verdict.KEEP, finalists=(make_finalist("fast", deciding="mean"),))
+    assert (evidence.speedup.shape, evidence.latency.source.shape) == ("mean", "batch1")
+
+
+def test_where_nothing_was_confirmed_the_race_has_the_times_of_the_source(gather):
+    evidence = gather(verdict=Verdict.KEEP, finalists=(), measured=False)
+    assert (evidence.speedup, evidence.speedups, evidence.subject) == (None, (), None)
+    assert [one.source for one in evidence.latencies] == list(time(1))

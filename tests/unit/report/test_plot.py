@@ -1,0 +1,184 @@
+"""The chart: its SVG as it is in the page, and where its marks are."""
+
+import itertools
+import re
+import sys
+from xml.etree import ElementTree as ET
+
+import pytest
+from sample import SOURCE_MS, WINNER, make_evidence
+
+from kedro_hone.core.values.measurement import Interval, Verdict
+from kedro_hone.report.page import render_page
+from kedro_hone.report.plot import draw_chart
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def read_drawings(evidence):
+    """Return both drawings of the page, parsed as XML: what is not well-formed raises."""
+    texts = re.findall(r"<svg.*?</svg>", render_page(evidence), re.DOTALL)
+    return {root.get("class"): root for root in map(ET.fromstring, texts)}
+
+
+def find(root, kind):
+    return [element for element in root.iter() if kind in (element.get("class") or "").split()]
+
+
+@pytest.fixture(scope="module")
+def drawings():
+    return read_drawings(make_evidence())
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_candidate_that_was_timed_has_a_point_and_its_intervals(verdict):
+    evidence = make_evidence(verdict)
+    timed = {" → ".join(one.route) or "source model" for one in evidence.candidates if one.latency}
+    drawings = read_drawings(evidence)
+    assert set(drawings) == {"chart wide", "chart narrow"}
+    for root in drawings.values():
+        for kind in ("mark", "interval"):
+            titles = [element.find(f"{SVG}title").text for element in find(root, kind)]
+            assert len(titles) == len(timed) == 16
+            assert {title.partition(" (")[0] for title in titles} == timed
+            assert all(re.search(r"\d (ms|µs), accuracy \d+\.\d+ %$", title) for title in titles)
+
+
+def test_a_drawing_has_a_title_and_a_description_and_takes_its_colours_from_the_page(drawings):
+    for root in drawings.values():
+        named = {element.get("id"): element.text for element in root if element.get("id")}
+        assert root.get("role") == "img"
+        assert set(root.get("aria-labelledby").split()) == set(named)
+        assert all(named.values())
+        text = ET.tostring(root, encoding="unicode")
+        assert re.findall(r"#[0-9a-fA-F]{3,8}\b", text) == []
+        assert "style=" not in text
+
+
+def test_names_and_metrics_cannot_become_markup():
+    evil = "<script>&\"'</svg>"
+    evidence = make_evidence()
+    changed = [
+        one.model_copy(
+            update={
+                "route": (*one.route[:-1], evil) if one.route else (),
+                "quality": one.quality and one.quality.model_copy(update={"metric": evil}),
+            }
+        )
+        for one in evidence.candidates
+    ]
+    for root in read_drawings(evidence.model_copy(update={"candidates": tuple(changed)})).values():
+        assert {element.tag.removeprefix(SVG) for element in root.iter()} == {
+            "svg", "title", "desc", "g", "path", "text", "circle",
+        }  # fmt: skip
+        winner = next(element for element in find(root, "mark") if "winner" in element.get("class"))
+        assert evil in winner.find(f"{SVG}title").text
+        assert (
+            evil in root.find(f"{SVG}title").text.replace("Script", "script")
+            or evil.capitalize() in root.find(f"{SVG}title").text
+        )
+
+
+def test_a_faster_candidate_is_on_the_left_and_a_better_one_above():
+    wide, _ = draw_chart(make_evidence()).drawings
+    for one in wide.marks:
+        assert wide.left <= one.x.low <= one.x.estimate <= one.x.high <= wide.right
+        assert 0 < one.y.high <= one.y.estimate <= one.y.low <= wide.bottom
+    marks = {mark.point.text.partition(" (")[0]: mark for mark in wide.marks}
+    evidence = make_evidence()
+    rows = [
+        (one.latency[0].p50_ms, one.quality.candidate, marks[" → ".join(one.route) or "source model"])
+        for one in evidence.candidates
+        if one.latency and one.quality
+    ]
+    for (fast, good, one), (slow, bad, other) in itertools.pairwise(rows):
+        assert (fast < slow) == (one.x.estimate < other.x.estimate)
+        assert (good > bad) == (one.y.estimate < other.y.estimate)
+
+
+def test_the_winner_is_drawn_last_and_named():
+    chart = draw_chart(make_evidence())
+    route = make_evidence().find_candidate(WINNER).route
+    assert [drawing.marks[-1].point.role for drawing in chart.drawings] == ["winner", "winner"]
+    wide, narrow = (drawing.marks[-1].label for drawing in chart.drawings)
+    assert wide == f"winner: … → {route[-2]} → {route[-1]}"
+    assert narrow == "winner"
+    assert chart.roles == ("winner", "finalist", "source", "measured", "dropped")
+
+
+def test_a_long_name_is_cut_and_turned_towards_the_middle():
+    evidence = make_evidence()
+    winner = evidence.find_candidate(WINNER)
+    slow = [one.model_copy(update={"p50_ms": 40 * SOURCE_MS["batch1"]}) for one in winner.latency]
+    winner = winner.model_copy(update={"route": ("x" * 400,), "latency": tuple(slow)})
+    source = evidence.find_candidate("source")
+    mark = draw_chart(evidence.model_copy(update={"candidates": (source, winner)})).drawings[0].marks[-1]
+    assert len(mark.label) == 60
+    assert mark.label.endswith("…")
+    assert mark.anchor == "end"
+
+
+def change(quality, **fields):
+    return quality.model_copy(update=fields)
+
+
+def test_the_limit_of_the_candidates_is_drawn():
+    """The source's own record has none: it is compared with itself."""
+    evidence = make_evidence()
+    assert evidence.candidates[0].quality.limit is None
+    chart = draw_chart(evidence)
+    assert chart.limited
+    assert all(find(root, "limit") for root in read_drawings(evidence).values())
+    free = [
+        one.model_copy(update={"quality": one.quality and change(one.quality, limit=None)})
+        for one in evidence.candidates
+    ]
+    assert not draw_chart(evidence.model_copy(update={"candidates": tuple(free)})).limited
+
+
+def test_no_share_is_drawn_above_one():
+    evidence = make_evidence()
+    below = Interval(estimate=0.0, low=-0.05, high=0.01)
+    sure = [
+        one.model_copy(update={"quality": change(one.quality, source=1.0, candidate=1.0, drop=below)})
+        for one in evidence.candidates
+        if one.quality
+    ]
+    evidence = evidence.model_copy(update={"candidates": tuple(sure)})
+    drawing = draw_chart(evidence).drawings[0]
+    assert drawing.rows[-1][1] == "100.0%"
+    assert {mark.y.high for mark in drawing.marks} == {drawing.rows[-1][0]}
+
+
+def test_ticks_that_are_close_get_the_decimals_that_tell_them_apart():
+    evidence = make_evidence()
+    drop = Interval(estimate=0.0, low=-0.0001, high=0.0001)
+    close = [
+        one.model_copy(update={"quality": change(one.quality, source=0.9778, candidate=0.9778, drop=drop, limit=None)})
+        for one in evidence.candidates
+        if one.quality
+    ]
+    rows = draw_chart(evidence.model_copy(update={"candidates": tuple(close)})).drawings[0].rows
+    assert len({label for _, label in rows}) == len(rows) > 2
+
+
+def test_nothing_is_drawn_where_nothing_can_be_compared():
+    evidence = make_evidence()
+    assert draw_chart(evidence.model_copy(update={"latency": None})) is None
+    assert draw_chart(evidence.model_copy(update={"candidates": evidence.candidates[:1]})) is None
+
+
+def test_an_interval_without_an_end_reaches_the_edge_of_the_chart():
+    """Too few rows for a bootstrap of a metric such as R² have an interval that ends at the largest number."""
+    evidence = make_evidence()
+    endless = Interval(estimate=0.0, low=-sys.float_info.max, high=sys.float_info.max)
+    open_ended = [
+        one.model_copy(update={"quality": change(one.quality, metric="r2", **({"drop": endless} if one.route else {}))})
+        for one in evidence.candidates
+        if one.quality
+    ]
+    evidence = evidence.model_copy(update={"candidates": tuple(open_ended)})
+    for drawing in draw_chart(evidence).drawings:
+        assert {mark.y.low for mark in drawing.marks if mark.point.role != "source"} == {drawing.bottom}
+        assert all(0 < mark.y.high <= mark.y.estimate < drawing.bottom for mark in drawing.marks)
+    assert set(read_drawings(evidence)) == {"chart wide", "chart narrow"}

@@ -7,6 +7,7 @@ from 9 to 60 µs. Here the inputs are checked once for each signature, and what 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
@@ -85,7 +86,9 @@ def make_plain(guarded: fx.GraphModule) -> fx.GraphModule:
     Returns:
         A module of positional tensors. It returns what the program returns.
     """
-    graph = copy.deepcopy(guarded.graph)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of torch about its own classes
+        graph = copy.deepcopy(guarded.graph)
     for node in [*graph.nodes]:
         if node.target == _GUARDS or _checks_types_only(node):
             graph.erase_node(node)

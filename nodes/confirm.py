@@ -11,7 +11,6 @@ import logging
 import random
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.comparing.timings import keep_samples
@@ -24,6 +23,7 @@ from kedro_hone.core.values.measurement import Confirmation, Finalist, RaceResul
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import Samples
 from kedro_hone.nodes.race import SOURCE, summarize_latency
+from kedro_hone.recipe.schema import Recipe
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def confirm(
     result: RaceResult,
     source: Artifact,
     samples: Samples,
-    parameters: dict[str, Any],
+    recipe: Recipe,
     workplace: Workplace,
     **validations: Validation,
 ) -> Confirmation:
@@ -58,14 +58,14 @@ def confirm(
         result: The race.
         source: The source model.
         samples: The prepared data, with the batch of each shape.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
         **validations: What ``validate`` found, for the artifacts.
 
     Returns:
         The finalists, those that are faster first, with the control.
     """
-    setting = Setting.of(source, samples, parameters, workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     names = [s.id for s in result.standings if s.status is Status.MEASURED][: setting.recipe.confirm.finalists]
     outcomes = {v.candidate.id: v.candidate.outcome for v in validations.values()}
     artifacts = {name: outcome for name in names if isinstance(outcome := outcomes[name], Artifact)}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.workplace import Workplace
@@ -11,6 +9,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Outcome, Refused
 from kedro_hone.core.values.samples import Reference, Samples
 from kedro_hone.recipe.plan import make_plan
+from kedro_hone.recipe.schema import Recipe
 
 
 def convert_to_backend(
@@ -18,7 +17,7 @@ def convert_to_backend(
     source: Artifact,
     samples: Samples,
     reference: Reference,
-    parameters: dict[str, Any],
+    recipe: Recipe,
     workplace: Workplace,
     backend: str,
     **others: Outcome,
@@ -29,7 +28,7 @@ def convert_to_backend(
         source: The source model.
         samples: The prepared data.
         reference: The source's outputs; nothing is built before the source model runs and can be judged.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
         backend: The backend to reach, such as ``onnx``.
         **others: What became of the backends before this one.
@@ -39,7 +38,7 @@ def convert_to_backend(
     """
     if source.format == backend:
         return source
-    setting = Setting.of(source, samples, parameters, workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     reason = f"no adaptor converts {source.format} to {backend}, directly or by another backend"
     outcome: Outcome = Refused(by=backend, slug="no-converter", reason=reason)
     plan = make_plan(setting.recipe)

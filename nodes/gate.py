@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from kedro_hone.comparing.predictions import answer, score_answers, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
@@ -36,7 +35,7 @@ def gate(
     confirmation: Confirmation,
     source: Artifact,
     samples: Samples,
-    parameters: dict[str, Any],
+    recipe: Recipe,
     workplace: Workplace,
     **validations: Validation,
 ) -> Decision:
@@ -51,14 +50,14 @@ def gate(
         confirmation: The finalists.
         source: The source model.
         samples: The prepared data; the gate split is read here and nowhere else.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
         **validations: What ``validate`` found, for the artifacts.
 
     Returns:
         The verdict, with its reasons.
     """
-    setting = Setting.of(source, samples, parameters, workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     found = {v.candidate.id: v for v in validations.values()}
     reasons: list[str] = []
     eligible = _find_eligible(confirmation, found, reasons)

@@ -18,7 +18,7 @@ from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import CALIBRATION, GATE, SEARCH, Samples, Split
 from kedro_hone.programs import digest_worker, find_program
-from kedro_hone.recipe.schema import Recipe, read_recipe
+from kedro_hone.recipe.schema import Recipe
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ def prepare(
     calibration: TrackedFile,
     search: TrackedFile,
     gate: TrackedFile,
-    parameters: dict[str, Any],
+    recipe: Recipe,
     workplace: Workplace,
 ) -> Samples:
     """Prepare the three splits and the batch of each shape.
@@ -42,7 +42,7 @@ def prepare(
         calibration: Given to the toolchains.
         search: To compare candidates.
         gate: Touched once, for the finalists and the source.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
 
     Returns:
@@ -51,7 +51,6 @@ def prepare(
     Raises:
         HoneError: ``data-unreadable``, ``data-empty``, ``data-overlap``, ``labels-mismatch`` or ``program-unknown``.
     """
-    recipe = read_recipe(parameters)
     program = find_program(recipe.program.name, project=Path.cwd())
     files = {CALIBRATION: calibration, SEARCH: search, GATE: gate}
     digest = digest_json(

@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,21 +55,21 @@ class _Field:
 
 
 def race(
-    *, source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace, **validations: Validation
+    *, source: Artifact, samples: Samples, recipe: Recipe, workplace: Workplace, **validations: Validation
 ) -> RaceResult:
     """Race all candidates that were found valid.
 
     Args:
         source: The source model.
         samples: The prepared data, with the batch of each shape.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
         **validations: What ``validate`` found, under any names.
 
     Returns:
         Every candidate's standing, best first.
     """
-    setting = Setting.of(source, samples, parameters, workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     racers, twins = select_racers(list(validations.values()))
     order = [v.candidate.id for v in racers]
     state = _Field(waiting=order[: setting.recipe.race.candidates])

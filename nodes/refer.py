@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from kedro_hone.building.steps import digest_worker, identify_environment
 from kedro_hone.comparing.predictions import answer, score_source
@@ -19,18 +18,19 @@ from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, SEARCH, Reference, Samples
 from kedro_hone.programs import digest_worker as digest_programs
 from kedro_hone.programs import find_metric
+from kedro_hone.recipe.schema import Recipe
 
 VERSION = 2
 """Raised when a reference would come out differently; part of its key in the store."""
 
 
-def refer(*, source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace) -> Reference:
+def refer(*, source: Artifact, samples: Samples, recipe: Recipe, workplace: Workplace) -> Reference:
     """Let the source model answer the search split, and score it: what every candidate is compared with.
 
     Args:
         source: The source model.
         samples: The prepared data.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
 
     Returns:
@@ -40,7 +40,7 @@ def refer(*, source: Artifact, samples: Samples, parameters: dict[str, Any], wor
         HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
             the gate split is too small for the recipe's limit, before anything is built.
     """
-    setting = Setting.of(source, samples, parameters, workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     named = setting.recipe.program.metric
     metric = find_metric(named, project=Path.cwd()) if named else None
     toolchain = read_catalogue().find_toolchain(str(source.runtime))

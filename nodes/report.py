@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Confirmation, Decision, RaceResult, Validation
 from kedro_hone.core.values.samples import Reference, Samples
 from kedro_hone.learner.manifest import write_manifest
+from kedro_hone.recipe.schema import Recipe
 from kedro_hone.report.evidence import Evidence, dump_evidence
 from kedro_hone.report.markdown import render_markdown
 from kedro_hone.report.page import render_page
@@ -40,7 +40,7 @@ def report(
     source: Artifact,
     reference: Reference,
     samples: Samples,
-    parameters: dict[str, Any],
+    recipe: Recipe,
     workplace: Workplace,
     **found: Validation | NodeLog,
 ) -> tuple[Evidence, EvidenceFolder]:
@@ -54,7 +54,7 @@ def report(
         source: The source model.
         reference: The source's score on the search split.
         samples: The prepared data.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
         **found: What ``validate`` found, and what the nodes before did, under any names.
 
@@ -69,7 +69,7 @@ def report(
     write_samples(folder / SAMPLES, {"race": result.samples, "confirm": confirmation.samples}, workplace)
     evidence = gather_evidence(
         Findings(
-            setting=Setting.of(source, samples, parameters, workplace),
+            setting=Setting(source=source, samples=samples, recipe=recipe, workplace=workplace),
             version=version,
             reference=reference,
             validations=tuple(value for value in found.values() if isinstance(value, Validation)),

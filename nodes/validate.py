@@ -32,6 +32,7 @@ from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Outcome, Refused
 from kedro_hone.core.values.samples import SEARCH, Reference, Samples
 from kedro_hone.core.workers.host.session import Session
+from kedro_hone.recipe.schema import Recipe
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ def validate(
     source: Artifact,
     samples: Samples,
     reference: Reference,
-    parameters: dict[str, Any],
+    recipe: Recipe,
     workplace: Workplace,
     candidate: str,
     route: tuple[str, ...],
@@ -60,7 +61,7 @@ def validate(
         source: The source model.
         samples: The prepared data.
         reference: The source's answers.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
         candidate: Its id.
         route: The names of its adaptors.
@@ -74,7 +75,7 @@ def validate(
         return Validation(candidate=named, status=Status.REFUSED, slug=outcome.slug, reason=reason)
     if isinstance(outcome, Failed):
         return _fail(named, outcome)
-    setting = Setting.of(source, samples, parameters, workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     key = _make_key(outcome, reference, setting)
     known = workplace.store.read_value(key)
     built = sum_costs(workplace.store, [outcome])

@@ -67,7 +67,7 @@ def place_node(
     Datasets with a namespace are connected from outside, since Kedro warns of names with dots inside a node.
 
     Args:
-        function: What runs; its arguments are the keys of ``inputs``, beside ``parameters`` and ``workplace``.
+        function: What runs; its arguments are the keys of ``inputs``, next to ``recipe`` and ``workplace``.
         name: The node's name within its namespace.
         inputs: Its arguments and the datasets that they are read from.
         output: The dataset that it makes, or several; its own namespace stands before each.
@@ -81,7 +81,7 @@ def place_node(
     outputs = [*output]
     if isinstance(output, str):
         function, outputs = log(function, node=f"{namespace}.{name}" if namespace else name), [output, name_log(output)]
-    given = {**arguments, "parameters": PARAMETERS, "workplace": "workplace"}
+    given = {**arguments, "recipe": PARAMETERS, "workplace": "workplace"}
     node = Node(function, given, outputs, name=name, tags=[*tags])
     connected = {"workplace": "workplace", **inputs}
     return Pipeline([node], namespace=namespace, inputs=connected, parameters={PARAMETERS: PARAMETERS})

@@ -10,7 +10,7 @@ from kedro_hone.nodes.pull import pull
 from kedro_hone.nodes.refer import refer
 from kedro_hone.pipelines.binding import log, name_log
 
-_COMMON = {"parameters": "params:hone", "workplace": "workplace"}
+_COMMON = {"recipe": "params:hone", "workplace": "workplace"}
 
 
 def create_pipeline() -> Pipeline:

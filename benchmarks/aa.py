@@ -80,7 +80,7 @@ def copy_source(source: Artifact, number: int, workplace: Workplace) -> Artifact
     """Return a copy of the source with the same bytes in other files, and another digest."""
     with workplace.store.workspace() as folder:
         shutil.copytree(source.folder, folder / "files")
-        fields = source.model_dump(exclude={"kind", "path", "digest", "metadata"})
+        fields = source.model_dump(exclude={"kind", "path", "digest", "metadata", "steps"})
         specs = {name: getattr(source, name) for name in ("inputs", "outputs", "static_shapes")}
         return workplace.store.seal(
             folder / "files", **{**fields, **specs}, metadata={**source.metadata, "copy": number}
@@ -93,12 +93,13 @@ def race_copy(number: int, *, source: Artifact, samples: Samples, recipe: Recipe
     copy = copy_source(source, number, workplace)
     validation = Validation(candidate=Candidate(id=name, route=("copy",), outcome=copy), status=Status.MEASURED)
     result = RaceResult(
+        validations=(validation,),
         standings=(Standing(id=name, status=Status.MEASURED, rounds=0),),
         source_latency=(),
         rounds=0,
         seconds=0.0,
         budget_ended=False,
-        samples="",
+        timings="",
     )
     confirmation = confirm(
         result=result,
@@ -106,7 +107,6 @@ def race_copy(number: int, *, source: Artifact, samples: Samples, recipe: Recipe
         samples=samples,
         recipe=recipe.model_copy(update={"seed": number}),
         workplace=workplace,
-        copy=validation,
     )
     finalist = confirmation.finalists[0]
     if finalist.reason:

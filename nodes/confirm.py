@@ -13,13 +13,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
-from kedro_hone.comparing.timings import keep_samples
+from kedro_hone.comparing.timings import count_workers, keep_timings
 from kedro_hone.core import stats
 from kedro_hone.core.measuring.launches import enter
 from kedro_hone.core.measuring.rounds import Timings, measure_round
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Confirmation, Finalist, RaceResult, Speedup, Status, Validation
+from kedro_hone.core.values.measurement import Confirmation, Finalist, RaceResult, Speedup, Status
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import Samples
 from kedro_hone.nodes.race import SOURCE, summarize_latency
@@ -41,6 +41,7 @@ class _Launches:
     timings: Timings = field(default_factory=Timings)
     failures: dict[str, Failed] = field(default_factory=dict)
     count: int = 0
+    workers: int = 0
 
 
 def confirm(
@@ -50,7 +51,6 @@ def confirm(
     samples: Samples,
     recipe: Recipe,
     workplace: Workplace,
-    **validations: Validation,
 ) -> Confirmation:
     """Measure the best of the race again, in as many launches as a decision needs.
 
@@ -60,15 +60,14 @@ def confirm(
         samples: The prepared data, with the batch of each shape.
         recipe: The recipe.
         workplace: Where the run works.
-        **validations: What ``validate`` found, for the artifacts.
 
     Returns:
         The finalists, those that are faster first, with the control.
     """
     setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     names = [s.id for s in result.standings if s.status is Status.MEASURED][: setting.recipe.confirm.finalists]
-    outcomes = {v.candidate.id: v.candidate.outcome for v in validations.values()}
-    artifacts = {name: outcome for name in names if isinstance(outcome := outcomes[name], Artifact)}
+    validated = result.validated
+    artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
     launches = _Launches()
     findings: dict[str, stats.Finding] = {}
     seconds = 0.0
@@ -76,7 +75,7 @@ def confirm(
         with measure_alone(workplace, "confirm") as clock:
             findings = _launch_until_decided(artifacts, setting, launches)
             seconds = clock()
-    raw = keep_samples(workplace.store, "confirm", launches.timings)
+    raw = keep_timings(workplace.store, "confirm", launches.timings)
     finalists = [_describe(name, findings.get(name), launches, setting) for name in artifacts]
     return Confirmation(
         finalists=tuple(sorted(finalists, key=_order)),
@@ -85,7 +84,8 @@ def confirm(
         launches=launches.count,
         looks=sum(look <= launches.count for look in setting.recipe.confirm.looks),
         seconds=seconds,
-        samples=raw,
+        timings=raw,
+        workers=launches.workers,
     )
 
 
@@ -151,6 +151,7 @@ def _launch_once(entrants: dict[str, Artifact], setting: Setting, order: random.
         )
         for _ in range(setting.recipe.confirm.rounds):
             measure_round(entered.values(), setting.shapes, order=order, timings=timings)
+        launches.workers += count_workers(entered, failures)
     failures |= timings.failures
     if lost := {SOURCE, CONTROL} & set(failures):
         raise explain_source_failure(failures[lost.pop()], "while the finalists were confirmed")

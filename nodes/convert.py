@@ -5,7 +5,7 @@ from __future__ import annotations
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.workplace import Workplace
-from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.outcome import Outcome, Refused
 from kedro_hone.core.values.samples import Reference, Samples
 from kedro_hone.recipe.plan import make_plan
@@ -34,19 +34,21 @@ def convert_to_backend(
         **others: What became of the backends before this one.
 
     Returns:
-        The artifact in the backend's format, or why there is none.
+        The artifact in the backend's format, or why there is none; with every step that was tried for it.
     """
     if source.format == backend:
         return source
     setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     reason = f"no adaptor converts {source.format} to {backend}, directly or by another backend"
     outcome: Outcome = Refused(by=backend, slug="no-converter", reason=reason)
+    steps: dict[str, StepFacts] = {}
     plan = make_plan(setting.recipe)
     for parent in (source, *others.values()):
         for adaptor in plan.routes.converters[backend]:
             if not isinstance(parent, Artifact) or parent.format not in adaptor.accepts:
                 continue
             outcome = transform(adaptor, plan.options[adaptor.name], parent, setting, reference=reference)
+            steps |= {step.key: step for step in outcome.steps}
             if isinstance(outcome, Artifact):
-                return outcome
-    return outcome
+                return outcome.model_copy(update={"steps": tuple(steps.values())})
+    return outcome.model_copy(update={"steps": tuple(steps.values())})

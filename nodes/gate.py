@@ -37,7 +37,6 @@ def gate(
     samples: Samples,
     recipe: Recipe,
     workplace: Workplace,
-    **validations: Validation,
 ) -> Decision:
     """Decide.
 
@@ -46,29 +45,28 @@ def gate(
     not make a false pass more likely.
 
     Args:
-        result: The race, for what was not tried.
+        result: The race, with the artifacts, and for what was not tried.
         confirmation: The finalists.
         source: The source model.
         samples: The prepared data; the gate split is read here and nowhere else.
         recipe: The recipe.
         workplace: Where the run works.
-        **validations: What ``validate`` found, for the artifacts.
 
     Returns:
         The verdict, with its reasons.
     """
     setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
-    found = {v.candidate.id: v for v in validations.values()}
+    found = result.validated
     reasons: list[str] = []
     eligible = _find_eligible(confirmation, found, reasons)
-    qualities = _measure_quality(eligible, found, setting, reasons)
+    qualities, workers = _measure_quality(eligible, found, setting, reasons)
     limit = setting.recipe.gates.drop
     winner = next((f for f in eligible if f.id in qualities and holds(qualities[f.id], limit)), None)
     verdict = _decide(
         winner,
         qualities,
         confirmation=confirmation,
-        compared=was_compared(confirmation, validations.values()),
+        compared=was_compared(confirmation, result.validations),
         recipe=setting.recipe,
         reasons=reasons,
     )
@@ -87,6 +85,7 @@ def gate(
         speedup=winner.deciding if winner else None,
         quality=tuple((name, quality) for name, quality in qualities.items() if name != SOURCE),
         baseline=describe_baseline(source, setting.recipe),
+        workers=workers,
     )
 
 
@@ -111,17 +110,23 @@ def describe_baseline(source: Artifact, recipe: Recipe) -> str:
 
 def _measure_quality(
     finalists: list[Finalist], found: dict[str, Validation], setting: Setting, reasons: list[str]
-) -> dict[str, Quality]:
-    """Score the faster finalists on the gate split in order, until one holds; the source too, if a gate asks for it."""
+) -> tuple[dict[str, Quality], int]:
+    """Score the faster finalists on the gate split in order, until one holds; the source too, if a gate asks for it.
+
+    Returns:
+        The qualities by the finalist's id, and how many worker processes were launched.
+    """
     gates, split = setting.recipe.gates, setting.samples.splits[GATE]
     artifacts = {f.id: o for f in finalists if isinstance(o := found[f.id].candidate.outcome, Artifact)}
     qualities: dict[str, Quality] = {}
+    workers = 0
     if not artifacts and gates.quality is None:
-        return qualities
+        return qualities, workers
     confidence = 1 - share_level(1 - gates.confidence, finalists=setting.recipe.confirm.finalists)
     with setting.workplace.store.workspace() as scratch:
         reference = scratch / "source.npz"
         answered = answer(setting.source, name=SOURCE, feeds=Path(split.feeds), output=reference, setting=setting)
+        workers += 1
         if isinstance(answered, Failed):
             raise explain_source_failure(answered, "on the gate split")
         if gates.quality is not None:
@@ -129,6 +134,7 @@ def _measure_quality(
         for name, artifact in artifacts.items():
             outputs = scratch / "candidate.npz"
             answered = answer(artifact, name=name, feeds=Path(split.feeds), output=outputs, setting=setting)
+            workers += 1
             if isinstance(answered, Failed):
                 reasons.append(f"{name} failed on the gate split: {answered.reason}")
                 continue
@@ -142,7 +148,7 @@ def _measure_quality(
             reasons.append(_explain_quality(name, qualities[name], gates.drop))
             if holds(qualities[name], gates.drop):
                 break
-    return qualities
+    return qualities, workers
 
 
 def holds(quality: Quality, limit: float) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
-from kedro_hone.comparing.timings import keep_samples
+from kedro_hone.comparing.timings import count_workers, keep_timings
 from kedro_hone.core import stats
 from kedro_hone.core.measuring.launches import Entrant, enter
 from kedro_hone.core.measuring.rounds import Timings, measure_round
@@ -44,6 +44,7 @@ class _Field:
     stacks: dict[str, ExitStack] = field(default_factory=dict)
     left: dict[str, tuple[Status, str, str]] = field(default_factory=dict)
     timings: Timings = field(default_factory=Timings)
+    workers: int = 0
 
     def leave(self, name: str, status: Status, reason: str, *, slug: str = "") -> None:
         """Take a candidate out of the race and end its worker."""
@@ -67,7 +68,7 @@ def race(
         **validations: What ``validate`` found, under any names.
 
     Returns:
-        Every candidate's standing, best first.
+        Every racer's standing, best first, with all validations.
     """
     setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     racers, twins = select_racers(list(validations.values()))
@@ -82,14 +83,16 @@ def race(
         with ExitStack() as everything:
             budget_ended = _run(state, stable, setting, everything)
         seconds = clock()
-    raw = keep_samples(workplace.store, "race", state.timings)
+    raw = keep_timings(workplace.store, "race", state.timings)
     return RaceResult(
+        validations=tuple(validations.values()),
         standings=_rank(state, [*order, *twins], setting),
         source_latency=summarize_latency(state.timings, SOURCE, setting.shapes),
         rounds=state.timings.count,
         seconds=seconds,
         budget_ended=budget_ended,
-        samples=raw,
+        timings=raw,
+        workers=state.workers,
     )
 
 
@@ -183,6 +186,7 @@ def _launch(artifacts: Mapping[str, Artifact], state: _Field, setting: Setting, 
     )
     state.stacks |= stacks
     state.running |= entrants
+    state.workers += count_workers(entrants, failures)
     if SOURCE in failures:
         raise explain_source_failure(failures[SOURCE], "when it was launched for the race")
     for name, failed in failures.items():
@@ -246,7 +250,7 @@ def _rank(state: _Field, names: Sequence[str], setting: Setting) -> tuple[Standi
                 rounds=len(state.timings.medians(name, setting.shapes[0])),
                 ratios={shape: float(np.exp(np.log(values).mean())) for shape, values in ratios.items()},
                 latency=summarize_latency(state.timings, name, setting.shapes),
-                worst=_find_objective(state.timings, name, setting.recipe) if measured else None,
+                objective=_find_objective(state.timings, name, setting.recipe) if measured else None,
             )
         )
     return tuple(sorted(standings, key=_standing_key))
@@ -254,7 +258,7 @@ def _rank(state: _Field, names: Sequence[str], setting: Setting) -> tuple[Standi
 
 def _standing_key(standing: Standing) -> tuple[bool, float, str]:
     finished = standing.status is Status.MEASURED
-    return (not finished, -standing.worst.estimate if standing.worst else 0.0, standing.id)
+    return (not finished, -standing.objective.estimate if standing.objective else 0.0, standing.id)
 
 
 def summarize_latency(timings: Timings, name: str, shapes: Sequence[str]) -> tuple[Latency, ...]:

@@ -20,7 +20,7 @@ from kedro_hone.programs import digest_worker as digest_programs
 from kedro_hone.programs import find_metric
 from kedro_hone.recipe.schema import Recipe
 
-VERSION = 2
+VERSION = 3
 """Raised when a reference would come out differently; part of its key in the store."""
 
 
@@ -66,6 +66,7 @@ def refer(*, source: Artifact, samples: Samples, recipe: Recipe, workplace: Work
     else:
         reference = _make_reference(key, setting)
         store.write_value(key, reference.model_dump(mode="json"))
+    reference = reference.model_copy(update={"since": workplace.run_id})
     if reference.kind == "proportion":  # with a program that counts its rows this was known before the pull
         check_provable(samples.splits[GATE].n, setting.recipe)
     return reference
@@ -95,4 +96,5 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         n=itself.n,
         cold_start_ms=answered.cold_start_ms,
         peak_memory_bytes=answered.peak_memory_bytes,
+        run=setting.workplace.run_id,
     )

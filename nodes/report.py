@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.comparing.evidence import Findings, gather_evidence
-from kedro_hone.comparing.log import NodeLog, list_events
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.comparing.timings import read_samples
+from kedro_hone.comparing.timings import read_timings
 from kedro_hone.core.contract.proof import EVIDENCE, REPORTS, SAMPLES, EvidenceFolder
 from kedro_hone.core.contract.registry import Publication, VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Confirmation, Decision, RaceResult, Validation
+from kedro_hone.core.values.measurement import Confirmation, Decision, RaceResult
 from kedro_hone.core.values.samples import Reference, Samples
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.recipe.schema import Recipe
@@ -42,12 +41,11 @@ def report(
     samples: Samples,
     recipe: Recipe,
     workplace: Workplace,
-    **found: Validation | NodeLog,
 ) -> tuple[Evidence, EvidenceFolder]:
     """Write the evidence and the reports of a run, from values only: what other runs left in their folders is not read.
 
     Args:
-        result: The race.
+        result: The race, with what ``validate`` found.
         confirmation: The finalists.
         decision: The verdict.
         version: The source's version in its registry.
@@ -56,7 +54,6 @@ def report(
         samples: The prepared data.
         recipe: The recipe.
         workplace: Where the run works.
-        **found: What ``validate`` found, and what the nodes before did, under any names.
 
     Returns:
         The evidence, as it is in ``evidence.json``; and where that is, with the digest of each file.
@@ -66,18 +63,16 @@ def report(
     """
     folder = workplace.folder
     folder.mkdir(parents=True, exist_ok=True)
-    write_samples(folder / SAMPLES, {"race": result.samples, "confirm": confirmation.samples}, workplace)
+    write_timings(folder / SAMPLES, {"race": result.timings, "confirm": confirmation.timings}, workplace)
     evidence = gather_evidence(
         Findings(
             setting=Setting(source=source, samples=samples, recipe=recipe, workplace=workplace),
             version=version,
             reference=reference,
-            validations=tuple(value for value in found.values() if isinstance(value, Validation)),
             race=result,
             confirmation=confirmation,
             decision=decision,
             winner=keep_winner(decision.artifact, folder) if decision.artifact else None,
-            events=list_events(value for value in found.values() if isinstance(value, NodeLog)),
         )
     )
     write_text(folder / EVIDENCE, dump_evidence(evidence))
@@ -87,7 +82,7 @@ def report(
     return evidence, EvidenceFolder.read(workplace.run_id, folder)
 
 
-def write_samples(path: Path, keys: Mapping[str, str], workplace: Workplace) -> None:
+def write_timings(path: Path, keys: Mapping[str, str], workplace: Workplace) -> None:
     """Write the raw timings of the race and of the confirmation into one file.
 
     Args:
@@ -100,7 +95,7 @@ def write_samples(path: Path, keys: Mapping[str, str], workplace: Workplace) -> 
     """
     arrays: dict[str, NDArray[np.int64]] = {}
     for node, key in keys.items():
-        known = read_samples(workplace.store, key)
+        known = read_timings(workplace.store, key)
         if known is None:
             raise HoneError(
                 "evidence-incomplete",

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.building.steps import digest_worker, identify_environment
-from kedro_hone.comparing.costs import sum_costs
 from kedro_hone.comparing.predictions import score_answers
 from kedro_hone.comparing.scoring import Score
 from kedro_hone.comparing.setting import Setting
@@ -36,7 +35,7 @@ from kedro_hone.recipe.schema import Recipe
 
 logger = logging.getLogger(__name__)
 
-VERSION = 2
+VERSION = 3
 """Raised when a validation would come out differently; part of its key in the store."""
 
 ODD_BATCH = 7
@@ -70,28 +69,28 @@ def validate(
         What was found; a candidate that may not race says why.
     """
     named = Candidate(id=candidate, route=route, outcome=outcome)
+    place = {"candidate": named, "since": reference.since}
     if isinstance(outcome, Refused):
         reason = f"{outcome.by}: {outcome.reason}"
-        return Validation(candidate=named, status=Status.REFUSED, slug=outcome.slug, reason=reason)
+        return Validation(**place, status=Status.REFUSED, slug=outcome.slug, reason=reason)
     if isinstance(outcome, Failed):
-        return _fail(named, outcome)
+        return _fail(named, outcome).model_copy(update=place)
     setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     key = _make_key(outcome, reference, setting)
     known = workplace.store.read_value(key)
-    built = sum_costs(workplace.store, [outcome])
     if known is not None:
-        changes = {"candidate": named, "cached": True, "build_seconds": built}
-        return Validation.model_validate(known).model_copy(update=changes)
+        return Validation.model_validate(known).model_copy(update=place)
     started = time.monotonic()
-    validation = _check(named, outcome, reference, setting)
+    checked = _check(named, outcome, reference, setting)
     seconds = time.monotonic() - started
+    validation = checked.model_copy(update={"run": workplace.run_id, "seconds": seconds})
     workplace.note(
         "validation", candidate=candidate, status=validation.status, reason=validation.reason, seconds=seconds
     )
     logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
         workplace.store.write_value(key, validation.model_dump(mode="json"))
-    return validation.model_copy(update={"build_seconds": built})
+    return validation.model_copy(update=place)
 
 
 def _make_key(artifact: Artifact, reference: Reference, setting: Setting) -> str:
@@ -132,10 +131,12 @@ def _check(named: Candidate, artifact: Artifact, reference: Reference, setting: 
             if isinstance(answers, Failed):
                 return _fail(named, answers)
             memory = session.memory_bytes()
-        fault, agreement = _compare(answers, outputs)
+        fault, largest_error = _compare(answers, outputs)
         if fault:
             slug, reason = fault
-            return Validation(candidate=named, status=Status.FAILED, slug=slug, reason=reason, agreement=agreement)
+            return Validation(
+                candidate=named, status=Status.FAILED, slug=slug, reason=reason, largest_error=largest_error
+            )
         scores = score_answers(answers, reference=outputs, split=split, setting=setting)
     unscored = next((reason for reason in scores.values() if isinstance(reason, str)), None)
     if unscored is not None:
@@ -151,7 +152,7 @@ def _check(named: Candidate, artifact: Artifact, reference: Reference, setting: 
         slug="quality" if lost else "",
         reason=_explain_loss(worst, where, limit) if lost else "",
         quality=worst.judge(SEARCH, limit),
-        agreement=agreement,
+        largest_error=largest_error,
         size_bytes=sum(measure_files(artifact.folder).values()),
         cold_start_ms=loaded.cold_start_ms,
         peak_memory_bytes=memory,
@@ -185,8 +186,8 @@ def _answer_everywhere(
 
 
 def _compare(answers: dict[str, Path], reference: Path) -> tuple[tuple[FailureClass, str] | None, float | None]:
-    """Compare every answer's names, shapes and values with the source's; return the fault, and the agreement."""
-    agreement = 0.0
+    """Compare every answer's names, shapes and values with the source's; return the fault, and the largest_error."""
+    largest_error = 0.0
     with np.load(reference, allow_pickle=False) as expected:
         for where, path in answers.items():
             with np.load(path, allow_pickle=False) as found:
@@ -198,8 +199,8 @@ def _compare(answers: dict[str, Path], reference: Path) -> tuple[tuple[FailureCl
                         continue  # text has no distance; the program's metric judges it
                     want, got = expected[name].astype(np.float64), found[name].astype(np.float64)
                     scale = float(np.abs(want).max(initial=0.0)) or 1.0
-                    agreement = max(agreement, float(np.abs(got - want).max(initial=0.0)) / scale)
-    return None, agreement
+                    largest_error = max(largest_error, float(np.abs(got - want).max(initial=0.0)) / scale)
+    return None, largest_error
 
 
 def _find_fault(want: NDArray[Any], got: NDArray[Any] | None) -> tuple[FailureClass, str] | None:

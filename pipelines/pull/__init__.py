@@ -8,7 +8,6 @@ from kedro_hone.core.values.samples import SPLITS
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull
 from kedro_hone.nodes.refer import refer
-from kedro_hone.pipelines.binding import log, name_log
 
 _COMMON = {"recipe": "params:hone", "workplace": "workplace"}
 
@@ -26,9 +25,9 @@ def create_pipeline() -> Pipeline:
                 tags=["pull"],
             ),
             Node(
-                log(refer, node="refer"),
+                refer,
                 {"source": "source", "samples": "samples", **_COMMON},
-                ["reference", name_log("reference")],
+                "reference",
                 name="refer",
                 tags=["pull"],
             ),

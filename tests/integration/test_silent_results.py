@@ -150,7 +150,7 @@ def test_four_bits_for_weights_of_very_different_sizes(tmp_path):
 
     assert (validation.status, validation.slug) == (Status.DROPPED, "quality")
     assert "accuracy on the search split fell from 0.9" in validation.reason
-    assert validation.agreement > 0.5
+    assert validation.largest_error > 0.5
     assert validation.quality.candidate < 0.5
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import kedro_hone
-from kedro_hone.comparing.costs import sum_costs
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import SAMPLES
@@ -20,8 +18,7 @@ from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import describe_hardware
 from kedro_hone.core.stats import smallest_provable_drop
 from kedro_hone.core.store.sealing import measure_files
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.measurement import (
     Confirmation,
     Decision,
@@ -47,23 +44,19 @@ class Findings:
         setting: The recipe, the source, the data and the place.
         version: The source's version in its registry.
         reference: The source's score on the search split.
-        validations: Of every candidate.
-        race: The race.
+        race: The race, with the validations.
         confirmation: The finalists.
         decision: The verdict.
         winner: Where the winner lies, or None when there is none.
-        events: What the nodes did to find it, oldest first; each names its ``run``.
     """
 
     setting: Setting
     version: VersionInfo
     reference: Reference
-    validations: tuple[Validation, ...]
     race: RaceResult
     confirmation: Confirmation
     decision: Decision
     winner: Path | None
-    events: tuple[dict[str, Json], ...]
 
     @cached_property
     def best(self) -> Finalist | None:
@@ -77,12 +70,37 @@ class Findings:
         """The speed-up that the verdict was made from."""
         return self.decision.speedup or (self.best.deciding if self.best else None)
 
+    @property
+    def validations(self) -> tuple[Validation, ...]:
+        """Of every candidate."""
+        return self.race.validations
+
+    @cached_property
+    def new_steps(self) -> tuple[StepFacts, ...]:
+        """The steps that were built for this comparison, each once, in the order in which they began."""
+        new = {step.key: step for validation in self.validations for step in validation.new_steps}
+        return tuple(sorted(new.values(), key=lambda step: (step.run, step.folder)))
+
+    @cached_property
+    def new_validations(self) -> tuple[Validation, ...]:
+        """The candidates that were validated for this comparison; of those with the same artifact, one."""
+        new = [(v.candidate.outcome, v) for v in self.validations if v.new]
+        return tuple({o.digest: v for o, v in new if isinstance(o, Artifact)}.values())
+
+    @cached_property
+    def workers(self) -> int:
+        """How many worker processes were launched for this comparison, in which a model ran."""
+        since = min((v.since for v in self.validations), default=self.reference.since)
+        baseline = int(bool(self.reference.run) and self.reference.run >= since)
+        measured = self.race.workers + self.confirmation.workers + self.decision.workers
+        return baseline + len(self.new_validations) + measured
+
     @cached_property
     def timings(self) -> dict[str, float]:
         """Seconds that were spent in each phase."""
         return {
-            "build": sum(e["seconds"] for e in self.events if e["event"] == "build"),
-            "validate": sum(e["seconds"] for e in self.events if e["event"] == "validation"),
+            "build": sum(step.seconds for step in self.new_steps),
+            "validate": sum(validation.seconds for validation in self.new_validations),
             "race": self.race.seconds,
             "confirm": self.confirmation.seconds,
         }
@@ -90,9 +108,8 @@ class Findings:
     @cached_property
     def cost(self) -> float:
         """Seconds that the optimization takes when nothing of it was built before."""
-        outcomes = [v.candidate.outcome for v in self.validations]
-        built = sum_costs(self.setting.workplace.store, [o for o in outcomes if isinstance(o, Artifact)])
-        return built + sum(seconds for phase, seconds in self.timings.items() if phase != "build")
+        built = {step.key: step.seconds for validation in self.validations for step in validation.steps}
+        return sum(built.values()) + sum(seconds for phase, seconds in self.timings.items() if phase != "build")
 
 
 def gather_evidence(findings: Findings) -> Evidence:
@@ -271,12 +288,11 @@ def _record_environments(findings: Findings) -> tuple[provenance.EnvironmentReco
 
 def _record_steps(findings: Findings) -> tuple[provenance.Step, ...]:
     return tuple(
-        provenance.Step(adaptor=e["adaptor"], run=e["run"], folder=e["folder"], seconds=e["seconds"], outcome=e["kind"])
-        for e in findings.events
-        if e["event"] == "build"
+        provenance.Step(adaptor=s.adaptor, run=s.run, folder=s.folder, seconds=s.seconds, outcome=s.kind)
+        for s in findings.new_steps
     )
 
 
 def _count(findings: Findings) -> provenance.Counts:
-    counted = Counter(str(event["event"]) for event in findings.events)
-    return provenance.Counts(builds=counted["build"], validations=counted["validation"], launches=counted["launch"])
+    builds, validations = len(findings.new_steps), len(findings.new_validations)
+    return provenance.Counts(builds=builds, validations=validations, launches=findings.workers)

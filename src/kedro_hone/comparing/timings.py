@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,15 @@ from kedro_hone.core.contract.proof import SAMPLES
 from kedro_hone.core.measuring.rounds import Timings
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.values.digest import digest_file
+from kedro_hone.core.values.outcome import Failed
 
 
-def keep_samples(store: Store, prefix: str, timings: Timings) -> str:
+def count_workers(entered: Mapping[str, object], failures: Mapping[str, Failed]) -> int:
+    """Return how many of those that were to be launched had a worker process: all but those without an environment."""
+    return len(entered) + sum(failed.log is not None for failed in failures.values())
+
+
+def keep_timings(store: Store, prefix: str, timings: Timings) -> str:
     """Keep the raw timings in the store: one array of nanoseconds for each candidate, shape and round.
 
     Args:
@@ -22,7 +29,7 @@ def keep_samples(store: Store, prefix: str, timings: Timings) -> str:
         timings: What was measured.
 
     Returns:
-        The key of the tree that holds them, for ``read_samples``.
+        The key of the tree that holds them, for ``read_timings``.
     """
     arrays: dict[str, Any] = {}
     for name, shapes in timings.rounds.items():
@@ -36,12 +43,12 @@ def keep_samples(store: Store, prefix: str, timings: Timings) -> str:
     return key
 
 
-def read_samples(store: Store, key: str) -> dict[str, NDArray[np.int64]] | None:
-    """Return the raw timings that ``keep_samples`` kept, or None when the store has lost them.
+def read_timings(store: Store, key: str) -> dict[str, NDArray[np.int64]] | None:
+    """Return the raw timings that ``keep_timings`` kept, or None when the store has lost them.
 
     Args:
         store: The artifact store.
-        key: From ``keep_samples``.
+        key: From ``keep_timings``.
     """
     folder = store.find_tree(key)
     if folder is None:

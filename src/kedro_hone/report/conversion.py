@@ -91,7 +91,7 @@ def record_candidate(validation: Validation, standing: Standing | None) -> Candi
         failure_class=(failure or None) if status is Status.FAILED else None,
         latency=standing.latency if standing else (),
         ratios=standing.ratios if standing else {},
-        speedup=standing.worst if standing else None,
+        speedup=standing.objective if standing else None,
         quality=record_quality(validation.candidate.id, validation.quality) if validation.quality else None,
         size_bytes=validation.size_bytes,
         cold_start_ms=validation.cold_start_ms,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kedro_hone.comparing.timings import keep_samples, read_samples
+from kedro_hone.comparing.timings import keep_timings, read_timings
 from kedro_hone.core.measuring.rounds import Timings
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.values.artifact import Artifact
@@ -48,13 +48,13 @@ def test_raw_timings_are_kept_and_read_again(tmp_path):
     store, timings = Store(tmp_path), Timings()
     timings.add("a", "b1", [1, 2, 3])
     timings.add("a", "b1", [4, 5])
-    key = keep_samples(store, "race", timings)
+    key = keep_timings(store, "race", timings)
 
-    assert keep_samples(store, "race", timings) == key
-    known = read_samples(store, key)
+    assert keep_timings(store, "race", timings) == key
+    known = read_timings(store, key)
     assert {name: array.tolist() for name, array in known.items()} == {
         "race/a/b1": [1, 2, 3, 4, 5],
         "race/a/b1/calls": [3, 2],
     }
-    assert read_samples(store, keep_samples(store, "confirm", Timings())) == {}
-    assert read_samples(store, "sha256:0") is None
+    assert read_timings(store, keep_timings(store, "confirm", Timings())) == {}
+    assert read_timings(store, "sha256:0") is None

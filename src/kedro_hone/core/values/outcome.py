@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Value
 
 
@@ -45,12 +45,20 @@ _TRANSIENT = frozenset(
 
 
 class Refused(Value):
-    """An adaptor that was not tried, with the reason. A value, not an error."""
+    """An adaptor that was not tried, with the reason. A value, not an error.
+
+    Attributes:
+        by: The adaptor's name.
+        slug: The class of the refusal.
+        reason: One line for a person.
+        steps: The steps of the route so far.
+    """
 
     kind: Literal["refused"] = "refused"
     by: str
     slug: str = "not-applicable"
     reason: str
+    steps: tuple[StepFacts, ...] = ()
 
 
 class Failed(Value):
@@ -61,6 +69,7 @@ class Failed(Value):
         failure: The class of the failure.
         reason: One line for a person.
         log: The worker's log, or None when no worker was started.
+        steps: The steps of the route so far.
     """
 
     kind: Literal["failed"] = "failed"
@@ -68,6 +77,7 @@ class Failed(Value):
     failure: FailureClass
     reason: str
     log: str | None = None
+    steps: tuple[StepFacts, ...] = ()
 
 
 Outcome = Annotated[Artifact | Refused | Failed, Field(discriminator="kind")]

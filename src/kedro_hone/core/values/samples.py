@@ -64,7 +64,9 @@ class Reference(Value):
         kind: How the metric is compared: ``proportion``, ``mean`` or ``bootstrap``.
         n: Rows.
         cold_start_ms: From the start of loading to the first answer, without the interpreter's start.
-        peak_memory_bytes: Resident memory of its worker after the last answer.
+        peak_memory_bytes: Resident memory of its worker after the last prediction.
+        run: The run in which the outputs were computed, this one or an earlier one.
+        since: The run that took this baseline last. What was done in it or later was done for the same comparison.
     """
 
     outputs: str
@@ -75,3 +77,5 @@ class Reference(Value):
     n: int
     cold_start_ms: float
     peak_memory_bytes: int
+    run: str = ""
+    since: str = ""

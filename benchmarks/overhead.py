@@ -31,8 +31,8 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.core.values.digest import digest_file
 from kedro_hone.core.values.measurement import Status
+from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
-from kedro_hone.nodes.refer import refer
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.nodes.validate import validate
 from kedro_hone.recipe.schema import Recipe, read_recipe
@@ -82,7 +82,7 @@ def measure_candidates(times: int, folder: Path) -> list[dict[str, float]]:
     files = {name: track(folder / f"{name}.npz", rows, rng) for name, rows in ROWS.items()}
     common: dict[str, Any] = {"source": source, "workplace": workplace}
     common["samples"] = prepare(recipe=recipe, **common, **files)
-    common["reference"] = refer(recipe=recipe, **common)
+    common["reference"] = take_baseline(recipe=recipe, **common)
     return [measure_candidate(number, common) for number in range(times + 1)][1:]
 
 

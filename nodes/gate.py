@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kedro_hone.comparing.predictions import answer, score_answers, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
+from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.core.stats import Faster, share_level
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
@@ -23,7 +24,6 @@ from kedro_hone.core.values.measurement import (
 )
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, Samples
-from kedro_hone.nodes.race import SOURCE
 from kedro_hone.recipe.schema import Recipe
 
 logger = logging.getLogger(__name__)

@@ -20,9 +20,9 @@ from kedro_hone.core.contract.registry import Publication, VersionInfo
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Decision, Verdict
-from kedro_hone.nodes.report import write_reports, write_text
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.report.evidence import Evidence, parse_evidence
+from kedro_hone.report.files import write_reports, write_text
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.core.values.digest import digest_file
 from kedro_hone.core.values.measurement import Validation
 from kedro_hone.core.values.samples import Reference
+from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
-from kedro_hone.nodes.refer import refer
 from kedro_hone.nodes.validate import validate
 from kedro_hone.recipe.schema import read_recipe
 
@@ -90,7 +90,7 @@ def make_bench(folder: Path, model: Path, splits: Splits, *, form: str, runtime:
     files = {name: track(folder / f"{name}.npz", arrays) for name, arrays in splits.items()}
     samples = prepare(source=source, recipe=parsed, workplace=workplace, **files)
     assert {name: split.n for name, split in samples.splits.items()} == ROWS
-    reference = refer(source=source, samples=samples, recipe=parsed, workplace=workplace)
+    reference = take_baseline(source=source, samples=samples, recipe=parsed, workplace=workplace)
     assert reference.value > 0.9
     return Bench(Setting(source=source, samples=samples, recipe=parsed, workplace=workplace), reference)
 

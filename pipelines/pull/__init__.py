@@ -5,9 +5,9 @@ from __future__ import annotations
 from kedro.pipeline import Node, Pipeline
 
 from kedro_hone.core.values.samples import SPLITS
+from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull
-from kedro_hone.nodes.refer import refer
 
 _COMMON = {"recipe": "params:hone", "workplace": "workplace"}
 
@@ -25,10 +25,10 @@ def create_pipeline() -> Pipeline:
                 tags=["pull"],
             ),
             Node(
-                refer,
+                take_baseline,
                 {"source": "source", "samples": "samples", **_COMMON},
                 "reference",
-                name="refer",
+                name="baseline",
                 tags=["pull"],
             ),
         ]

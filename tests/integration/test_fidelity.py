@@ -17,9 +17,9 @@ from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.measurement import Quality, Status
 from kedro_hone.core.values.samples import GATE
+from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.gate import holds
 from kedro_hone.nodes.prepare import prepare
-from kedro_hone.nodes.refer import refer
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.recipe.schema import read_recipe
 
@@ -70,7 +70,7 @@ def make_bench(folder: Path, model: Path, kind: str) -> Bench:
         tokens = {"input_ids": draw.integers(1, 50, size=(rows, 12)) * mask, "attention_mask": mask.astype("i8")}
         files[name] = track(folder / f"{name}.npz", tokens)
     samples = prepare(source=source, recipe=recipe, workplace=workplace, **files)
-    reference = refer(source=source, samples=samples, recipe=recipe, workplace=workplace)
+    reference = take_baseline(source=source, samples=samples, recipe=recipe, workplace=workplace)
     return Bench(Setting(source=source, samples=samples, recipe=recipe, workplace=workplace), reference)
 
 

@@ -22,6 +22,7 @@ PLANTS = {
         "adaptors/openvino/adaptor.py",
         "from kedro_hone.adaptors.onnxruntime.adaptor import SESSION",
     ),
+    "nodes-independent": ("nodes/confirm.py", "from kedro_hone.nodes.race import race"),
     "adaptors-light": ("adaptors/pytorch/adaptor.py", "import torch"),
     "adaptors-unnamed": ("nodes/race.py", "from kedro_hone.adaptors.openvino.adaptor import TOOLCHAIN"),
     "workers-alone": ("learner/runtimes.py", "from kedro_hone.adaptors.onnxruntime import worker"),

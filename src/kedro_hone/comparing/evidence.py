@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import kedro_hone
+from kedro_hone.comparing.effort import Effort, sum_effort
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import SAMPLES
@@ -18,7 +19,6 @@ from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import describe_hardware
 from kedro_hone.core.stats import smallest_provable_drop
 from kedro_hone.core.store.sealing import measure_files
-from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.measurement import (
     Confirmation,
     Decision,
@@ -76,40 +76,9 @@ class Findings:
         return self.race.validations
 
     @cached_property
-    def new_steps(self) -> tuple[StepFacts, ...]:
-        """The steps that were built for this comparison, each once, in the order in which they began."""
-        new = {step.key: step for validation in self.validations for step in validation.new_steps}
-        return tuple(sorted(new.values(), key=lambda step: (step.run, step.folder)))
-
-    @cached_property
-    def new_validations(self) -> tuple[Validation, ...]:
-        """The candidates that were validated for this comparison; of those with the same artifact, one."""
-        new = [(v.candidate.outcome, v) for v in self.validations if v.new]
-        return tuple({o.digest: v for o, v in new if isinstance(o, Artifact)}.values())
-
-    @cached_property
-    def workers(self) -> int:
-        """How many worker processes were launched for this comparison, in which a model ran."""
-        since = min((v.since for v in self.validations), default=self.reference.since)
-        baseline = int(bool(self.reference.run) and self.reference.run >= since)
-        measured = self.race.workers + self.confirmation.workers + self.decision.workers
-        return baseline + len(self.new_validations) + measured
-
-    @cached_property
-    def timings(self) -> dict[str, float]:
-        """Seconds that were spent in each phase."""
-        return {
-            "build": sum(step.seconds for step in self.new_steps),
-            "validate": sum(validation.seconds for validation in self.new_validations),
-            "race": self.race.seconds,
-            "confirm": self.confirmation.seconds,
-        }
-
-    @cached_property
-    def cost(self) -> float:
-        """Seconds that the optimization takes when nothing of it was built before."""
-        built = {step.key: step.seconds for validation in self.validations for step in validation.steps}
-        return sum(built.values()) + sum(seconds for phase, seconds in self.timings.items() if phase != "build")
+    def effort(self) -> Effort:
+        """What was run for it."""
+        return sum_effort(self.reference, race=self.race, confirmation=self.confirmation, decision=self.decision)
 
 
 def gather_evidence(findings: Findings) -> Evidence:
@@ -150,8 +119,8 @@ def _record_speed(findings: Findings) -> dict[str, Any]:
         "speedups": tuple(conversion.record_speedup(s, baseline=baseline) for s in (best.speedups if best else ())),
         "latency": _record_latency(findings),
         "break_even_calls": _find_break_even(findings),
-        "optimization_seconds": findings.cost,
-        "timings": findings.timings,
+        "optimization_seconds": findings.effort.total,
+        "timings": findings.effort.seconds,
     }
 
 
@@ -258,7 +227,7 @@ def _find_break_even(findings: Findings) -> int | None:
     if latency is None or latency.winner is None:
         return None
     saved = latency.source.p50_ms - latency.winner.p50_ms
-    return round(findings.cost * 1e3 / saved) if saved > 0 else None
+    return round(findings.effort.total * 1e3 / saved) if saved > 0 else None
 
 
 def _record_hardware(threads: int) -> provenance.Hardware:
@@ -289,10 +258,11 @@ def _record_environments(findings: Findings) -> tuple[provenance.EnvironmentReco
 def _record_steps(findings: Findings) -> tuple[provenance.Step, ...]:
     return tuple(
         provenance.Step(adaptor=s.adaptor, run=s.run, folder=s.folder, seconds=s.seconds, outcome=s.kind)
-        for s in findings.new_steps
+        for s in findings.effort.steps
     )
 
 
 def _count(findings: Findings) -> provenance.Counts:
-    builds, validations = len(findings.new_steps), len(findings.new_validations)
-    return provenance.Counts(builds=builds, validations=validations, launches=findings.workers)
+    effort = findings.effort
+    builds, validations = len(effort.steps), len(effort.validations)
+    return provenance.Counts(builds=builds, validations=validations, launches=effort.workers)

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from kedro_hone.core.values.artifact import Artifact, StepFacts
-from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.outcome import Candidate
 
 
@@ -151,29 +151,15 @@ class Validation(Value):
     since: str = ""
 
     @property
-    def steps(self) -> tuple[StepFacts, ...]:
-        """The steps of its route."""
-        return self.candidate.outcome.steps
-
-    @property
     def build_seconds(self) -> float:
         """The time that the steps of its route took when they were built."""
-        return sum(step.seconds for step in {step.key: step for step in self.steps}.values())
-
-    @property
-    def new_steps(self) -> tuple[StepFacts, ...]:
-        """The steps of its route that were built for this comparison, not found in the store."""
-        return tuple(step for step in self.steps if step.run and step.run >= self.since)
-
-    @property
-    def new(self) -> bool:
-        """Whether it was validated for this comparison, not found in the store."""
-        return bool(self.run) and self.run >= self.since
+        return sum(step.seconds for step in self.candidate.outcome.steps)
 
     @property
     def cached(self) -> bool:
-        """Whether all of it, built and validated, was found in the store."""
-        return bool(self.run) and not self.new and not self.new_steps
+        """Whether all of it was built and validated before its baseline was taken, and found in the store."""
+        runs = [self.run, *(step.run for step in self.candidate.outcome.steps)]
+        return bool(self.run) and max(runs) < self.since
 
 
 class Standing(Value):
@@ -306,4 +292,3 @@ class Decision(Value):
     quality: tuple[tuple[str, Quality], ...] = ()
     baseline: str = ""
     workers: int = 0
-    details: dict[str, Json] = Field(default_factory=dict)

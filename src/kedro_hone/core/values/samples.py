@@ -54,7 +54,7 @@ class Samples(Value):
 
 
 class Reference(Value):
-    """What the source model answers on the search split, and how good that is.
+    """The baseline: the outputs of the source model on the search split, and how good they are.
 
     Attributes:
         outputs: ``.npz`` with one array for each output, in the order of the rows.

@@ -1,4 +1,4 @@
-"""The reference: what the source model answers, and how good that is. Everything else is compared with it."""
+"""The baseline: what the source model predicts, and how good that is. Everything else is compared with it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ VERSION = 3
 """Raised when a reference would come out differently; part of its key in the store."""
 
 
-def refer(*, source: Artifact, samples: Samples, recipe: Recipe, workplace: Workplace) -> Reference:
-    """Let the source model answer the search split, and score it: what every candidate is compared with.
+def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, workplace: Workplace) -> Reference:
+    """Run the source model on the search split, and score its outputs: what every candidate is compared with.
 
     Args:
         source: The source model.
@@ -34,7 +34,7 @@ def refer(*, source: Artifact, samples: Samples, recipe: Recipe, workplace: Work
         workplace: Where the run works.
 
     Returns:
-        The reference.
+        The reference outputs with their score.
 
     Raises:
         HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when

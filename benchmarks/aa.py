@@ -20,7 +20,6 @@ import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from kedro_hone.core.values.measurement import Finalist, RaceResult, Standing, S
 from kedro_hone.core.values.outcome import Candidate
 from kedro_hone.core.values.samples import Samples
 from kedro_hone.nodes.confirm import confirm
+from kedro_hone.recipe.schema import Recipe, read_recipe
 
 ALLOWED = 2
 WIDTH = 512
@@ -80,35 +80,33 @@ def copy_source(source: Artifact, number: int, workplace: Workplace) -> Artifact
     """Return a copy of the source with the same bytes in other files, and another digest."""
     with workplace.store.workspace() as folder:
         shutil.copytree(source.folder, folder / "files")
-        fields = source.model_dump(exclude={"kind", "path", "digest", "metadata"})
+        fields = source.model_dump(exclude={"kind", "path", "digest", "metadata", "steps"})
         specs = {name: getattr(source, name) for name in ("inputs", "outputs", "static_shapes")}
         return workplace.store.seal(
             folder / "files", **{**fields, **specs}, metadata={**source.metadata, "copy": number}
         )
 
 
-def race_copy(
-    number: int, *, source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace
-) -> Finalist:
+def race_copy(number: int, *, source: Artifact, samples: Samples, recipe: Recipe, workplace: Workplace) -> Finalist:
     """Let one copy be the only finalist, with an order of measuring of its own."""
     name = f"copy-{number}"
     copy = copy_source(source, number, workplace)
     validation = Validation(candidate=Candidate(id=name, route=("copy",), outcome=copy), status=Status.MEASURED)
     result = RaceResult(
+        validations=(validation,),
         standings=(Standing(id=name, status=Status.MEASURED, rounds=0),),
         source_latency=(),
         rounds=0,
         seconds=0.0,
         budget_ended=False,
-        samples="",
+        timings="",
     )
     confirmation = confirm(
         result=result,
         source=source,
         samples=samples,
-        parameters={**parameters, "seed": number},
+        recipe=recipe.model_copy(update={"seed": number}),
         workplace=workplace,
-        copy=validation,
     )
     finalist = confirmation.finalists[0]
     if finalist.reason:
@@ -145,18 +143,20 @@ def main() -> None:
             batches = {name: len(next(iter(np.load(path).values()))) for name, path in samples.shapes.items()}
         else:
             source, samples = make_source(workplace), make_samples(Path(scratch) / "samples", batches)
-        parameters = {
-            "model": {"uri": "models:/source/1"},
-            "trust": ["module"],
-            "shapes": {name: {"batch": size} for name, size in batches.items()},
-            "threads": arguments.threads,
-            "gates": {"speedup": arguments.threshold},
-            "confirm": {"finalists": 1, "looks": [int(look) for look in arguments.looks.split(",")]},
-        }
+        recipe = read_recipe(
+            {
+                "model": {"uri": "models:/source/1"},
+                "trust": ["module"],
+                "shapes": {name: {"batch": size} for name, size in batches.items()},
+                "threads": arguments.threads,
+                "gates": {"speedup": arguments.threshold},
+                "confirm": {"finalists": 1, "looks": [int(look) for look in arguments.looks.split(",")]},
+            }
+        )
         faster = faster_at_all = 0
         for number in range(1, arguments.times + 1):
             began = time.monotonic()
-            finalist = race_copy(number, source=source, samples=samples, parameters=parameters, workplace=workplace)
+            finalist = race_copy(number, source=source, samples=samples, recipe=recipe, workplace=workplace)
             line, at_all = describe(finalist)
             faster += finalist.verdict == "yes"
             faster_at_all += at_all

@@ -31,10 +31,11 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.core.values.digest import digest_file
 from kedro_hone.core.values.measurement import Status
+from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
-from kedro_hone.nodes.refer import refer
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.nodes.validate import validate
+from kedro_hone.recipe.schema import Recipe, read_recipe
 from kedro_hone.testing.toy.adaptor import ADAPTORS, TOOLCHAIN
 from kedro_hone.testing.toy.model import make_model
 
@@ -44,15 +45,17 @@ TOOLCHAINS = ("libtorch", "onnxruntime", "libopenvino", "onnx_cpp2py", "nncf")
 """What the name of a mapped file would hold if a toolchain had been imported."""
 
 
-def make_parameters(number: int) -> dict[str, Any]:
+def make_recipe(number: int) -> Recipe:
     """Return a recipe in which the adaptor's options, and so its result, are others for each candidate."""
-    return {
-        "model": {"uri": "models:/toy/1"},
-        "shapes": {"batch64": {"batch": 64}},
-        "toolchains": ["toy"],
-        "adaptors": {"toy.compile": {"enabled": True, "options": {"slow": 1.0 + number}}},
-        "gates": {"drop": 0.5},
-    }
+    return read_recipe(
+        {
+            "model": {"uri": "models:/toy/1"},
+            "shapes": {"batch64": {"batch": 64}},
+            "toolchains": ["toy"],
+            "adaptors": {"toy.compile": {"enabled": True, "options": {"slow": 1.0 + number}}},
+            "gates": {"drop": 0.5},
+        }
+    )
 
 
 def track(path: Path, rows: int, rng: np.random.Generator) -> TrackedFile:
@@ -75,22 +78,22 @@ def measure_candidates(times: int, folder: Path) -> list[dict[str, float]]:
     """
     register(TOOLCHAIN, *ADAPTORS)
     workplace = Workplace(root=str(folder / "hone"), run_id="overhead")
-    source, rng, parameters = make_model(folder / "source", slow=1e-9), np.random.default_rng(0), make_parameters(0)
+    source, rng, recipe = make_model(folder / "source", slow=1e-9), np.random.default_rng(0), make_recipe(0)
     files = {name: track(folder / f"{name}.npz", rows, rng) for name, rows in ROWS.items()}
     common: dict[str, Any] = {"source": source, "workplace": workplace}
-    common["samples"] = prepare(parameters=parameters, **common, **files)
-    common["reference"] = refer(parameters=parameters, **common)
+    common["samples"] = prepare(recipe=recipe, **common, **files)
+    common["reference"] = take_baseline(recipe=recipe, **common)
     return [measure_candidate(number, common) for number in range(times + 1)][1:]
 
 
 def measure_candidate(number: int, common: dict[str, Any]) -> dict[str, float]:
     """Run the nodes of one candidate; the source naps for some picoseconds, so that its calls take next to nothing."""
-    parameters = make_parameters(number)
+    recipe = make_recipe(number)
     began = time.perf_counter()
-    outcome = apply_adaptor(parent=common["source"], adaptor="toy.compile", parameters=parameters, **common)
+    outcome = apply_adaptor(parent=common["source"], adaptor="toy.compile", recipe=recipe, **common)
     built = time.perf_counter()
     route = ("toy.compile",)
-    validation = validate(outcome=outcome, candidate="toy", route=route, parameters=parameters, **common)
+    validation = validate(outcome=outcome, candidate="toy", route=route, recipe=recipe, **common)
     ended = time.perf_counter()
     if not isinstance(outcome, Artifact) or validation.status is not Status.MEASURED or validation.cached:
         raise RuntimeError(f"the toy did not run: {outcome} {validation.reason}")

@@ -1,46 +1,16 @@
-"""Confirm: the finalists and the source again, in fresh processes, with the source against itself.
-
-Launches of one program differ far more than rounds within a launch (memory layout, thread placement, compilation), so
-one launch gives one number: T. Kalibera and R. Jones, "Rigorous benchmarking in reasonable time", ISMM 2013. It is the
-median of the ratios to the source in the same round, since the machine's speed differs from round to round.
-"""
+"""Confirm: the finalists and the source again, in fresh processes, with the source against itself."""
 
 from __future__ import annotations
 
-import logging
-import random
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from typing import Any
-
-from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
-from kedro_hone.comparing.timings import keep_samples
+from kedro_hone.comparing.confirming import Launches, compare_control, describe_finalist, launch_until_decided
+from kedro_hone.comparing.setting import Setting, measure_alone
+from kedro_hone.comparing.timings import SOURCE, keep_timings, summarize_latency
 from kedro_hone.core import stats
-from kedro_hone.core.measuring.launches import enter
-from kedro_hone.core.measuring.rounds import Timings, measure_round
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Confirmation, Finalist, RaceResult, Speedup, Status, Validation
-from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.measurement import Confirmation, Finalist, RaceResult, Status
 from kedro_hone.core.values.samples import Samples
-from kedro_hone.nodes.race import SOURCE, summarize_latency
-
-logger = logging.getLogger(__name__)
-
-CONTROL = "source again"
-"""The source's second worker in each launch: what it differs from the first by is noise (A/A)."""
-
-Ratios = dict[str, list[float]]
-
-
-@dataclass
-class _Launches:
-    """The source's ratio to each other entrant at each shape, one for each launch; and all times."""
-
-    ratios: dict[str, Ratios] = field(default_factory=dict)
-    timings: Timings = field(default_factory=Timings)
-    failures: dict[str, Failed] = field(default_factory=dict)
-    count: int = 0
+from kedro_hone.recipe.schema import Recipe
 
 
 def confirm(
@@ -48,9 +18,8 @@ def confirm(
     result: RaceResult,
     source: Artifact,
     samples: Samples,
-    parameters: dict[str, Any],
+    recipe: Recipe,
     workplace: Workplace,
-    **validations: Validation,
 ) -> Confirmation:
     """Measure the best of the race again, in as many launches as a decision needs.
 
@@ -58,124 +27,37 @@ def confirm(
         result: The race.
         source: The source model.
         samples: The prepared data, with the batch of each shape.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
-        **validations: What ``validate`` found, for the artifacts.
 
     Returns:
         The finalists, those that are faster first, with the control.
     """
-    setting = Setting.of(source, samples, parameters, workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     names = [s.id for s in result.standings if s.status is Status.MEASURED][: setting.recipe.confirm.finalists]
-    outcomes = {v.candidate.id: v.candidate.outcome for v in validations.values()}
-    artifacts = {name: outcome for name in names if isinstance(outcome := outcomes[name], Artifact)}
-    launches = _Launches()
+    validated = result.validated
+    artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
+    launches = Launches()
     findings: dict[str, stats.Finding] = {}
     seconds = 0.0
     if artifacts:
         with measure_alone(workplace, "confirm", artifacts=[source, *artifacts.values()]) as clock:
-            findings = _launch_until_decided(artifacts, setting, launches)
+            findings = launch_until_decided(artifacts, setting, launches)
             seconds = clock()
-    raw = keep_samples(workplace.store, "confirm", launches.timings)
-    finalists = [_describe(name, findings.get(name), launches, setting) for name in artifacts]
+    raw = keep_timings(workplace.store, "confirm", launches.timings)
+    finalists = [describe_finalist(name, findings.get(name), launches, setting) for name in artifacts]
     return Confirmation(
         finalists=tuple(sorted(finalists, key=_order)),
         source_latency=summarize_latency(launches.timings, SOURCE, setting.shapes) or result.source_latency,
-        control=_compare_control(launches, setting),
+        control=compare_control(launches, setting),
         launches=launches.count,
         looks=sum(look <= launches.count for look in setting.recipe.confirm.looks),
         seconds=seconds,
-        samples=raw,
-    )
-
-
-def _describe(name: str, finding: stats.Finding | None, launches: _Launches, setting: Setting) -> Finalist:
-    latency = summarize_latency(launches.timings, name, setting.shapes)
-    if finding is None:
-        return Finalist(id=name, speedups=(), latency=latency, launches=0, reason=launches.failures[name].reason)
-    return Finalist(
-        id=name,
-        speedups=finding.speedups,
-        latency=latency,
-        launches=finding.launches,
-        verdict=finding.verdict,
-        deciding=finding.deciding,
+        timings=raw,
+        workers=launches.workers,
     )
 
 
 def _order(finalist: Finalist) -> tuple[bool, float]:
     deciding = finalist.deciding
     return (bool(finalist.reason), -(deciding.ratio.low if deciding else 0.0))
-
-
-def _launch_until_decided(
-    artifacts: dict[str, Artifact], setting: Setting, launches: _Launches
-) -> dict[str, stats.Finding]:
-    recipe = setting.recipe
-    plan = stats.LaunchPlan(
-        finalists=len(artifacts),
-        threshold=recipe.gates.speedup,
-        confidence=recipe.gates.confidence,
-        looks=recipe.confirm.looks,
-        objective=recipe.race.objective,
-        weights=recipe.race.weights or None,
-    )
-    order = random.Random(recipe.seed + 1)  # noqa: S311 - an order of measuring, not a secret
-    running = list(artifacts)
-    step = stats.LaunchStep(findings={}, undecided=tuple(running), launches=plan.looks[0])
-    while step.launches and running:
-        for _ in range(step.launches):
-            entrants = {SOURCE: setting.source, CONTROL: setting.source, **{name: artifacts[name] for name in running}}
-            _launch_once(entrants, setting, order, launches)
-            running = [name for name in running if name not in launches.failures]
-        logger.info("confirmed %d launches", launches.count)
-        measured = {name: launches.ratios[name] for name in artifacts if name not in launches.failures}
-        step = stats.next_step(plan, control=launches.ratios[CONTROL], finalists=measured)
-        running = list(step.undecided)
-    return step.findings
-
-
-def _launch_once(entrants: dict[str, Artifact], setting: Setting, order: random.Random, launches: _Launches) -> None:
-    """Start everybody afresh, measure some rounds, and keep one ratio for each."""
-    timings = Timings()
-    shuffled = list(entrants.items())
-    order.shuffle(shuffled)
-    with ExitStack() as stack:
-        entered, failures = enter(
-            dict(shuffled),
-            shapes=setting.samples.shapes,
-            burst_ms=setting.recipe.confirm.burst_ms,
-            workplace=setting.workplace,
-            launching=replace(setting.launching, interface=True),
-            stacks={name: stack.enter_context(ExitStack()) for name, _ in shuffled},
-        )
-        for _ in range(setting.recipe.confirm.rounds):
-            measure_round(entered.values(), setting.shapes, order=order, timings=timings)
-    failures |= timings.failures
-    if lost := {SOURCE, CONTROL} & set(failures):
-        raise explain_source_failure(failures[lost.pop()], "while the finalists were confirmed")
-    launches.failures |= failures
-    launches.count += 1
-    for name in entered:
-        if name not in failures:
-            _keep(name, timings, setting, launches)
-
-
-def _keep(name: str, timings: Timings, setting: Setting, launches: _Launches) -> None:
-    for shape in setting.shapes:
-        for calls in timings.rounds[name][shape]:
-            launches.timings.add(name, shape, calls)
-        if name != SOURCE:
-            ratio = stats.ratio_in_launch(timings.medians(SOURCE, shape), timings.medians(name, shape))
-            launches.ratios.setdefault(name, {}).setdefault(shape, []).append(ratio)
-
-
-def _compare_control(launches: _Launches, setting: Setting) -> tuple[Speedup, ...]:
-    if launches.count < 2:
-        return ()
-    rows = []
-    for shape in setting.shapes:
-        ratio = stats.interval_of_ratios(launches.ratios[CONTROL][shape], confidence=setting.recipe.gates.confidence)
-        floor = stats.find_noise_floor(ratio)
-        rows.append(Speedup(shape=shape, ratio=ratio, noise_floor=floor, launches=launches.count))
-    return tuple(rows)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.workplace import Workplace
-from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.outcome import Outcome, Refused
 from kedro_hone.core.values.samples import Reference, Samples
 from kedro_hone.recipe.plan import make_plan
+from kedro_hone.recipe.schema import Recipe
 
 
 def convert_to_backend(
@@ -18,7 +17,7 @@ def convert_to_backend(
     source: Artifact,
     samples: Samples,
     reference: Reference,
-    parameters: dict[str, Any],
+    recipe: Recipe,
     workplace: Workplace,
     backend: str,
     **others: Outcome,
@@ -29,25 +28,27 @@ def convert_to_backend(
         source: The source model.
         samples: The prepared data.
         reference: The source's outputs; nothing is built before the source model runs and can be judged.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
         backend: The backend to reach, such as ``onnx``.
         **others: What became of the backends before this one.
 
     Returns:
-        The artifact in the backend's format, or why there is none.
+        The artifact in the backend's format, or why there is none; with every step that was tried for it.
     """
     if source.format == backend:
         return source
-    setting = Setting.of(source, samples, parameters, workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     reason = f"no adaptor converts {source.format} to {backend}, directly or by another backend"
     outcome: Outcome = Refused(by=backend, slug="no-converter", reason=reason)
+    steps: dict[str, StepFacts] = {}
     plan = make_plan(setting.recipe)
     for parent in (source, *others.values()):
         for adaptor in plan.routes.converters[backend]:
             if not isinstance(parent, Artifact) or parent.format not in adaptor.accepts:
                 continue
             outcome = transform(adaptor, plan.options[adaptor.name], parent, setting, reference=reference)
+            steps |= {step.key: step for step in outcome.steps}
             if isinstance(outcome, Artifact):
-                return outcome
-    return outcome
+                return outcome.model_copy(update={"steps": tuple(steps.values())})
+    return outcome.model_copy(update={"steps": tuple(steps.values())})

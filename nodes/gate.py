@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from kedro_hone.comparing.predictions import answer, score_answers, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
+from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.core.stats import Faster, share_level
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
@@ -24,7 +24,6 @@ from kedro_hone.core.values.measurement import (
 )
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, Samples
-from kedro_hone.nodes.race import SOURCE
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.sources.catalogue import describe_baseline
 
@@ -37,9 +36,8 @@ def gate(
     confirmation: Confirmation,
     source: Artifact,
     samples: Samples,
-    parameters: dict[str, Any],
+    recipe: Recipe,
     workplace: Workplace,
-    **validations: Validation,
 ) -> Decision:
     """Decide.
 
@@ -48,29 +46,28 @@ def gate(
     not make a false pass more likely.
 
     Args:
-        result: The race, for what was not tried.
+        result: The race, with the artifacts, and for what was not tried.
         confirmation: The finalists.
         source: The source model.
         samples: The prepared data; the gate split is read here and nowhere else.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
-        **validations: What ``validate`` found, for the artifacts.
 
     Returns:
         The verdict, with its reasons.
     """
-    setting = Setting.of(source, samples, parameters, workplace)
-    found = {v.candidate.id: v for v in validations.values()}
+    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
+    found = result.validated
     reasons: list[str] = []
     eligible = _find_eligible(confirmation, found, reasons)
-    qualities = _measure_quality(eligible, found, setting, reasons)
+    qualities, workers = _measure_quality(eligible, found, setting, reasons)
     limit = setting.recipe.gates.drop
     winner = next((f for f in eligible if f.id in qualities and holds(qualities[f.id], limit)), None)
     verdict = _decide(
         winner,
         qualities,
         confirmation=confirmation,
-        compared=was_compared(confirmation, validations.values()),
+        compared=was_compared(confirmation, result.validations),
         recipe=setting.recipe,
         reasons=reasons,
     )
@@ -88,7 +85,8 @@ def gate(
         artifact=outcome if isinstance(outcome, Artifact) else None,
         speedup=winner.deciding if winner else None,
         quality=tuple((name, quality) for name, quality in qualities.items() if name != SOURCE),
-        baseline=describe_baseline(source, threads=setting.recipe.thread_count),
+        baseline=describe_baseline(source, threads=recipe.thread_count),
+        workers=workers,
     )
 
 
@@ -102,17 +100,23 @@ def _find_eligible(confirmation: Confirmation, found: dict[str, Validation], rea
 
 def _measure_quality(
     finalists: list[Finalist], found: dict[str, Validation], setting: Setting, reasons: list[str]
-) -> dict[str, Quality]:
-    """Score the faster finalists on the gate split in order, until one holds; the source too, if a gate asks for it."""
+) -> tuple[dict[str, Quality], int]:
+    """Score the faster finalists on the gate split in order, until one holds; the source too, if a gate asks for it.
+
+    Returns:
+        The qualities by the finalist's id, and how many worker processes were launched.
+    """
     gates, split = setting.recipe.gates, setting.samples.splits[GATE]
     artifacts = {f.id: o for f in finalists if isinstance(o := found[f.id].candidate.outcome, Artifact)}
     qualities: dict[str, Quality] = {}
+    workers = 0
     if not artifacts and gates.quality is None:
-        return qualities
+        return qualities, workers
     confidence = 1 - share_level(1 - gates.confidence, finalists=setting.recipe.confirm.finalists)
     with setting.workplace.store.workspace() as scratch:
         reference = scratch / "source.npz"
         answered = answer(setting.source, name=SOURCE, feeds=Path(split.feeds), output=reference, setting=setting)
+        workers += 1
         if isinstance(answered, Failed):
             raise explain_source_failure(answered, "on the gate split")
         if gates.quality is not None:
@@ -120,6 +124,7 @@ def _measure_quality(
         for name, artifact in artifacts.items():
             outputs = scratch / "candidate.npz"
             answered = answer(artifact, name=name, feeds=Path(split.feeds), output=outputs, setting=setting)
+            workers += 1
             if isinstance(answered, Failed):
                 reasons.append(f"{name} failed on the gate split: {answered.reason}")
                 continue
@@ -133,7 +138,7 @@ def _measure_quality(
             reasons.append(_explain_quality(name, qualities[name], gates.drop))
             if holds(qualities[name], gates.drop):
                 break
-    return qualities
+    return qualities, workers
 
 
 def holds(quality: Quality, limit: float) -> bool:

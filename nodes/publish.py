@@ -6,7 +6,6 @@ import json
 import logging
 import shutil
 from pathlib import Path
-from typing import Any
 
 from kedro_hone.core.contract.proof import (
     EVIDENCE,
@@ -22,9 +21,9 @@ from kedro_hone.core.contract.tags import make_tags
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Decision, Verdict
-from kedro_hone.nodes.report import write_reports, write_text
-from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.recipe.schema import Recipe
 from kedro_hone.report.evidence import Evidence, parse_evidence
+from kedro_hone.report.files import write_reports, write_text
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ def publish(
     evidence_folder: EvidenceFolder,
     version: VersionInfo,
     source: Artifact,
-    parameters: dict[str, Any],
+    recipe: Recipe,
     workplace: Workplace,
 ) -> tuple[Publication, ...]:
     """Write the winner as a new version; where there is none, leave the registry as it is.
@@ -50,7 +49,7 @@ def publish(
         evidence_folder: Where ``report`` wrote it, in this run or an earlier one, with the digest of each file.
         version: The source's version.
         source: The source model.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works. What is written about the publication goes to the run of the evidence.
 
     Returns:
@@ -60,7 +59,6 @@ def publish(
         HoneError: ``evidence-incomplete``: the evidence is missing, was altered, or proves something else; nothing was
             registered. ``registry-unreachable``.
     """
-    recipe = read_recipe(parameters)
     if decision.verdict is not Verdict.PASS or decision.artifact is None or not recipe.publish.enabled:
         return ()
     run = workplace.model_copy(update={"run_id": evidence_folder.run_id})

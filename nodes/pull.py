@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
 
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.registries import find_registry
@@ -18,7 +17,7 @@ from kedro_hone.core.values.base import Format, Json
 from kedro_hone.core.values.outcome import Failed, Refused
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
-from kedro_hone.recipe.schema import Recipe, read_recipe
+from kedro_hone.recipe.schema import Recipe
 from kedro_hone.sources.catalogue import name_source
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.flavor import Flavor, write_files
@@ -33,14 +32,14 @@ HINTS = {
 """What to do about a model that a worker refuses, by the slug of the refusal."""
 
 
-def pull(parameters: dict[str, Any], workplace: Workplace) -> tuple[VersionInfo, Artifact]:
+def pull(recipe: Recipe, workplace: Workplace) -> tuple[VersionInfo, Artifact]:
     """Fetch the version that the recipe names, and seal its files as the source artifact.
 
     Nothing that comes from the registry is executed here; the worker that reads its specifications runs under the
     limits of its toolchain.
 
     Args:
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
 
     Returns:
@@ -50,7 +49,6 @@ def pull(parameters: dict[str, Any], workplace: Workplace) -> tuple[VersionInfo,
         HoneError: The model, version or alias does not exist, the registry does not answer, or the files are not
             what they should be.
     """
-    recipe = read_recipe(parameters)
     registry = find_registry(recipe.model.uri)
     with workplace.store.workspace() as scratch:
         pulled, files = scratch / "pulled", scratch / "files"

@@ -1,281 +1,47 @@
 """The race: who is fastest, found out with few measurements.
 
-Candidates are measured against the source in interleaved rounds; after each block of rounds those that cannot win are
-dropped (racing in the sense of O. Maron and A. W. Moore, "Hoeffding Races", NIPS 1993). The race decides who is
-confirmed, nothing else: its numbers choose the best of many and are therefore too good.
+The race decides who is confirmed, nothing else: its numbers choose the best of many and are therefore too good.
 """
 
 from __future__ import annotations
 
-import logging
-import random
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
-from kedro_hone.comparing.timings import keep_samples
-from kedro_hone.core import stats
-from kedro_hone.core.measuring.launches import Entrant, enter
-from kedro_hone.core.measuring.rounds import Timings, measure_round
+from kedro_hone.comparing.heats import line_up, rank, run_heats
+from kedro_hone.comparing.setting import Setting, measure_alone
+from kedro_hone.comparing.timings import SOURCE, keep_timings, summarize_latency
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Interval, Latency, RaceResult, Standing, Status, Validation
+from kedro_hone.core.values.measurement import RaceResult, Validation
 from kedro_hone.core.values.samples import Samples
 from kedro_hone.recipe.schema import Recipe
 
-logger = logging.getLogger(__name__)
-
-SOURCE = "source"
-START_MEMORY_MB = 200
-"""What a worker takes that was never measured, in MiB."""
-
-
-@dataclass
-class _Field:
-    """The race as it stands: who waits, who runs, and what became of the others."""
-
-    waiting: list[str]
-    running: dict[str, Entrant] = field(default_factory=dict)
-    stacks: dict[str, ExitStack] = field(default_factory=dict)
-    left: dict[str, tuple[Status, str, str]] = field(default_factory=dict)
-    timings: Timings = field(default_factory=Timings)
-
-    def leave(self, name: str, status: Status, reason: str, *, slug: str = "") -> None:
-        """Take a candidate out of the race and end its worker."""
-        self.left[name] = (status, reason, slug)
-        self.running.pop(name, None)
-        stack = self.stacks.pop(name, None)
-        if stack is not None:
-            stack.close()
-
 
 def race(
-    *, source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace, **validations: Validation
+    *, source: Artifact, samples: Samples, recipe: Recipe, workplace: Workplace, **validations: Validation
 ) -> RaceResult:
     """Race all candidates that were found valid.
 
     Args:
         source: The source model.
         samples: The prepared data, with the batch of each shape.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
         **validations: What ``validate`` found, under any names.
 
     Returns:
-        Every candidate's standing, best first.
+        Every racer's standing, best first, with all validations.
     """
-    setting = Setting.of(source, samples, parameters, workplace)
-    racers, twins = select_racers(list(validations.values()))
-    order = [v.candidate.id for v in racers]
-    state = _Field(waiting=order[: setting.recipe.race.candidates])
-    for twin, original in twins.items():
-        state.leave(twin, Status.REFUSED, f"nothing-to-do: the same artifact as {original}")
-    for late in order[len(state.waiting) :]:
-        state.leave(late, Status.NOT_TRIED, "the recipe's race.candidates was reached")
-    stable = {v.candidate.id: v for v in racers}
-    measured = [source, *(_find_artifact(validation) for validation in racers)]
-    with measure_alone(workplace, "race", artifacts=measured) as clock:
-        with ExitStack() as everything:
-            budget_ended = _run(state, stable, setting, everything)
+    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
+    state = line_up(validations.values(), setting)
+    with measure_alone(workplace, "race", artifacts=[source, *state.artifacts.values()]) as clock:
+        budget_ended = run_heats(state, setting)
         seconds = clock()
-    raw = keep_samples(workplace.store, "race", state.timings)
     return RaceResult(
-        standings=_rank(state, [*order, *twins], setting),
+        validations=tuple(validations.values()),
+        standings=rank(state, setting),
         source_latency=summarize_latency(state.timings, SOURCE, setting.shapes),
         rounds=state.timings.count,
         seconds=seconds,
         budget_ended=budget_ended,
-        samples=raw,
+        timings=keep_timings(workplace.store, "race", state.timings),
+        workers=state.workers,
     )
-
-
-def select_racers(validations: Sequence[Validation]) -> tuple[list[Validation], dict[str, str]]:
-    """Return who may race, and who is the twin of another: the same files, runtime and run options.
-
-    Args:
-        validations: All of them.
-
-    Returns:
-        The racers in a stable order, and for each twin the id of the candidate that races for it.
-    """
-    racers: dict[str, Validation] = {}
-    twins: dict[str, str] = {}
-    for validation in sorted(validations, key=lambda v: (len(v.candidate.route), v.candidate.id)):
-        outcome = validation.candidate.outcome
-        if validation.status is not Status.MEASURED or not isinstance(outcome, Artifact):
-            continue
-        first = racers.setdefault(outcome.digest, validation)
-        if first is not validation:
-            twins[validation.candidate.id] = first.candidate.id
-    return list(racers.values()), twins
-
-
-def _run(state: _Field, stable: Mapping[str, Validation], setting: Setting, everything: ExitStack) -> bool:
-    """Run heats until nobody waits and the race is decided; return whether the budget ended it."""
-    recipe = setting.recipe
-    order = random.Random(recipe.seed)  # noqa: S311 - an order of measuring, not a secret
-    _launch({SOURCE: setting.source}, state, setting, everything)
-    measured = 0.0
-    while state.waiting:
-        heat = _fill_heat(state, stable, recipe.race.memory_mb)
-        _launch({name: _find_artifact(stable[name]) for name in heat}, state, setting, everything)
-        measured += _run_heat(state, setting, order, budget=recipe.race.seconds - measured)
-        if measured >= recipe.race.seconds:
-            for name in state.waiting:
-                state.leave(name, Status.NOT_TRIED, f"the budget of {recipe.race.seconds:g} s was spent")
-            return True
-        if state.waiting:
-            _keep_best(state, setting)
-    return False
-
-
-def _run_heat(state: _Field, setting: Setting, order: random.Random, *, budget: float) -> float:
-    """Measure in blocks of rounds until only the finalists are left; return the seconds that were spent."""
-    recipe, begun, rounds = setting.recipe, time.monotonic(), 0
-    while len(state.running) > 1 and rounds < recipe.race.rounds:
-        for _ in range(recipe.race.block):
-            measure_round(state.running.values(), setting.shapes, order=order, timings=state.timings)
-        rounds += recipe.race.block
-        setting.workplace.note("rounds", rounds=state.timings.count, running=sorted(state.running))
-        _drop(state, setting)
-        logger.info("raced     %d rounds, %d left", state.timings.count, len(state.running) - 1)
-        if time.monotonic() - begun >= budget or len(state.running) - 1 <= recipe.confirm.finalists:
-            break
-    return time.monotonic() - begun
-
-
-def _find_artifact(validation: Validation) -> Artifact:
-    outcome = validation.candidate.outcome
-    if not isinstance(outcome, Artifact):
-        raise TypeError(f"{validation.candidate.id} has no artifact and cannot race")
-    return outcome
-
-
-def _fill_heat(state: _Field, stable: Mapping[str, Validation], memory_mb: int) -> list[str]:
-    """Take as many of the waiting as fit beside those that run, one at least."""
-
-    def weigh(name: str) -> int:
-        known = stable[name].peak_memory_bytes if name in stable else None
-        return known or START_MEMORY_MB << 20
-
-    free = (memory_mb << 20) - sum(weigh(name) for name in state.running)
-    heat: list[str] = []
-    while state.waiting and (not heat or weigh(state.waiting[0]) <= free):
-        name = state.waiting.pop(0)
-        free -= weigh(name)
-        heat.append(name)
-    return heat
-
-
-def _launch(artifacts: Mapping[str, Artifact], state: _Field, setting: Setting, everything: ExitStack) -> None:
-    stacks = {name: everything.enter_context(ExitStack()) for name in artifacts}
-    entrants, failures = enter(
-        artifacts,
-        shapes=setting.samples.shapes,
-        burst_ms=setting.recipe.race.burst_ms,
-        workplace=setting.workplace,
-        launching=setting.launching,
-        stacks=stacks,
-    )
-    state.stacks |= stacks
-    state.running |= entrants
-    if SOURCE in failures:
-        raise explain_source_failure(failures[SOURCE], "when it was launched for the race")
-    for name, failed in failures.items():
-        state.leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}", slug=failed.failure)
-
-
-def _drop(state: _Field, setting: Setting) -> None:
-    for name, failed in list(state.timings.failures.items()):
-        if name == SOURCE:
-            raise explain_source_failure(failed, "in the race")
-        if name in state.running:
-            state.leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}", slug=failed.failure)
-    intervals = {name: _find_objective(state.timings, name, setting.recipe) for name in state.running if name != SOURCE}
-    best = max((interval.estimate for interval in intervals.values()), default=1.0)
-    for name in sorted(stats.find_dropped(intervals, keep=setting.recipe.confirm.finalists)):
-        rounds, mine = len(state.timings.medians(name, setting.shapes[0])), intervals[name].estimate
-        state.leave(
-            name, Status.DROPPED, f"dropped after {rounds} rounds: {mine:.2f}x, when the leader stood at {best:.2f}x"
-        )
-        logger.info("dropped   %s after %d rounds (%.2fx)", name, rounds, mine)
-
-
-def _keep_best(state: _Field, setting: Setting) -> None:
-    """Before the next heat, keep only as many as can be confirmed."""
-    intervals = {name: _find_objective(state.timings, name, setting.recipe) for name in state.running if name != SOURCE}
-    ranked = sorted(intervals, key=lambda name: intervals[name].estimate, reverse=True)
-    for name in ranked[setting.recipe.confirm.finalists :]:
-        state.leave(name, Status.MEASURED, "")
-
-
-def _find_objective(timings: Timings, name: str, recipe: Recipe) -> Interval:
-    """Return the interval of the recipe's objective over the rounds that a candidate took part in."""
-    ratios = stats.combine_shapes(
-        {shape: _find_ratios(timings, name, shape) for shape in recipe.shapes},
-        recipe.race.objective,
-        recipe.race.weights or None,
-    )
-    return stats.interval_of_ratios(ratios, confidence=recipe.gates.confidence)
-
-
-def _find_ratios(timings: Timings, name: str, shape: str) -> NDArray[np.float64]:
-    """Return source over candidate for each round that the candidate took part in; these are the source's last ones."""
-    mine = np.asarray(timings.medians(name, shape))
-    start = timings.starts.get(name, 0)
-    source = np.asarray(timings.medians(SOURCE, shape), dtype=np.float64)
-    return np.asarray(source[start : start + len(mine)] / mine, dtype=np.float64)
-
-
-def _rank(state: _Field, names: Sequence[str], setting: Setting) -> tuple[Standing, ...]:
-    standings = []
-    for name in names:
-        status, reason, slug = state.left.get(name, (Status.MEASURED, "", ""))
-        measured = bool(state.timings.rounds.get(name))
-        ratios = {shape: _find_ratios(state.timings, name, shape) for shape in setting.shapes} if measured else {}
-        standings.append(
-            Standing(
-                id=name,
-                status=status,
-                reason=reason,
-                slug=slug,
-                rounds=len(state.timings.medians(name, setting.shapes[0])),
-                ratios={shape: float(np.exp(np.log(values).mean())) for shape, values in ratios.items()},
-                latency=summarize_latency(state.timings, name, setting.shapes),
-                worst=_find_objective(state.timings, name, setting.recipe) if measured else None,
-            )
-        )
-    return tuple(sorted(standings, key=_standing_key))
-
-
-def _standing_key(standing: Standing) -> tuple[bool, float, str]:
-    finished = standing.status is Status.MEASURED
-    return (not finished, -standing.worst.estimate if standing.worst else 0.0, standing.id)
-
-
-def summarize_latency(timings: Timings, name: str, shapes: Sequence[str]) -> tuple[Latency, ...]:
-    """Return the times of one call at each shape, over all rounds.
-
-    Args:
-        timings: What was measured.
-        name: The candidate's id.
-        shapes: The names of the shapes.
-
-    Returns:
-        One latency for each shape at which there are calls.
-    """
-    rows = []
-    for shape in shapes:
-        calls = timings.calls(name, shape)
-        if calls:
-            found = stats.percentiles(calls)
-            rows.append(
-                Latency(shape=shape, n=len(calls), p50_ms=found.p50_ms, p90_ms=found.p90_ms, p99_ms=found.p99_ms)
-            )
-    return tuple(rows)

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.workplace import Workplace
-from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.recipe.schema import Recipe
 
 logger = logging.getLogger(__name__)
 
@@ -29,17 +28,16 @@ SPLIT_ROWS = {"train": 800, "calibration": 200, "search": 347, "gate": 450}
 AUTHOR = ("-c", "user.name=kedro-hone demo", "-c", "user.email=demo@kedro-hone.invalid")
 
 
-def seed(parameters: dict[str, Any], workplace: Workplace) -> VersionInfo:
+def seed(recipe: Recipe, workplace: Workplace) -> VersionInfo:
     """Make the demo's data and model, or find that they are there.
 
     Args:
-        parameters: The recipe; its model's URI names what is registered.
+        recipe: The recipe; its model's URI names what is registered.
         workplace: Where the run works; the data's repository goes beside it, to ``data/digits``.
 
     Returns:
         The registered version.
     """
-    recipe = read_recipe(parameters)
     folder = Path(workplace.root).parent / "digits"
     splits = folder / "splits"
     if not (folder / ".git" / "refs" / "tags" / TAG).exists():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.workplace import Workplace
@@ -11,6 +9,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Outcome
 from kedro_hone.core.values.samples import Reference, Samples
 from kedro_hone.recipe.plan import make_plan
+from kedro_hone.recipe.schema import Recipe
 
 
 def apply_adaptor(
@@ -19,7 +18,7 @@ def apply_adaptor(
     source: Artifact,
     samples: Samples,
     reference: Reference,
-    parameters: dict[str, Any],
+    recipe: Recipe,
     workplace: Workplace,
     adaptor: str,
 ) -> Outcome:
@@ -30,7 +29,7 @@ def apply_adaptor(
         source: The source model.
         samples: The prepared data.
         reference: The source's outputs; nothing is built before the source model runs and can be judged.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
         adaptor: The adaptor's name.
 
@@ -39,7 +38,7 @@ def apply_adaptor(
     """
     if not isinstance(parent, Artifact):
         return parent
-    setting = Setting.of(source, samples, parameters, workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     plan = make_plan(setting.recipe)
     found = next(a for a in plan.adaptors if a.name == adaptor)
     return transform(found, plan.options[adaptor], parent, setting, reference=reference)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, update_wrapper
 from typing import Any
 
 from kedro.pipeline import Node, Pipeline
-
-from kedro_hone.comparing.log import record
 
 PARAMETERS = "params:hone"
 
@@ -31,28 +28,6 @@ def bind(function: Callable[..., Any], **place: Any) -> Callable[..., Any]:
     return bound
 
 
-def log(function: Callable[..., Any], *, node: str) -> Callable[..., Any]:
-    """Return a node's function that also returns what it did, see ``nodes.log``; its second output is ``name_log``.
-
-    Args:
-        function: The node's function.
-        node: The node's name, with its namespace.
-
-    Returns:
-        The function, which can be pickled as that of ``bind``.
-    """
-    logged = partial(record, function=function, node=node)
-    update_wrapper(logged, function)
-    # Kedro orders a node's inputs by the wrapper's signature, and reads their types from that of the function.
-    vars(logged)["__signature__"] = inspect.signature(function, follow_wrapped=False)
-    return logged
-
-
-def name_log(output: str) -> str:
-    """Return the name of the dataset that holds the log of the node that makes another one."""
-    return f"{output}_log"
-
-
 def place_node(
     function: Callable[..., Any],
     *,
@@ -62,12 +37,12 @@ def place_node(
     namespace: str | None = None,
     tags: Sequence[str] = (),
 ) -> Pipeline:
-    """Return a pipeline of one node. A node with one output makes its log too.
+    """Return a pipeline of one node.
 
     Datasets with a namespace are connected from outside, since Kedro warns of names with dots inside a node.
 
     Args:
-        function: What runs; its arguments are the keys of ``inputs``, beside ``parameters`` and ``workplace``.
+        function: What runs; its arguments are the keys of ``inputs``, next to ``recipe`` and ``workplace``.
         name: The node's name within its namespace.
         inputs: Its arguments and the datasets that they are read from.
         output: The dataset that it makes, or several; its own namespace stands before each.
@@ -77,11 +52,8 @@ def place_node(
     Returns:
         The pipeline.
     """
-    arguments = {argument: argument for argument in inputs}
-    outputs = [*output]
-    if isinstance(output, str):
-        function, outputs = log(function, node=f"{namespace}.{name}" if namespace else name), [output, name_log(output)]
-    given = {**arguments, "parameters": PARAMETERS, "workplace": "workplace"}
+    outputs = output if isinstance(output, str) else [*output]
+    given = {**{argument: argument for argument in inputs}, "recipe": PARAMETERS, "workplace": "workplace"}
     node = Node(function, given, outputs, name=name, tags=[*tags])
     connected = {"workplace": "workplace", **inputs}
     return Pipeline([node], namespace=namespace, inputs=connected, parameters={PARAMETERS: PARAMETERS})

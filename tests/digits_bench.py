@@ -17,9 +17,10 @@ from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.core.values.digest import digest_file
 from kedro_hone.core.values.measurement import Validation
 from kedro_hone.core.values.samples import Reference
+from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
-from kedro_hone.nodes.refer import refer
 from kedro_hone.nodes.validate import validate
+from kedro_hone.recipe.schema import read_recipe
 
 MODELS = Path(__file__).parent / "integration" / "adaptors" / "digits_models.py"
 ROWS = {"calibration": 256, "search": 200, "gate": 312}
@@ -33,7 +34,6 @@ class Bench:
 
     setting: Setting
     reference: Reference
-    parameters: dict[str, Any]
 
     @property
     def common(self) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class Bench:
         return {
             "source": setting.source,
             "samples": setting.samples,
-            "parameters": self.parameters,
+            "recipe": setting.recipe,
             "workplace": setting.workplace,
         }
 
@@ -77,21 +77,22 @@ def make_bench(folder: Path, model: Path, splits: Splits, *, form: str, runtime:
         runtime: The toolchain that runs it.
         **recipe: Keys of the recipe beside those that are the same for all.
     """
-    parameters = {
+    keys = {
         "model": {"uri": "models:/digits/1"},
         "program": {"name": "image-classification"},
         "threads": 1,
         "gates": {"drop": 0.02},
         **recipe,
     }
+    parsed = read_recipe(keys)
     workplace = Workplace(root=str(folder / "hone"), run_id="run")
     source = _seal(folder / "source", model, workplace, form=form, runtime=runtime, image=splits["gate"]["image"])
     files = {name: track(folder / f"{name}.npz", arrays) for name, arrays in splits.items()}
-    samples = prepare(source=source, parameters=parameters, workplace=workplace, **files)
+    samples = prepare(source=source, recipe=parsed, workplace=workplace, **files)
     assert {name: split.n for name, split in samples.splits.items()} == ROWS
-    reference = refer(source=source, samples=samples, parameters=parameters, workplace=workplace)
+    reference = take_baseline(source=source, samples=samples, recipe=parsed, workplace=workplace)
     assert reference.value > 0.9
-    return Bench(Setting.of(source, samples, parameters, workplace), reference, parameters)
+    return Bench(Setting(source=source, samples=samples, recipe=parsed, workplace=workplace), reference)
 
 
 def _seal(folder: Path, model: Path, workplace: Workplace, *, form: str, runtime: str, image: np.ndarray) -> Artifact:

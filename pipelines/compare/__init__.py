@@ -9,14 +9,11 @@ from kedro_hone.nodes.gate import gate
 from kedro_hone.nodes.race import race
 from kedro_hone.nodes.report import report
 from kedro_hone.nodes.validate import validate
-from kedro_hone.pipelines.binding import bind, name_log, place_node
+from kedro_hone.pipelines.binding import bind, place_node
 from kedro_hone.recipe.routes import Routes, RouteStep
 
 MEASURE = ("compare", "needs.bench")
 """Only one node with the second tag may run on a machine at a time."""
-
-MEASURED = ("race", "confirmation", "decision")
-"""What the nodes that measure make, beside the validations."""
 
 
 def create_pipeline(routes: Routes) -> Pipeline:
@@ -29,26 +26,19 @@ def create_pipeline(routes: Routes) -> Pipeline:
         The pipeline.
     """
     validations = {step.namespace.replace(".", "__"): f"{step.namespace}.validation" for step in routes.ends}
-    common = {"source": "source", "samples": "samples", **validations}
+    common = {"source": "source", "samples": "samples"}
     raced = {"result": "race", **common}
     confirmed = {"confirmation": "confirmation", **raced}
     decided = {"decision": "decision", "version": "version", "reference": "reference", **confirmed}
-    made = (
-        "reference",
-        *(f"{name}.outcome" for name in (*routes.backends, *(step.namespace for step in routes.steps))),
-        *validations.values(),
-        *MEASURED,
-    )
-    logs = {name_log(name).replace(".", "__"): name_log(name) for name in made}
     nodes = (
         *(_validate(step) for step in routes.ends),
-        place_node(race, name="race", inputs=common, output="race", tags=MEASURE),
+        place_node(race, name="race", inputs={**common, **validations}, output="race", tags=MEASURE),
         place_node(confirm, name="confirm", inputs=raced, output="confirmation", tags=MEASURE),
         place_node(gate, name="gate", inputs=confirmed, output="decision", tags=["compare"]),
         place_node(
             report,
             name="report",
-            inputs={**decided, **logs},
+            inputs=decided,
             output=["evidence", "evidence_folder"],
             tags=["compare"],
         ),

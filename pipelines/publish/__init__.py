@@ -10,5 +10,5 @@ from kedro_hone.nodes.publish import publish
 def create_pipeline() -> Pipeline:
     """Return the pipeline: the decision and its evidence in, the publication out."""
     names = ("decision", "evidence", "evidence_folder", "version", "source", "workplace")
-    inputs = {**{name: name for name in names}, "parameters": "params:hone"}
+    inputs = {**{name: name for name in names}, "recipe": "params:hone"}
     return Pipeline([Node(publish, inputs, "publications", name="publish", tags=["publish"])])

@@ -5,12 +5,11 @@ from __future__ import annotations
 from kedro.pipeline import Node, Pipeline
 
 from kedro_hone.core.values.samples import SPLITS
+from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull
-from kedro_hone.nodes.refer import refer
-from kedro_hone.pipelines.binding import log, name_log
 
-_COMMON = {"parameters": "params:hone", "workplace": "workplace"}
+_COMMON = {"recipe": "params:hone", "workplace": "workplace"}
 
 
 def create_pipeline() -> Pipeline:
@@ -26,10 +25,10 @@ def create_pipeline() -> Pipeline:
                 tags=["pull"],
             ),
             Node(
-                log(refer, node="refer"),
+                take_baseline,
                 {"source": "source", "samples": "samples", **_COMMON},
-                ["reference", name_log("reference")],
-                name="refer",
+                "reference",
+                name="baseline",
                 tags=["pull"],
             ),
         ]

@@ -115,6 +115,24 @@ def test_the_report_alone_is_the_report_of_the_full_run(assessed):
     assert json.loads((place / "evidence" / "evidence.json").read_text()) == assessed.evidence
 
 
+def test_builds_and_validations_that_are_run_again_change_nothing(assessed):
+    first = assessed.evidence
+    assessed.run("--pipelines", "build", "--nodes", f"{FAST}.compile,tensorflow.convert")
+    assessed.run("--pipelines", "compare", "--nodes", f"{FAST}.validate,tensorflow.shop_half.validate")
+    assessed.run("--nodes", "report")
+    compare(first, assessed.evidence)
+    assessed.run("--pipelines", "compare", "--from-nodes", "race")
+    second = assessed.evidence
+    assert second["steps"] == first["steps"]
+    for same in ("builds", "validations"):
+        assert second["counts"][same] == first["counts"][same], same
+    for same in ("build", "validate"):
+        assert second["timings"][same] == first["timings"][same], same
+    for one, other in zip(first["candidates"], second["candidates"], strict=True):
+        for same in ("id", "build_seconds", "cached", "quality"):
+            assert one[same] == other[same], same
+
+
 def test_a_gate_alone_changes_nothing_that_was_measured(assessed):
     first = assessed.evidence
     assessed.run("--pipelines", "compare", "--from-nodes", "gate")

@@ -98,8 +98,10 @@ def test_one_store_serves_hosts_with_and_without_vnni(digits, tmp_path, monkeypa
     built = {}
     for flags in ("avx2", "avx2 avx512_vnni") * 2:
         (tmp_path / "cpuinfo").write_text(f"flags: {flags}\n")
-        quantized = transform(quantizer, quantizer.options(), bench.setting.source, bench.setting)
-        compiled = transform(compiler, compiler.options(), quantized, bench.setting)
+        quantized = transform(
+            quantizer, quantizer.options(), bench.setting.source, bench.setting, reference=bench.reference
+        )
+        compiled = transform(compiler, compiler.options(), quantized, bench.setting, reference=bench.reference)
         assert built.setdefault(flags, (quantized, compiled)) == (quantized, compiled)
     assert bench.setting.workplace.count_events()["build"] == 4
     for (quantized, compiled), largest in zip(built.values(), (64, 127), strict=True):

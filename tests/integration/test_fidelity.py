@@ -17,10 +17,11 @@ from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.measurement import Quality, Status
 from kedro_hone.core.values.samples import GATE
+from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.gate import holds
 from kedro_hone.nodes.prepare import prepare
-from kedro_hone.nodes.refer import refer
 from kedro_hone.nodes.transform import apply_adaptor
+from kedro_hone.recipe.schema import read_recipe
 
 pytestmark = pytest.mark.toolchain
 
@@ -41,7 +42,7 @@ def models(tmp_path_factory) -> Path:
 def make_bench(folder: Path, model: Path, kind: str) -> Bench:
     """Seal a model as the source, and let it answer rows of tokens; there are no labels."""
     output, shape = OUTPUTS[kind]
-    parameters = {
+    keys = {
         "model": {"uri": "models:/text/1"},
         "program": {"name": "fidelity"},
         "shapes": {"batch8": {"batch": 8}},
@@ -49,6 +50,7 @@ def make_bench(folder: Path, model: Path, kind: str) -> Bench:
         "gates": {"drop": LIMIT},
         "adaptors": {"openvino.int8-accuracy-control": {"options": {"max_drop": 0.01}}},
     }
+    recipe = read_recipe(keys)
     workplace = Workplace(root=str(folder / "hone"), run_id="run")
     (folder / "source").mkdir()
     (folder / "source" / "model.onnx").write_bytes(model.read_bytes())
@@ -67,9 +69,9 @@ def make_bench(folder: Path, model: Path, kind: str) -> Bench:
         mask = np.arange(12) < draw.integers(4, 13, size=(rows, 1))
         tokens = {"input_ids": draw.integers(1, 50, size=(rows, 12)) * mask, "attention_mask": mask.astype("i8")}
         files[name] = track(folder / f"{name}.npz", tokens)
-    samples = prepare(source=source, parameters=parameters, workplace=workplace, **files)
-    reference = refer(source=source, samples=samples, parameters=parameters, workplace=workplace)
-    return Bench(Setting.of(source, samples, parameters, workplace), reference, parameters)
+    samples = prepare(source=source, recipe=recipe, workplace=workplace, **files)
+    reference = take_baseline(source=source, samples=samples, recipe=recipe, workplace=workplace)
+    return Bench(Setting(source=source, samples=samples, recipe=recipe, workplace=workplace), reference)
 
 
 def build(bench: Bench, *route: str) -> Artifact:

@@ -94,11 +94,12 @@ def test_one_namespace_can_be_run_alone_after_a_first_run(spawned):
     assert json.loads(outcome.read_text()) == was
 
 
-def test_a_worker_sees_what_the_command_line_changed(project):
+@pytest.mark.parametrize("runner", ["ParallelRunner", "ThreadRunner"])
+def test_a_node_sees_what_the_command_line_changed(project, runner):
     project.environment["KEDRO_MP_CONTEXT"] = "spawn"
     project.run(
         "--runner",
-        "ParallelRunner",
+        runner,
         "--pipelines",
         "pull,build",
         "--params",

@@ -26,6 +26,7 @@ PLANTS = {
         "adaptors/registries/local/registry.py",
         "from kedro_hone.adaptors.registries.mlflow.names import read_uri",
     ),
+    "nodes-independent": ("nodes/confirm.py", "from kedro_hone.nodes.race import race"),
     "adaptors-light": ("adaptors/pytorch/adaptor.py", "import torch"),
     "adaptors-unnamed": ("nodes/race.py", "from kedro_hone.adaptors.openvino.adaptor import TOOLCHAIN"),
     "workers-alone": ("learner/runtimes.py", "from kedro_hone.adaptors.onnxruntime import worker"),

@@ -6,7 +6,6 @@ import datetime as dt
 import logging
 from pathlib import Path
 
-from kedro_hone.comparing.costs import note_cost
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
 from kedro_hone.core.contract.host import Host
@@ -15,7 +14,7 @@ from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.steps import StepRecord, list_machine_options, step_key
-from kedro_hone.core.values.artifact import Artifact, Stage
+from kedro_hone.core.values.artifact import Artifact, Stage, StepFacts
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_file, digest_json
 from kedro_hone.core.values.outcome import Failed, Outcome, Refused
@@ -45,16 +44,24 @@ def transform(
         reference: The source's outputs on the search split.
 
     Returns:
-        The artifact, a refusal or a failure; never an exception because a toolchain failed.
+        The artifact, a refusal or a failure, with the steps of its route; a toolchain that fails raises nothing.
     """
+    outcome, step = _find_or_build(adaptor, options, parent, setting, reference=reference)
+    return outcome.model_copy(update={"steps": (*parent.steps, *step)})
+
+
+def _find_or_build(
+    adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, reference: Reference
+) -> tuple[Outcome, tuple[StepFacts, ...]]:
+    """Return the outcome, and the facts of the step where there was one: not where the adaptor could not be tried."""
     host = read_host()
     options = options.resolve(host)
     refusal = _refuse(adaptor, options, parent, host)
     if refusal is not None:
-        return refusal
+        return refusal, ()
     environment = EnvironmentStore().ensure(adaptor.toolchain)
     if isinstance(environment, Failed):
-        return environment.model_copy(update={"by": adaptor.name})
+        return environment.model_copy(update={"by": adaptor.name}), ()
     key, inputs = step_key(
         adaptor,
         parent,
@@ -70,24 +77,27 @@ def transform(
     found = store.find(key)
     if found is not None:
         logger.info("reused    %s", adaptor.name)
-        return found.outcome
+        return found.outcome, (found.facts,)
     folder = setting.workplace.claim_step(adaptor.name)
     started = dt.datetime.now(dt.UTC)
     job = make_job(adaptor, options, parent, setting, reference=reference)
     outcome = _run(adaptor, options, parent, setting, job=job, python=Path(environment.python), folder=folder)
-    seconds = (dt.datetime.now(dt.UTC) - started).total_seconds()
-    setting.workplace.note(
-        "build", adaptor=adaptor.name, folder=f"steps/{folder.name}", seconds=seconds, kind=outcome.kind, key=key
+    record = StepRecord(
+        key=key,
+        adaptor=adaptor.name,
+        outcome=outcome,
+        run=setting.workplace.run_id,
+        folder=f"steps/{folder.name}",
+        seconds=(dt.datetime.now(dt.UTC) - started).total_seconds(),
+        created=started.isoformat(),
+        inputs=inputs,
     )
-    logger.info("%-9s %s in %.1f s", {"artifact": "built"}.get(outcome.kind, outcome.kind), adaptor.name, seconds)
-    if isinstance(outcome, Artifact):
-        note_cost(store, outcome, parent=parent, seconds=seconds)
-    created = started.isoformat()
-    store.record(
-        key,
-        StepRecord(key=key, adaptor=adaptor.name, outcome=outcome, seconds=seconds, created=created, inputs=inputs),
-    )
-    return outcome
+    facts = record.facts
+    setting.workplace.note("build", **facts.model_dump(mode="json", exclude={"run"}))
+    kind = {"artifact": "built"}.get(outcome.kind, outcome.kind)
+    logger.info("%-9s %s in %.1f s", kind, adaptor.name, record.seconds)
+    store.record(key, record)
+    return outcome, (facts,)
 
 
 def _refuse(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) -> Refused | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import kedro_hone
-from kedro_hone.comparing.costs import sum_costs
+from kedro_hone.comparing.effort import Effort, sum_effort
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import SAMPLES
@@ -38,7 +37,8 @@ from kedro_hone.report import records
 from kedro_hone.report.evidence import Evidence
 
 _VALIDATED = (
-    "quality", "size_bytes", "cold_start_ms", "peak_memory_bytes", "build_seconds", "cached", "publishable"
+    "quality", "largest_error", "size_bytes", "cold_start_ms", "peak_memory_bytes", "build_seconds", "cached",
+    "publishable",
 )  # fmt: skip
 """What a candidate's record has from its validation, under the same names."""
 
@@ -48,12 +48,10 @@ def gather_evidence(
     setting: Setting,
     version: VersionInfo,
     reference: Reference,
-    validations: Sequence[Validation],
     race: RaceResult,
     confirmation: Confirmation,
     decision: Decision,
     winner: Path | None,
-    events: Sequence[Mapping[str, Json]],
 ) -> Evidence:
     """Return the evidence of a run.
 
@@ -61,25 +59,18 @@ def gather_evidence(
         setting: The recipe, the source model, the data and the folders.
         version: The source's version in its registry.
         reference: The source's score on the search split.
-        validations: Of every candidate.
-        race: The race.
+        race: The race, with the validations.
         confirmation: The finalists.
         decision: The verdict.
         winner: The winner's folder, or None when there is none.
-        events: What the nodes did, oldest first; each names its ``run``.
 
     Returns:
         The evidence, complete before anything is published.
     """
     recipe, source = setting.recipe, setting.source
-    timings = {
-        "build": sum(event["seconds"] for event in events if event["event"] == "build"),
-        "validate": sum(event["seconds"] for event in events if event["event"] == "validation"),
-        "race": race.seconds,
-        "confirm": confirmation.seconds,
-    }
+    validations = race.validations
+    effort = sum_effort(reference, race=race, confirmation=confirmation, decision=decision)
     speed = _compare_speed(race, confirmation, decision)
-    cost = _find_cost(setting, validations, timings)
     standings = {standing.id: standing for standing in race.standings}
     return Evidence(
         run_id=setting.workplace.run_id,
@@ -109,10 +100,10 @@ def gather_evidence(
             rounds=race.rounds, seconds=race.seconds, budget_ended=race.budget_ended, samples=SAMPLES
         ),
         confirmation=confirmation,
-        timings=timings,
-        optimization_seconds=cost,
-        break_even_calls=_find_break_even(speed["latency"], cost),
-        **_trace(setting, validations, events),
+        timings=effort.seconds,
+        optimization_seconds=effort.total,
+        break_even_calls=_find_break_even(speed["latency"], effort.total),
+        **_trace(setting, validations, effort),
     )
 
 
@@ -132,7 +123,7 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
     if standing is not None:
         status, reason, failure = standing.status, standing.reason or reason, standing.slug or failure
         raced = {name: getattr(standing, name) for name in ("latency", "ratios", "rounds")}
-        raced["speedup"] = standing.worst
+        raced["speedup"] = standing.objective
     elif status is Status.MEASURED:
         status, reason = Status.NOT_TRIED, reason or "It was valid, but the race had no place for it."
     options = outcome.metadata.get("machine_options", {}) if isinstance(outcome, Artifact) else {}
@@ -214,13 +205,6 @@ def _add_provable(name: str, quality: Quality, reference: Reference) -> records.
     return records.GateQuality(**dict(quality), id=name, provable=provable)
 
 
-def _find_cost(setting: Setting, validations: Sequence[Validation], timings: Mapping[str, float]) -> float:
-    """Return the seconds that the optimization takes when nothing of it was built before."""
-    outcomes = [validation.candidate.outcome for validation in validations]
-    built = sum_costs(setting.workplace.store, [one for one in outcomes if isinstance(one, Artifact)])
-    return built + sum(seconds for phase, seconds in timings.items() if phase != "build")
-
-
 def _find_break_even(latency: records.LatencyRecord | None, cost: float) -> int | None:
     """Return after how many calls at the deciding shape the time that the optimization took is saved."""
     if latency is None or latency.winner is None:
@@ -229,10 +213,9 @@ def _find_break_even(latency: records.LatencyRecord | None, cost: float) -> int 
     return round(cost * 1e3 / saved) if saved > 0 else None
 
 
-def _trace(setting: Setting, validations: Sequence[Validation], events: Sequence[Mapping[str, Json]]) -> dict[str, Any]:
+def _trace(setting: Setting, validations: Sequence[Validation], effort: Effort) -> dict[str, Any]:
     """Return on what machine, with what packages, from what data and by what steps the values were made."""
     hardware = {name: value for name, value in describe_hardware().items() if name in records.Hardware.model_fields}
-    counted = Counter(event["event"] for event in events)
     return {
         "hardware": records.Hardware(**hardware, threads=setting.recipe.thread_count),
         "environments": _list_environments(setting.source, validations),
@@ -242,17 +225,12 @@ def _trace(setting: Setting, validations: Sequence[Validation], events: Sequence
         ),
         "steps": tuple(
             records.ReplayableStep(
-                adaptor=event["adaptor"],
-                run=event["run"],
-                folder=event["folder"],
-                seconds=event["seconds"],
-                outcome=event["kind"],
+                adaptor=step.adaptor, run=step.run, folder=step.folder, seconds=step.seconds, outcome=step.kind
             )
-            for event in events
-            if event["event"] == "build"
+            for step in effort.steps
         ),
         "counts": records.Counts(
-            builds=counted["build"], validations=counted["validation"], launches=counted["launch"]
+            builds=len(effort.steps), validations=len(effort.validations), launches=effort.workers
         ),
     }
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from kedro_hone.comparing.scoring import call_program
 from kedro_hone.core.errors import HoneError
@@ -13,27 +11,26 @@ from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.programs import digest_programs, find_metric, find_program
-from kedro_hone.recipe.schema import Recipe, read_recipe
+from kedro_hone.recipe.schema import Recipe
 
 VERSION = 1
 """Raised when a check would come out differently; part of its key in the store."""
 
 
-def check_recipe(*, gate: TrackedFile, parameters: Mapping[str, Any], workplace: Workplace) -> None:
+def check_recipe(*, gate: TrackedFile, recipe: Recipe, workplace: Workplace) -> None:
     """Check the program with its options, the metric, and whether the gate split can prove the recipe's limit.
 
     The program and the data are opened by a worker. Nothing is built, and the model is not needed.
 
     Args:
         gate: The gate split.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works; remembers what was found.
 
     Raises:
         HoneError: ``program-unknown``, ``metric-unknown``, ``recipe-invalid`` (an unknown option of the program),
             ``program-failed``, ``data-unreadable`` or ``gate-unprovable``.
     """
-    recipe = read_recipe(parameters)
     program = find_program(recipe.program.name, project=Path.cwd())
     metric = find_metric(recipe.program.metric, project=Path.cwd())
     key = digest_json(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from kedro_hone.comparing.scoring import Metric
 from kedro_hone.core.environments.store import find_home
@@ -17,7 +16,7 @@ from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import Samples
-from kedro_hone.recipe.schema import Recipe, read_recipe
+from kedro_hone.recipe.schema import Recipe
 
 
 def explain_source_failure(failed: Failed, when: str) -> HoneError:
@@ -72,15 +71,6 @@ class Setting:
     samples: Samples
     recipe: Recipe
     workplace: Workplace
-
-    @classmethod
-    def of(cls, source: Artifact, samples: Samples, parameters: Mapping[str, Any], workplace: Workplace) -> Setting:
-        """Return the setting of a run from what its node was given.
-
-        Raises:
-            HoneError: ``recipe-invalid``.
-        """
-        return cls(source=source, samples=samples, recipe=read_recipe(parameters), workplace=workplace)
 
     @property
     def shapes(self) -> list[str]:

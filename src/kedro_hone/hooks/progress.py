@@ -99,8 +99,8 @@ class ProgressHooks:
 
 def name_best(value: object) -> str:
     """Return who is the best so far, from what the race or the confirmation made; else an empty string."""
-    if isinstance(value, RaceResult) and value.standings and value.standings[0].worst:
-        return f"best so far {value.standings[0].worst.estimate:.1f}x: {value.standings[0].id}"
+    if isinstance(value, RaceResult) and value.standings and value.standings[0].objective:
+        return f"best so far {value.standings[0].objective.estimate:.1f}x: {value.standings[0].id}"
     if isinstance(value, Confirmation) and value.finalists and value.finalists[0].deciding:
         return f"confirmed {value.finalists[0].deciding.ratio.estimate:.1f}x: {value.finalists[0].id}"
     return ""

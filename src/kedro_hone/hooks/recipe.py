@@ -49,5 +49,5 @@ class RecipeHooks:
         """
         if pipeline.inputs() >= _NEEDED:
             check_recipe(
-                gate=catalog.load(GATE), parameters=catalog.load("params:hone"), workplace=catalog.load("workplace")
+                gate=catalog.load(GATE), recipe=catalog.load("params:hone"), workplace=catalog.load("workplace")
             )

@@ -108,6 +108,8 @@ class CandidateRecord(Value):
         ratios: Its speed-up in the race at each shape: the search's estimate, never the result.
         speedup: The interval of the race's objective, or None.
         quality: Its metric on the search split, or None.
+        largest_error: Largest absolute difference of its outputs from the source's, over the source's largest output;
+            None where it was not compared.
         size_bytes: The artifact's files.
         cold_start_ms: From the start of loading to the first prediction.
         peak_memory_bytes: Resident memory of its worker at its highest.
@@ -128,6 +130,7 @@ class CandidateRecord(Value):
     ratios: dict[str, float] = Field(default_factory=dict)
     speedup: Interval | None = None
     quality: Quality | None = None
+    largest_error: float | None = None
     size_bytes: int | None = None
     cold_start_ms: float | None = None
     peak_memory_bytes: int | None = None

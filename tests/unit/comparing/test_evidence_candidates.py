@@ -53,12 +53,13 @@ def test_a_measured_candidate_needs_no_reason():
         rounds=30,
         ratios={"batch1": 2.0},
         latency=(Latency(shape="batch1", p50_ms=1.0, n=100),),
-        worst=Interval(estimate=2.0, low=1.9, high=2.1),
+        objective=Interval(estimate=2.0, low=1.9, high=2.1),
     )
-    record = join_candidate(make_validation(make_artifact(), Status.MEASURED, cached=True, size_bytes=5), standing)
+    validation = make_validation(make_artifact(), Status.MEASURED, run="1", since="2", size_bytes=5)
+    record = join_candidate(validation, standing)
     assert (record.status, record.reason, record.failure_class) == (Status.MEASURED, "", None)
     assert (record.speedup, record.ratios, record.cached, record.size_bytes) == (
-        standing.worst, {"batch1": 2.0}, True, 5,
+        standing.objective, {"batch1": 2.0}, True, 5,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from kedro_hone.core.contract.adaptor import Adaptor, Options
 from kedro_hone.core.contract.host import Host
-from kedro_hone.core.values.artifact import Artifact, Shape
+from kedro_hone.core.values.artifact import Artifact, Shape, StepFacts
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Outcome
@@ -23,6 +23,8 @@ class StepRecord(Value):
         key: Where it is found again; see ``step_key``.
         adaptor: The adaptor's name.
         outcome: An artifact of the store, a refusal or a failure.
+        run: The run that did it.
+        folder: The step's folder, relative to that run's folder.
         seconds: How long it took.
         created: When, in ISO 8601.
         inputs: What went into the key, to explain a miss.
@@ -31,9 +33,23 @@ class StepRecord(Value):
     key: str
     adaptor: str
     outcome: Outcome
+    run: str = ""
+    folder: str = ""
     seconds: float
     created: str
     inputs: dict[str, Json]
+
+    @property
+    def facts(self) -> StepFacts:
+        """What is handed on of it with the outcomes of its route."""
+        return StepFacts(
+            key=self.key,
+            adaptor=self.adaptor,
+            run=self.run,
+            folder=self.folder,
+            seconds=self.seconds,
+            kind=self.outcome.kind,
+        )
 
 
 def step_key(

@@ -17,12 +17,10 @@ class Workplace(Value):
     Attributes:
         root: ``data/hone`` of the project.
         run_id: The run's name, the same in every process of the run.
-        node: The node that works here, so that its events are known from those of others; empty outside of nodes.
     """
 
     root: str
     run_id: str
-    node: str = ""
 
     @property
     def folder(self) -> Path:
@@ -62,7 +60,7 @@ class Workplace(Value):
             **details: JSON values.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        line = json.dumps({"at": time.time(), "event": event, "node": self.node, **details}, default=str) + "\n"
+        line = json.dumps({"at": time.time(), "event": event, **details}, default=str) + "\n"
         handle = os.open(self.folder / "events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             os.write(handle, line.encode())

@@ -70,6 +70,26 @@ class Shape(Value):
         return self.sizes["batch"]
 
 
+class StepFacts(Value):
+    """One step of a route, as it was really done in this run or in an earlier one.
+
+    Attributes:
+        key: Its key in the store.
+        adaptor: The adaptor's name.
+        run: The run that did it; run ids are times, and are ordered like them.
+        folder: The step's folder, relative to that run's folder.
+        seconds: How long it took.
+        kind: What it made.
+    """
+
+    key: str
+    adaptor: str
+    run: str
+    folder: str
+    seconds: float
+    kind: Literal["artifact", "refused", "failed"]
+
+
 class Artifact(Value):
     """One sealed directory of one format.
 
@@ -84,6 +104,7 @@ class Artifact(Value):
         run_options: Options for the runtime when it opens it, such as a precision hint.
         static_shapes: The shapes it was specialized for; empty when it takes any size.
         metadata: What the adaptors noted, such as a producer's version.
+        steps: The steps that made it, first to last (not part of the digest).
     """
 
     kind: Literal["artifact"] = "artifact"
@@ -97,6 +118,7 @@ class Artifact(Value):
     run_options: dict[str, Json] = Field(default_factory=dict)
     static_shapes: tuple[Shape, ...] = ()
     metadata: dict[str, Json] = Field(default_factory=dict)
+    steps: tuple[StepFacts, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -104,5 +126,5 @@ class Artifact(Value):
         return Path(self.path)
 
     def manifest(self) -> dict[str, Json]:
-        """Return what is written next to the files and hashed with them: all but the path and the digest."""
-        return self.model_dump(mode="json", exclude={"path", "digest", "kind"})
+        """Return what is written next to the files and hashed with them: all but path, digest and history."""
+        return self.model_dump(mode="json", exclude={"path", "digest", "kind", "steps"})

@@ -124,14 +124,15 @@ class Validation(Value):
         reason: Why it may not race, or an empty string.
         slug: The failure class or the refusal's slug, or an empty string.
         quality: The metric on the search split.
-        agreement: Largest absolute difference of the outputs from the source's over the source's largest output.
+        largest_error: Largest absolute difference of the outputs from the source's over the source's largest output.
         size_bytes: The artifact's files.
         cold_start_ms: From the start of loading to the first outputs, without the interpreter's start.
         peak_memory_bytes: Resident memory of the worker at its highest.
-        build_seconds: The time that its own steps took when they were built.
-        cached: Whether nothing of it had to be built or validated in this run.
-        publishable: False where the licence of its runtime forbids to publish it.
-        note: Anything else that a reader must know, such as that licence.
+        publishable: Whether the licence of its runtime allows to publish it.
+        note: What the reader of the report should know about its runtime.
+        run: The run that really validated it, this one or an earlier one; empty where there was nothing to validate.
+        seconds: How long that took.
+        since: The run that took the baseline that it is compared with.
     """
 
     candidate: Candidate
@@ -139,14 +140,26 @@ class Validation(Value):
     reason: str = ""
     slug: str = ""
     quality: Quality | None = None
-    agreement: float | None = None
+    largest_error: float | None = None
     size_bytes: int | None = None
     cold_start_ms: float | None = None
     peak_memory_bytes: int | None = None
-    build_seconds: float = 0.0
-    cached: bool = False
     publishable: bool = True
     note: str = ""
+    run: str = ""
+    seconds: float = 0.0
+    since: str = ""
+
+    @property
+    def build_seconds(self) -> float:
+        """The time that the steps of its route took when they were built."""
+        return sum(step.seconds for step in self.candidate.outcome.steps)
+
+    @property
+    def cached(self) -> bool:
+        """Whether all of it was built and validated before its baseline was taken, and found in the store."""
+        runs = [self.run, *(step.run for step in self.candidate.outcome.steps)]
+        return bool(self.run) and max(runs) < self.since
 
 
 class Standing(Value):
@@ -158,7 +171,7 @@ class Standing(Value):
         rounds: How many rounds it was measured in.
         ratios: Speed-up over the source at each shape: the search's estimate, never reported as the result.
         latency: Its times at each shape.
-        worst: The interval of the objective.
+        objective: The interval of the recipe's objective: the speed-up over all shapes.
         reason: Why it left the race.
         slug: The class of its failure, or an empty string.
     """
@@ -168,7 +181,7 @@ class Standing(Value):
     rounds: int
     ratios: dict[str, float] = Field(default_factory=dict)
     latency: tuple[Latency, ...] = ()
-    worst: Interval | None = None
+    objective: Interval | None = None
     reason: str = ""
     slug: str = ""
 
@@ -177,20 +190,29 @@ class RaceResult(Value):
     """The result of the race: every candidate's standing, best first.
 
     Attributes:
+        validations: Of every candidate, also of those that could not race.
         standings: Best first.
         source_latency: The source's times.
         rounds: How many rounds there were.
         seconds: How long it took, without the wait for another run's measuring.
         budget_ended: Whether the budget ended it.
-        samples: The raw timings, by their key in the store.
+        timings: The raw timings, by their key in the store.
+        workers: How many worker processes were launched.
     """
 
+    validations: tuple[Validation, ...]
     standings: tuple[Standing, ...]
     source_latency: tuple[Latency, ...]
     rounds: int
     seconds: float
     budget_ended: bool
-    samples: str
+    timings: str
+    workers: int = 0
+
+    @property
+    def validated(self) -> dict[str, Validation]:
+        """The validations by the candidate's id."""
+        return {validation.candidate.id: validation for validation in self.validations}
 
 
 class Finalist(Value):
@@ -225,7 +247,8 @@ class Confirmation(Value):
         launches: How many rounds of launches there were.
         looks: How often the data were looked at; the confidence level is corrected for it.
         seconds: How long it took, without the wait for another run's measuring.
-        samples: The raw timings, by their key in the store.
+        timings: The raw timings, by their key in the store.
+        workers: How many worker processes were launched.
     """
 
     finalists: tuple[Finalist, ...]
@@ -234,7 +257,8 @@ class Confirmation(Value):
     launches: int
     looks: int
     seconds: float
-    samples: str
+    timings: str
+    workers: int = 0
 
 
 class Verdict(StrEnum):
@@ -257,6 +281,7 @@ class Decision(Value):
         speedup: At the deciding shape; its interval is not yet divided by the noise floor, which it also holds.
         quality: Every gate metric of every finalist that was looked at, in order.
         baseline: What it was measured against, one sentence.
+        workers: How many worker processes were launched.
     """
 
     verdict: Verdict
@@ -266,3 +291,4 @@ class Decision(Value):
     speedup: Speedup | None = None
     quality: tuple[tuple[str, Quality], ...] = ()
     baseline: str = ""
+    workers: int = 0

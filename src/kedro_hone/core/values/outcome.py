@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Value
 
 
@@ -52,12 +52,20 @@ class Trespass(StrEnum):
 
 
 class Refused(Value):
-    """An adaptor that was not tried, with the reason. A value, not an error."""
+    """An adaptor that was not tried, with the reason. A value, not an error.
+
+    Attributes:
+        by: The adaptor's name.
+        slug: The class of the refusal.
+        reason: One line for a person.
+        steps: The steps of the route so far.
+    """
 
     kind: Literal["refused"] = "refused"
     by: str
     slug: str = "not-applicable"
     reason: str
+    steps: tuple[StepFacts, ...] = ()
 
 
 class Failed(Value):
@@ -69,6 +77,7 @@ class Failed(Value):
         reason: One line for a person.
         log: The worker's log, or None when no worker was started.
         trespass: Where it wrote although it may not, or None.
+        steps: The steps of the route so far.
     """
 
     kind: Literal["failed"] = "failed"
@@ -77,6 +86,7 @@ class Failed(Value):
     reason: str
     log: str | None = None
     trespass: Trespass | None = None
+    steps: tuple[StepFacts, ...] = ()
 
 
 Outcome = Annotated[Artifact | Refused | Failed, Field(discriminator="kind")]

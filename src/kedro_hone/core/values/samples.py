@@ -54,7 +54,7 @@ class Samples(Value):
 
 
 class Reference(Value):
-    """The source model's outputs on the search split, and their quality.
+    """The baseline: the outputs of the source model on the search split, and their quality.
 
     Attributes:
         outputs: ``.npz`` with one array for each output, in the order of the rows.
@@ -65,6 +65,8 @@ class Reference(Value):
         n: Rows.
         cold_start_ms: From the start of loading to the first outputs, without the interpreter's start.
         peak_memory_bytes: Resident memory of its worker after the last call.
+        run: The run in which the outputs were computed, this one or an earlier one.
+        since: The run that took this baseline last. What was done in it or later was done for the same comparison.
     """
 
     outputs: str
@@ -75,3 +77,5 @@ class Reference(Value):
     n: int
     cold_start_ms: float
     peak_memory_bytes: int
+    run: str = ""
+    since: str = ""

@@ -1,9 +1,8 @@
-"""The reference: what the source model answers, and how good that is. Everything else is compared with it."""
+"""The baseline: what the source model predicts, and how good that is. Everything else is compared with it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from kedro_hone.building.steps import digest_worker_folder, identify_environment
 from kedro_hone.comparing.predictions import answer, score_source
@@ -18,28 +17,29 @@ from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, SEARCH, Reference, Samples
 from kedro_hone.programs import digest_programs, find_metric
+from kedro_hone.recipe.schema import Recipe
 
-VERSION = 2
+VERSION = 3
 """Raised when a reference would come out differently; part of its key in the store."""
 
 
-def refer(*, source: Artifact, samples: Samples, parameters: dict[str, Any], workplace: Workplace) -> Reference:
-    """Let the source model answer the search split, and score it: what every candidate is compared with.
+def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, workplace: Workplace) -> Reference:
+    """Run the source model on the search split, and score its outputs: what every candidate is compared with.
 
     Args:
         source: The source model.
         samples: The prepared data.
-        parameters: The recipe.
+        recipe: The recipe.
         workplace: Where the run works.
 
     Returns:
-        The reference.
+        The reference outputs with their score.
 
     Raises:
         HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
             the gate split is too small for the recipe's limit, before anything is built.
     """
-    setting = Setting.of(source, samples, parameters, workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     named = setting.recipe.program.metric
     metric = find_metric(named, project=Path.cwd()) if named else None
     toolchain = read_catalogue().find_toolchain(str(source.runtime))
@@ -65,6 +65,7 @@ def refer(*, source: Artifact, samples: Samples, parameters: dict[str, Any], wor
     else:
         reference = _make_reference(key, setting)
         store.write_value(key, reference.model_dump(mode="json"))
+    reference = reference.model_copy(update={"since": workplace.run_id})
     if reference.kind == "proportion":  # with a program that counts its rows this was known before the pull
         check_provable(samples.splits[GATE].n, setting.recipe)
     return reference
@@ -94,4 +95,5 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         n=itself.n,
         cold_start_ms=answered.cold_start_ms,
         peak_memory_bytes=answered.peak_memory_bytes,
+        run=setting.workplace.run_id,
     )

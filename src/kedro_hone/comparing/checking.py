@@ -1,0 +1,146 @@
+"""Check one artifact: the saved files, opened in a new process, at several batch sizes.
+
+Silent wrong results are the reason (a quantized network that is right at one batch size and wrong at another, a
+package that returns the wrong number of rows): so every candidate predicts the whole search split at every shape of the
+recipe, and at an odd size where it takes any, and the worst of them counts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kedro_hone.comparing.predictions import score_answers
+from kedro_hone.comparing.scoring import Score
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.toolchain import Licence
+from kedro_hone.core.measuring.launches import launch
+from kedro_hone.core.store.sealing import measure_files
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import Status, Validation
+from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass
+from kedro_hone.core.values.samples import SEARCH, Reference
+from kedro_hone.core.workers.host.session import WorkerSession
+
+ODD_BATCH = 7
+"""A size that no recipe names: what was specialized by mistake shows at it."""
+
+
+def record_failure(named: Candidate, failed: Failed) -> Validation:
+    """Return the validation of a candidate that failed on its way."""
+    reason = f"{failed.by}: {failed.reason}"
+    return Validation(candidate=named, status=Status.FAILED, slug=failed.failure, reason=reason)
+
+
+def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, setting: Setting) -> Validation:
+    """Compare an artifact's outputs and their score with the source's.
+
+    Args:
+        named: The candidate.
+        artifact: What its route produced.
+        reference: The source's outputs.
+        setting: The run.
+
+    Returns:
+        What was found.
+    """
+    outputs, split = Path(reference.outputs), setting.samples.splits[SEARCH]
+    with setting.workplace.store.workspace() as scratch:
+        with launch(
+            artifact, name=named.id, workplace=setting.workplace, launching=setting.launching, output=scratch
+        ) as session:
+            if isinstance(session, Failed):
+                return record_failure(named, session)
+            loaded = session.load(feeds=Path(setting.samples.shapes[setting.shapes[0]]))
+            if isinstance(loaded, Failed):
+                return record_failure(named, loaded)
+            answers = _answer_everywhere(session, artifact, setting, scratch)
+            if isinstance(answers, Failed):
+                return record_failure(named, answers)
+            memory = session.memory_bytes()
+        fault, largest_error = _compare(answers, outputs)
+        if fault:
+            slug, reason = fault
+            return Validation(
+                candidate=named, status=Status.FAILED, slug=slug, reason=reason, largest_error=largest_error
+            )
+        scores = score_answers(answers, reference=outputs, split=split, setting=setting)
+    unscored = next((reason for reason in scores.values() if isinstance(reason, str)), None)
+    if unscored is not None:
+        return Validation(candidate=named, status=Status.FAILED, slug=FailureClass.BAD_OUTPUT, reason=unscored)
+    judged = {name: found for name, found in scores.items() if isinstance(found, Score)}
+    where, worst = max(judged.items(), key=lambda item: item[1].drop.estimate)
+    limit = setting.recipe.gates.drop
+    lost = worst.drop.low > limit
+    toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
+    return Validation(
+        candidate=named,
+        status=Status.DROPPED if lost else Status.MEASURED,
+        slug="quality" if lost else "",
+        reason=_explain_loss(worst, where, limit) if lost else "",
+        quality=worst.judge(SEARCH, limit),
+        largest_error=largest_error,
+        size_bytes=sum(measure_files(artifact.folder).values()),
+        cold_start_ms=loaded.cold_start_ms,
+        peak_memory_bytes=memory,
+        publishable=toolchain.licence is not Licence.EVALUATION,
+        note=toolchain.note,
+    )
+
+
+def _explain_loss(worst: Score, where: str, limit: float) -> str:
+    return (
+        f"{worst.metric} on the search split fell from {worst.source:.4f} to {worst.candidate:.4f} at {where}; "
+        f"the recipe allows {limit:g}"
+    )
+
+
+def _answer_everywhere(
+    session: WorkerSession, artifact: Artifact, setting: Setting, scratch: Path
+) -> dict[str, Path] | Failed:
+    """Answer the search split at every shape, and at an odd batch where any size is taken."""
+    batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
+    if not artifact.static_shapes:
+        batches[f"batch {ODD_BATCH}"] = ODD_BATCH
+    answers: dict[str, Path] = {}
+    for name, batch in batches.items():
+        path = scratch / f"{batch}.npz"
+        fault = session.run(Path(setting.samples.splits[SEARCH].feeds), path, batch=batch)
+        if isinstance(fault, Failed):
+            return fault
+        answers[name] = path
+    return answers
+
+
+def _compare(answers: dict[str, Path], reference: Path) -> tuple[tuple[FailureClass, str] | None, float | None]:
+    """Compare every answer's names, shapes and values with the source's; return the fault, and the largest_error."""
+    largest_error = 0.0
+    with np.load(reference, allow_pickle=False) as expected:
+        for where, path in answers.items():
+            with np.load(path, allow_pickle=False) as found:
+                for name in expected.files:
+                    fault = _find_fault(expected[name], found[name] if name in found.files else None)
+                    if fault is not None:
+                        return (fault[0], f"output {name!r} at {where}: {fault[1]}"), None
+                    if expected[name].dtype.kind == "U":
+                        continue  # text has no distance; the program's metric judges it
+                    want, got = expected[name].astype(np.float64), found[name].astype(np.float64)
+                    scale = float(np.abs(want).max(initial=0.0)) or 1.0
+                    largest_error = max(largest_error, float(np.abs(got - want).max(initial=0.0)) / scale)
+    return None, largest_error
+
+
+def _find_fault(want: NDArray[Any], got: NDArray[Any] | None) -> tuple[FailureClass, str] | None:
+    if got is None:
+        return FailureClass.BAD_OUTPUT, "there is none"
+    if got.shape != want.shape:
+        return FailureClass.BAD_OUTPUT, f"its shape is {got.shape}, the source's is {want.shape}"
+    if got.dtype.kind != want.dtype.kind:
+        return FailureClass.BAD_OUTPUT, f"its type is {got.dtype}, the source's is {want.dtype}"
+    if got.dtype.kind != "U" and not np.isfinite(got).all():
+        return FailureClass.NUMERICS, "some values are not finite"
+    return None

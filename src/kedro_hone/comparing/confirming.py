@@ -1,0 +1,144 @@
+"""Launches of the finalists, the source and the source once more, until the data decide who is faster.
+
+Launches of one program differ far more than rounds within a launch (memory layout, thread placement, compilation), so
+one launch gives one number: T. Kalibera and R. Jones, "Rigorous benchmarking in reasonable time", ISMM 2013. It is the
+median of the ratios to the source in the same round, since the machine's speed differs from round to round.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from kedro_hone.comparing.setting import Setting, explain_source_failure
+from kedro_hone.comparing.timings import SOURCE, count_workers, summarize_latency
+from kedro_hone.core import stats
+from kedro_hone.core.measuring.launches import enter
+from kedro_hone.core.measuring.rounds import Timings, measure_round
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import Finalist, Speedup
+from kedro_hone.core.values.outcome import Failed
+
+logger = logging.getLogger(__name__)
+
+CONTROL = "source again"
+"""The source's second worker in each launch: what it differs from the first by is noise (A/A)."""
+
+Ratios = dict[str, list[float]]
+
+
+@dataclass
+class Launches:
+    """The source's ratio to each other entrant at each shape, one for each launch; and all times."""
+
+    ratios: dict[str, Ratios] = field(default_factory=dict)
+    timings: Timings = field(default_factory=Timings)
+    failures: dict[str, Failed] = field(default_factory=dict)
+    count: int = 0
+    workers: int = 0
+
+
+def describe_finalist(name: str, finding: stats.Finding | None, launches: Launches, setting: Setting) -> Finalist:
+    """Return what is known of one finalist; None stands for one that failed."""
+    latency = summarize_latency(launches.timings, name, setting.shapes)
+    if finding is None:
+        return Finalist(id=name, speedups=(), latency=latency, launches=0, reason=launches.failures[name].reason)
+    return Finalist(
+        id=name,
+        speedups=finding.speedups,
+        latency=latency,
+        launches=finding.launches,
+        verdict=finding.verdict,
+        deciding=finding.deciding,
+    )
+
+
+def launch_until_decided(
+    artifacts: Mapping[str, Artifact], setting: Setting, launches: Launches
+) -> dict[str, stats.Finding]:
+    """Launch in as many rounds as a decision needs, at most as many as the recipe's last look.
+
+    Args:
+        artifacts: The finalists, by id.
+        setting: The run.
+        launches: Receives what is measured.
+
+    Returns:
+        What was found of each finalist that could be measured.
+
+    Raises:
+        HoneError: ``source-failed``.
+    """
+    recipe = setting.recipe
+    plan = stats.LaunchPlan(
+        finalists=len(artifacts),
+        threshold=recipe.gates.speedup,
+        confidence=recipe.gates.confidence,
+        looks=recipe.confirm.looks,
+        objective=recipe.race.objective,
+        weights=recipe.race.weights or None,
+    )
+    order = random.Random(recipe.seed + 1)  # noqa: S311 - an order of measuring, not a secret
+    running = list(artifacts)
+    step = stats.LaunchStep(findings={}, undecided=tuple(running), launches=plan.looks[0])
+    while step.launches and running:
+        for _ in range(step.launches):
+            entrants = {SOURCE: setting.source, CONTROL: setting.source, **{name: artifacts[name] for name in running}}
+            _launch_once(entrants, setting, order, launches)
+            running = [name for name in running if name not in launches.failures]
+        logger.info("confirmed %d launches", launches.count)
+        measured = {name: launches.ratios[name] for name in artifacts if name not in launches.failures}
+        step = stats.next_step(plan, control=launches.ratios[CONTROL], finalists=measured)
+        running = list(step.undecided)
+    return step.findings
+
+
+def _launch_once(entrants: dict[str, Artifact], setting: Setting, order: random.Random, launches: Launches) -> None:
+    """Start everybody afresh, measure some rounds, and keep one ratio for each."""
+    timings = Timings()
+    shuffled = list(entrants.items())
+    order.shuffle(shuffled)
+    with ExitStack() as stack:
+        entered, failures = enter(
+            dict(shuffled),
+            shapes=setting.samples.shapes,
+            burst_ms=setting.recipe.confirm.burst_ms,
+            workplace=setting.workplace,
+            launching=replace(setting.launching, interface=True),
+            stacks={name: stack.enter_context(ExitStack()) for name, _ in shuffled},
+        )
+        for _ in range(setting.recipe.confirm.rounds):
+            measure_round(entered.values(), setting.shapes, order=order, timings=timings)
+        launches.workers += count_workers(entered, failures)
+    failures |= timings.failures
+    if lost := {SOURCE, CONTROL} & set(failures):
+        raise explain_source_failure(failures[lost.pop()], "while the finalists were confirmed")
+    launches.failures |= failures
+    launches.count += 1
+    for name in entered:
+        if name not in failures:
+            _keep(name, timings, setting, launches)
+
+
+def _keep(name: str, timings: Timings, setting: Setting, launches: Launches) -> None:
+    for shape in setting.shapes:
+        for calls in timings.rounds[name][shape]:
+            launches.timings.add(name, shape, calls)
+        if name != SOURCE:
+            ratio = stats.ratio_in_launch(timings.medians(SOURCE, shape), timings.medians(name, shape))
+            launches.ratios.setdefault(name, {}).setdefault(shape, []).append(ratio)
+
+
+def compare_control(launches: Launches, setting: Setting) -> tuple[Speedup, ...]:
+    """Return the source over itself at each shape; nothing after fewer than two launches."""
+    if launches.count < 2:
+        return ()
+    rows = []
+    for shape in setting.shapes:
+        ratio = stats.interval_of_ratios(launches.ratios[CONTROL][shape], confidence=setting.recipe.gates.confidence)
+        floor = stats.find_noise_floor(ratio)
+        rows.append(Speedup(shape=shape, ratio=ratio, noise_floor=floor, launches=launches.count))
+    return tuple(rows)

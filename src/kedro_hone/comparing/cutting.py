@@ -1,0 +1,111 @@
+"""Cut prepared data to what candidates get, and refuse data that prove nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.data import TrackedFile
+from kedro_hone.core.values.samples import Split
+from kedro_hone.recipe.schema import Recipe
+
+
+def describe_split(name: str, file: TrackedFile, read: dict[str, Json], folder: Path) -> Split:
+    """Return a prepared split.
+
+    Args:
+        name: ``calibration``, ``search`` or ``gate``.
+        file: The user's data.
+        read: What the program's worker noted of them.
+        folder: Where the samples are.
+    """
+    return Split(
+        name=name,
+        n=read["n"],
+        rows=read["rows"],
+        feeds=str(folder / name / "feeds.npz"),
+        targets=str(folder / name / "targets.npz"),
+        path=file.source,
+        md5=file.md5,
+        rev=file.rev,
+        resolved_rev=file.resolved_rev,
+    )
+
+
+def refuse_overlaps(overlaps: list[dict[str, Json]]) -> None:
+    """Refuse splits that share rows.
+
+    Args:
+        overlaps: What the program's worker found.
+
+    Raises:
+        HoneError: ``data-overlap``, naming the first shared row.
+    """
+    for overlap in overlaps:
+        first, second = overlap["splits"]
+        raise HoneError(
+            "data-overlap",
+            f"The {first} and {second} splits share {overlap['count']} row(s).",
+            why=f"Row {overlap['example_rows'][0]} of {first} is row {overlap['example_rows'][1]} of {second}: a score "
+            "on rows that were used before proves nothing.",
+            hint="Remove the shared rows from one of them, then dvc add, git commit, dvc push.",
+        )
+
+
+def cut_calibration(path: Path, rows: int) -> None:
+    """Keep the first rows of a split.
+
+    Args:
+        path: Its inputs, ``.npz``, written again.
+        rows: How many.
+    """
+    arrays = {name: array[:rows] for name, array in _load(path).items()}
+    np.savez(path, allow_pickle=False, **arrays)
+
+
+def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> None:
+    """Write one batch for each shape, from the first rows of the search split, repeated where they do not suffice.
+
+    Args:
+        feeds: The split's inputs, ``.npz``.
+        source: The source model.
+        recipe: The recipe, with the shapes.
+        folder: Receives ``shapes/<name>.npz``.
+
+    Raises:
+        HoneError: ``data-unreadable``: the data are smaller than a shape asks for.
+    """
+    (folder / "shapes").mkdir()
+    arrays = _load(feeds)
+    for shape in recipe.all_shapes:
+        batch = {}
+        for spec in source.inputs:
+            rows = np.take(arrays[spec.name], range(shape.batch), axis=0, mode="wrap")
+            batch[spec.name] = np.ascontiguousarray(_crop(rows, spec.shape, shape.sizes))
+        np.savez(folder / "shapes" / f"{shape.name}.npz", allow_pickle=False, **batch)
+
+
+def _crop(rows: NDArray[Any], dims: tuple[int | str, ...], sizes: dict[str, int]) -> NDArray[Any]:
+    """Cut named dimensions beyond the batch to the sizes of a shape."""
+    for axis, dim in enumerate(dims):
+        if axis > 0 and isinstance(dim, str) and dim in sizes:
+            if rows.shape[axis] < sizes[dim]:
+                raise HoneError(
+                    "data-unreadable",
+                    f"A shape of the recipe asks for {dim} = {sizes[dim]}, and the data have {rows.shape[axis]}.",
+                    why="What is timed is real data; it is cut, never stretched.",
+                    hint="Let the program prepare rows at least that long, or make the shape smaller.",
+                )
+            rows = np.take(rows, range(sizes[dim]), axis=axis)
+    return rows
+
+
+def _load(path: Path) -> dict[str, NDArray[Any]]:
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}

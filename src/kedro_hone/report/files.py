@@ -1,0 +1,63 @@
+"""The files of a run's folder: the reports, the winner, and the link to the latest run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from kedro_hone.core.contract.proof import REPORTS
+from kedro_hone.core.contract.registry import Publication
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.learner.manifest import write_manifest
+from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.markdown import render_markdown
+from kedro_hone.report.page import render_page
+
+
+def write_reports(evidence: Evidence, folder: Path, publication: Publication | None = None) -> None:
+    """Write the page and the summary, each of them whole or not at all.
+
+    Args:
+        evidence: What they tell.
+        folder: The run's folder.
+        publication: Where the winner went, once it was published.
+    """
+    page, summary = REPORTS
+    write_text(folder / page, render_page(evidence, publication))
+    write_text(folder / summary, render_markdown(evidence, publication))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in one go: a reader sees the old one or the new one."""
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def keep_winner(artifact: Artifact, folder: Path) -> Path:
+    """Put the winner into the run's folder, where ``kedro_hone.load`` can open it by its path.
+
+    Args:
+        artifact: The winner.
+        folder: The run's folder.
+
+    Returns:
+        ``winner`` below it; the files share their bytes with the store.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / "winner"
+    if not place.exists():
+        partial = folder / f".winner-{os.getpid()}"
+        shutil.copytree(artifact.folder, partial, copy_function=os.link)
+        write_manifest(partial, artifact)
+        partial.rename(place)
+    return place
+
+
+def point_latest(root: Path, folder: Path) -> None:
+    """Let ``latest`` point to a run's folder, without a moment in which it points nowhere."""
+    temporary = root / f".latest-{os.getpid()}"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(os.path.relpath(folder, root))
+    temporary.replace(root / "latest")

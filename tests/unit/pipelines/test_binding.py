@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import pytest
+from kedro.pipeline import Pipeline
+from kedro.validation import TypeExtractor
+
+from kedro_hone.pipelines import build, compare, demo, publish, pull
+from kedro_hone.recipe.plan import make_plan
+from kedro_hone.recipe.schema import Recipe, read_recipe
+
+
+@pytest.fixture(scope="module")
+def pipelines() -> dict[str, Pipeline]:
+    routes = make_plan(read_recipe({"model": {"uri": "models:/digits/1"}})).routes
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="One or more dataset names contain")
+        return {
+            "pull": pull.create_pipeline(),
+            "build": build.create_pipeline(routes),
+            "compare": compare.create_pipeline(routes),
+            "publish": publish.create_pipeline(),
+            "demo": demo.create_pipeline(),
+        }
+
+
+@pytest.mark.parametrize("name", ["pull", "build", "compare", "publish", "demo"])
+def test_kedro_makes_the_recipe_of_every_node(pipelines, name):
+    for node in pipelines[name].nodes:
+        assert TypeExtractor({"one": Pipeline([node])}).extract_types_from_pipelines() == {"hone": Recipe}, node
+
+
+def test_nodes_can_be_sent_to_other_processes(pipelines):
+    for pipeline in pipelines.values():
+        for node in pipeline.nodes:
+            assert pickle.loads(pickle.dumps(node)).name == node.name  # noqa: S301 - our own

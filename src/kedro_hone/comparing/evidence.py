@@ -153,6 +153,7 @@ def _record_candidates(findings: Findings) -> dict[str, Any]:
             conversion.record_quality(name, quality, provable=_find_provable(findings.reference, quality))
             for name, quality in qualities
         ),
+        "gates": findings.decision.gates,
         "race": records.RaceRecord(
             rounds=race.rounds, seconds=race.seconds, budget_ended=race.budget_ended, samples=SAMPLES
         ),

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, AwareDatetime, Field, WithJsonSchema
 
 from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.judgement import Judgement
 from kedro_hone.core.values.measurement import Verdict
 from kedro_hone.report.provenance import Counts, DataRecord, EnvironmentRecord, Hardware, Step
 from kedro_hone.report.records import (
@@ -68,6 +69,7 @@ class Evidence(Record):
         speedups: The same at each shape.
         latency: Times before and after, or None when nothing was timed.
         quality: Every metric of every finalist on the gate split, in the order in which they were looked at.
+        gates: The judgement of each gate on each finalist, in the order of their speed; on the source where it stays.
         candidates: Every candidate, with its reason.
         finalists: The candidates that were confirmed, best first.
         race: How the race went, or None when there was none.
@@ -95,6 +97,7 @@ class Evidence(Record):
     speedups: tuple[SpeedupRecord, ...] = ()
     latency: LatencyRecord | None = None
     quality: tuple[QualityRecord, ...] = ()
+    gates: tuple[Judgement, ...] = ()
     candidates: tuple[CandidateRecord, ...]
     finalists: tuple[FinalistRecord, ...] = ()
     race: RaceRecord | None = None

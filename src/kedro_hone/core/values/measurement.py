@@ -8,6 +8,7 @@ from pydantic import Field
 
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.judgement import Judgement
 from kedro_hone.core.values.outcome import Candidate
 
 
@@ -255,6 +256,7 @@ class Decision(Value):
         artifact: The winner's artifact, or None.
         speedup: At the deciding shape, after division by the noise floor nothing is hidden: both stand in it.
         quality: Every gate metric of every finalist that was looked at, in order.
+        gates: The judgement of each gate on each finalist, in their order; on the source where it stays.
         baseline: What it was measured against, one sentence.
     """
 
@@ -264,5 +266,6 @@ class Decision(Value):
     artifact: Artifact | None = None
     speedup: Speedup | None = None
     quality: tuple[tuple[str, Quality], ...] = ()
+    gates: tuple[Judgement, ...] = ()
     baseline: str = ""
     details: dict[str, Json] = Field(default_factory=dict)

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 from kedro_hone.core.contract.registry import Publication
 from kedro_hone.report import scales, view, wording
 from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.gates import COLUMNS, list_gate_rows
 from kedro_hone.report.plot import draw_chart
 
 _TEMPLATES: Final = Path(__file__).with_name("templates")
@@ -83,6 +84,8 @@ def render_page(evidence: Evidence, publication: Publication | None = None) -> s
         provable=view.say_provable(evidence),
         chart=chart,
         drawings=[Markup(drawing) for drawing in (chart.wide, chart.narrow)] if chart else [],  # noqa: S704 - escaped by Vega
+        gate_columns=COLUMNS,
+        gate_rows=list_gate_rows(evidence),
         groups=view.group_candidates(evidence),
         fastest=scales.find_fastest(evidence),
         subject=wording.find_subject(evidence),

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kedro_hone.comparing.gates import drop
 from kedro_hone.comparing.verdict import ask_gates, list_asked, was_compared
@@ -268,3 +270,42 @@ def test_every_finalist_has_a_row_for_every_gate_that_is_asked():
         ("c", "drop", "not asked"),
         ("c", "size_mb", "not asked"),
     ]
+
+
+QUALITIES = (quality(0, 0.005), quality(0, 0.02), quality(0.02, 0.05), "it crashed on the gate split")
+
+
+@st.composite
+def races(draw):
+    names = "abc"[: draw(st.integers(0, 3))]
+    number = st.one_of(st.none(), st.just(float("nan")), st.sampled_from([1.0, 5.0, 9.0]))
+    return {
+        "finalists": [finalist(name, draw(st.sampled_from(["yes", "no", "undecided", ""]))) for name in names],
+        "qualities": {name: draw(st.sampled_from(QUALITIES)) for name in (*names, "source")},
+        "measured": {name: {"cold_start_ms": draw(number)} for name in names},
+        "source": {"cold_start_ms": draw(number)},
+        "unpublishable": [name for name in names if draw(st.booleans())],
+        "found": [validation(Status.DROPPED, "quality")] if draw(st.booleans()) else [],
+        "cold_start_ms": draw(st.one_of(st.none(), st.just(5.0))),
+        "require_improvement": draw(st.booleans()),
+    }
+
+
+@settings(deadline=None)
+@given(races())
+def test_a_verdict_never_says_more_than_the_gates(race):
+    verdict, reasons, results = run_gates(race.pop("finalists"), race.pop("qualities"), **race)
+    judged = {name: {row.judgement for row in rows} for name, rows in results.judgements.items()}
+    assert reasons
+    assert len(set(reasons)) == len(reasons)
+    assert (verdict is Verdict.PASS) == (results.winner is not None)
+    if results.winner:
+        assert judged[results.winner] == {Judged.HOLDS}
+        assert results.winner not in race["unpublishable"]
+    if verdict is Verdict.KEEP:
+        assert judged.get("source", set()) <= {Judged.HOLDS}
+        assert all(Judged.FAILS in judged[name] or name in race["unpublishable"] for name in set(judged) - {"source"})
+    if verdict is Verdict.FAIL and not race["require_improvement"]:
+        assert any(Judged.FAILS in found for found in judged.values())
+    asked = {one.gate.name for one in results.asked}
+    assert all({row.name for row in rows} == asked for name, rows in results.judgements.items() if name != "source")

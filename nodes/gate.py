@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from kedro_hone.comparing.predictions import answer, score_answers, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE
-from kedro_hone.core.stats import Faster, share_level
+from kedro_hone.comparing.verdict import ask_gates, decide, list_asked, was_compared
+from kedro_hone.core.contract.gates import Measurements
+from kedro_hone.core.stats import share_level
+from kedro_hone.core.store.sealing import measure_files
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import (
-    Confirmation,
-    Decision,
-    Finalist,
-    Quality,
-    RaceResult,
-    Status,
-    Validation,
-    Verdict,
-)
+from kedro_hone.core.values.measurement import Confirmation, Decision, Finalist, Quality, RaceResult, Validation
 from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import GATE, Samples
+from kedro_hone.core.values.samples import GATE, Reference, Samples
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.sources.catalogue import describe_baseline
 
 logger = logging.getLogger(__name__)
+
+UNPUBLISHABLE = "its licence is for evaluation only"
 
 
 def gate(
@@ -35,196 +31,129 @@ def gate(
     result: RaceResult,
     confirmation: Confirmation,
     source: Artifact,
+    reference: Reference,
     samples: Samples,
     recipe: Recipe,
     workplace: Workplace,
 ) -> Decision:
     """Decide.
 
-    The finalists that are faster are taken in the order of their speed; the first that holds the quality gate on the
-    gate split wins. The level of the quality intervals is shared among the finalists, so that looking at several does
-    not make a false pass more likely.
+    The gates are asked about the finalists in the order of their speed; the first that holds all of them wins. The
+    level of the quality intervals is shared among the finalists, so that looking at several does not make a false pass
+    more likely.
 
     Args:
-        result: The race, with the artifacts, and for what was not tried.
+        result: The race, with the validations, and for what was not tried.
         confirmation: The finalists.
         source: The source model.
+        reference: What was measured when the source ran on the search split.
         samples: The prepared data; the gate split is read here and nowhere else.
         recipe: The recipe.
         workplace: Where the run works.
 
     Returns:
-        The verdict, with its reasons.
+        The verdict, with its reasons and the judgement of each gate on each finalist.
     """
     setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     found = result.validated
-    reasons: list[str] = []
-    eligible = _find_eligible(confirmation, found, reasons)
-    qualities, workers = _measure_quality(eligible, found, setting, reasons)
-    limit = setting.recipe.gates.drop
-    winner = next((f for f in eligible if f.id in qualities and holds(qualities[f.id], limit)), None)
-    verdict = _decide(
-        winner,
-        qualities,
-        confirmation=confirmation,
-        compared=was_compared(confirmation, result.validations),
-        recipe=setting.recipe,
-        reasons=reasons,
+    finalists = {finalist.id: finalist for finalist in confirmation.finalists}
+    itself = Measurements(
+        id=SOURCE,
+        latency=confirmation.source_latency,
+        size_bytes=sum(measure_files(source.folder).values()),
+        cold_start_ms=reference.cold_start_ms,
+        peak_memory_bytes=reference.peak_memory_bytes,
     )
-    verdict = _check_absolute(
-        verdict, winner, qualities, confirmation=confirmation, recipe=setting.recipe, reasons=reasons
-    )
+    with workplace.store.workspace() as scratch:
+        scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
+        results = ask_gates(
+            [_gather(finalist, found[name]) for name, finalist in finalists.items()],
+            source=itself,
+            asked=list_asked(recipe.gates),
+            unpublishable={name: UNPUBLISHABLE for name in finalists if not found[name].publishable},
+            score=scorer.score,
+        )
+        verdict, reasons = decide(
+            results,
+            source=itself,
+            compared=was_compared(confirmation, result.validations),
+            launches=confirmation.launches,
+            require_improvement=recipe.gates.require_improvement,
+            score=scorer.score,
+        )
     if result.budget_ended:
         reasons.append("the race's budget was spent: see what was not tried")
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
-    outcome = found[winner.id].candidate.outcome if winner else None
+    outcome = found[results.winner].candidate.outcome if results.winner else None
+    best = results.best
     return Decision(
         verdict=verdict,
         reasons=tuple(reasons),
-        winner=winner.id if winner else None,
+        winner=results.winner,
         artifact=outcome if isinstance(outcome, Artifact) else None,
-        speedup=winner.deciding if winner else None,
-        quality=tuple((name, quality) for name, quality in qualities.items() if name != SOURCE),
+        speedup=finalists[best].deciding if best else None,
+        quality=tuple(results.qualities.items()),
+        gates=results.list_judgements(),
         baseline=describe_baseline(source, threads=recipe.thread_count),
-        workers=workers,
+        workers=scorer.workers,
     )
 
 
-def _find_eligible(confirmation: Confirmation, found: dict[str, Validation], reasons: list[str]) -> list[Finalist]:
-    """Return the finalists that are faster and may be published, fastest first."""
-    faster = [finalist for finalist in confirmation.finalists if finalist.verdict == Faster.YES]
-    barred = [finalist.id for finalist in faster if not found[finalist.id].publishable]
-    reasons.extend(f"{name} is faster, but its licence is for evaluation only: it is not published" for name in barred)
-    return [finalist for finalist in faster if found[finalist.id].publishable]
+def _gather(finalist: Finalist, validation: Validation) -> Measurements:
+    """Return what was measured on a finalist before it is scored on the gate split."""
+    return Measurements(
+        id=finalist.id,
+        faster=finalist.verdict,
+        speedup=finalist.deciding,
+        speedups=finalist.speedups,
+        latency=finalist.latency,
+        size_bytes=validation.size_bytes,
+        cold_start_ms=validation.cold_start_ms,
+        peak_memory_bytes=validation.peak_memory_bytes,
+    )
 
 
-def _measure_quality(
-    finalists: list[Finalist], found: dict[str, Validation], setting: Setting, reasons: list[str]
-) -> tuple[dict[str, Quality], int]:
-    """Score the faster finalists on the gate split in order, until one holds; the source too, if a gate asks for it.
+class _Scorer:
+    """Scores candidates and the source on the gate split; the source's predictions are made once, when first needed.
 
-    Returns:
-        The qualities by the finalist's id, and how many worker processes were launched.
+    Attributes:
+        workers: How many worker processes were launched.
     """
-    gates, split = setting.recipe.gates, setting.samples.splits[GATE]
-    artifacts = {f.id: o for f in finalists if isinstance(o := found[f.id].candidate.outcome, Artifact)}
-    qualities: dict[str, Quality] = {}
-    workers = 0
-    if not artifacts and gates.quality is None:
-        return qualities, workers
-    confidence = 1 - share_level(1 - gates.confidence, finalists=setting.recipe.confirm.finalists)
-    with setting.workplace.store.workspace() as scratch:
-        reference = scratch / "source.npz"
-        answered = answer(setting.source, name=SOURCE, feeds=Path(split.feeds), output=reference, setting=setting)
-        workers += 1
+
+    def __init__(self, setting: Setting, scratch: Path, outcomes: dict[str, Any]) -> None:
+        gates = setting.recipe.gates
+        self._setting, self._scratch, self._outcomes = setting, scratch, outcomes
+        self._split = setting.samples.splits[GATE]
+        self.workers = 0
+        self._confidence = 1 - share_level(1 - gates.confidence, finalists=setting.recipe.confirm.finalists)
+
+    def score(self, name: str) -> Quality | str:
+        """Return a candidate's metric on the gate split, or what kept it from being scored."""
+        reference, split, setting = self._predict_source(), self._split, self._setting
+        limit = setting.recipe.gates.drop
+        if name == SOURCE:
+            return score_source(reference, split, setting).judge(GATE, limit)
+        outputs = self._scratch / "candidate.npz"
+        self.workers += 1
+        answered = answer(self._outcomes[name], name=name, feeds=Path(split.feeds), output=outputs, setting=setting)
         if isinstance(answered, Failed):
-            raise explain_source_failure(answered, "on the gate split")
-        if gates.quality is not None:
-            qualities[SOURCE] = score_source(reference, split, setting).judge(GATE, gates.drop)
-        for name, artifact in artifacts.items():
-            outputs = scratch / "candidate.npz"
-            answered = answer(artifact, name=name, feeds=Path(split.feeds), output=outputs, setting=setting)
-            workers += 1
-            if isinstance(answered, Failed):
-                reasons.append(f"{name} failed on the gate split: {answered.reason}")
-                continue
-            found_score = score_answers(
-                {name: outputs}, reference=reference, split=split, setting=setting, confidence=confidence
-            )[name]
-            if isinstance(found_score, str):
-                reasons.append(f"{name} cannot be scored on the gate split: {found_score}")
-                continue
-            qualities[name] = found_score.judge(GATE, gates.drop)
-            reasons.append(_explain_quality(name, qualities[name], gates.drop))
-            if holds(qualities[name], gates.drop):
-                break
-    return qualities, workers
-
-
-def holds(quality: Quality, limit: float) -> bool:
-    """Return whether the drop is under the limit for certain."""
-    return quality.drop.high < limit
-
-
-def fails(quality: Quality, limit: float) -> bool:
-    """Return whether the drop is over the limit for certain."""
-    return quality.drop.low > limit
-
-
-def _explain_quality(name: str, quality: Quality, limit: float) -> str:
-    judged = "holds" if holds(quality, limit) else "fails" if fails(quality, limit) else "cannot be proved to hold"
-    return (
-        f"{name} {judged} the quality gate: {quality.metric} {quality.source:.4f} to {quality.candidate:.4f} on "
-        f"{quality.n} rows, a drop of at most {quality.drop.high:.4f} where {limit:g} is allowed"
-    )
-
-
-def was_compared(confirmation: Confirmation, validations: Iterable[Validation]) -> bool:
-    """Return whether any candidate was compared with the source: confirmed, or found to be worse on the search split.
-
-    Where all were refused or failed, that the source is best is a guess.
-    """
-    confirmed = any(finalist.verdict for finalist in confirmation.finalists)
-    return confirmed or any(validation.status is Status.DROPPED for validation in validations)
-
-
-def _decide(
-    winner: Finalist | None,
-    qualities: dict[str, Quality],
-    *,
-    confirmation: Confirmation,
-    compared: bool,
-    recipe: Recipe,
-    reasons: list[str],
-) -> Verdict:
-    limit, asked = recipe.gates.drop, f"{recipe.gates.speedup:g} times as fast"
-    if winner is not None and winner.deciding is not None:
-        ratio, shape, launches = winner.deciding.ratio, winner.deciding.shape, winner.deciding.launches
-        reasons.insert(
-            0,
-            f"{winner.id} is {ratio.estimate:.2f} times as fast at {shape} "
-            f"({ratio.low:.2f} to {ratio.high:.2f}, {launches} launches)",
+            return f"{name} failed on the gate split: {answered.reason}"
+        found = score_answers(
+            {name: outputs}, reference=reference, split=split, setting=setting, confidence=self._confidence
+        )[name]
+        return (
+            f"{name} cannot be scored on the gate split: {found}"
+            if isinstance(found, str)
+            else found.judge(GATE, limit)
         )
-        return Verdict.PASS
-    if not compared:
-        reasons.append("no candidate could be compared with the source: each was refused, failed or was not tried")
-        return Verdict.INCONCLUSIVE
-    unproved = [n for n, q in qualities.items() if n != SOURCE and not holds(q, limit) and not fails(q, limit)]
-    undecided = [finalist.id for finalist in confirmation.finalists if finalist.verdict == Faster.UNDECIDED]
-    if unproved:
-        reasons.append(f"the gate split has too few rows to tell whether {', '.join(unproved)} is good enough")
-        return Verdict.INCONCLUSIVE
-    if undecided:
-        reasons.append(f"{confirmation.launches} launches cannot tell whether {', '.join(undecided)} is {asked}")
-        return Verdict.INCONCLUSIVE
-    reasons.append(f"no candidate is {asked} and good enough: the source model stays")
-    if recipe.gates.require_improvement:
-        reasons.append("the recipe requires an improvement")
-        return Verdict.FAIL
-    return Verdict.KEEP
 
-
-def _check_absolute(
-    verdict: Verdict,
-    winner: Finalist | None,
-    qualities: dict[str, Quality],
-    *,
-    confirmation: Confirmation,
-    recipe: Recipe,
-    reasons: list[str],
-) -> Verdict:
-    """FAIL when the best there is misses an absolute gate: the winner, or the source where it stays."""
-    if verdict is Verdict.INCONCLUSIVE:
-        return verdict
-    latency = {row.shape: row.p50_ms for row in (winner.latency if winner else confirmation.source_latency)}
-    missed = [
-        f"{shape} takes {latency[shape]:.3f} ms, where {limit:g} ms is allowed"
-        for shape, limit in recipe.gates.latency_ms.items()
-        if latency.get(shape, 0.0) > limit
-    ]
-    best = qualities.get(winner.id if winner else SOURCE)
-    asked = recipe.gates.quality
-    if asked is not None and best is not None and best.candidate < asked:
-        missed.append(f"{best.metric} is {best.candidate:.4f}, where {asked:g} is asked for")
-    reasons.extend(missed)
-    return Verdict.FAIL if missed else verdict
+    def _predict_source(self) -> Path:
+        outputs = self._scratch / "source.npz"
+        if not outputs.exists():
+            self.workers += 1
+            answered = answer(
+                self._setting.source, name=SOURCE, feeds=Path(self._split.feeds), output=outputs, setting=self._setting
+            )
+            if isinstance(answered, Failed):
+                raise explain_source_failure(answered, "on the gate split")
+        return outputs

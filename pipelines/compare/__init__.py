@@ -29,12 +29,13 @@ def create_pipeline(routes: Routes) -> Pipeline:
     common = {"source": "source", "samples": "samples"}
     raced = {"result": "race", **common}
     confirmed = {"confirmation": "confirmation", **raced}
-    decided = {"decision": "decision", "version": "version", "reference": "reference", **confirmed}
+    asked = {"reference": "reference", **confirmed}
+    decided = {"decision": "decision", "version": "version", **asked}
     nodes = (
         *(_validate(step) for step in routes.ends),
         place_node(race, name="race", inputs={**common, **validations}, output="race", tags=MEASURE),
         place_node(confirm, name="confirm", inputs=raced, output="confirmation", tags=MEASURE),
-        place_node(gate, name="gate", inputs=confirmed, output="decision", tags=["compare"]),
+        place_node(gate, name="gate", inputs=asked, output="decision", tags=["compare"]),
         place_node(
             report,
             name="report",

@@ -131,7 +131,11 @@ def test_a_winner_that_misses_an_absolute_gate_fails(project):
     project.set(adaptors=SHORT, gates={"latency_ms": {"eight": 0.001}})
     done = project.run(code=10)
     assert "where 0.001 ms is allowed" in done.output
-    assert check_evidence(project)["verdict"] == "FAIL"
+    evidence = check_evidence(project)
+    assert (evidence["verdict"], evidence["winner"]) == ("FAIL", None)
+    gates = {row["name"]: row["judgement"] for row in evidence["gates"] if row["candidate"] == FAST}
+    assert gates == {"speedup": "holds", "drop": "holds", "latency_ms": "fails"}
+    assert "where 0.001 ms is allowed" in (project.work / "latest" / "report.html").read_text()
     assert list_published(project) == []
 
 

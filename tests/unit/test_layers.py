@@ -29,6 +29,7 @@ PLANTS = {
     "nodes-independent": ("nodes/confirm.py", "from kedro_hone.nodes.race import race"),
     "adaptors-light": ("adaptors/pytorch/adaptor.py", "import torch"),
     "adaptors-unnamed": ("nodes/race.py", "from kedro_hone.adaptors.openvino.adaptor import TOOLCHAIN"),
+    "gates-pure": ("comparing/gates/size.py", "from kedro_hone.recipe.schema import Recipe"),
     "workers-alone": ("learner/runtimes.py", "from kedro_hone.adaptors.onnxruntime import worker"),
     "workers-strangers": ("adaptors/iree/worker/__init__.py", "from kedro_hone.core.values.base import Artifact"),
     "kedro-at-the-edge": ("nodes/gate.py", "from kedro.io import DataCatalog"),

@@ -89,6 +89,7 @@ def gather_evidence(
         winner=_name_winner(decision, validations, winner),
         **speed,
         quality=tuple(_add_provable(name, quality, reference) for name, quality in decision.quality),
+        gates=decision.gates,
         candidates=(
             _join_source(source, reference, race),
             *(

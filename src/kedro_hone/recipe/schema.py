@@ -9,10 +9,22 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    SerializeAsAny,
+    ValidationError,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
+from kedro_hone.core.contract.gates import Gate, read_gates
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Shape, TensorSpec
 from kedro_hone.core.values.base import Json
@@ -63,20 +75,49 @@ class AdaptorSection(Section):
 class GatesSection(Section):
     """What a candidate must hold to be published."""
 
-    speedup: float = Field(
-        default=1.05,
-        ge=1.0,
-        description="The lower end of the speed-up's interval over the noise floor must reach this.",
-    )
-    drop: float = Field(
-        default=0.01, gt=0, description="The upper end of the metric's drop must stay under this, in the metric's unit."
-    )
-    quality: float | None = Field(default=None, description="Absolute: the published metric must reach this.")
-    latency_ms: dict[str, float] = Field(
-        default_factory=dict, description="Absolute: the median time at a shape must not pass this, in milliseconds."
-    )
     require_improvement: bool = Field(default=False, description="FAIL instead of KEEP when nothing is faster.")
     confidence: float = Field(default=0.95, gt=0.5, lt=1.0, description="Confidence of every interval.")
+    if TYPE_CHECKING:  # the other keys are those of the gates; these two are also needed to plan what is measured
+        speedup: float = 0.0
+        drop: float = 0.0
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _add_gates(cls, value: object, handler: ModelWrapValidatorHandler[GatesSection]) -> GatesSection:
+        """Validate with the keys of all gates, which may be registered after this module is imported."""
+        whole = compose_gates() if cls is GatesSection else cls
+        if cls is whole or isinstance(value, whole):
+            return handler(value)
+        return whole.model_validate(value.model_dump() if isinstance(value, GatesSection) else value)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (
+            GatesSection.model_validate,
+            (self.model_dump(),),
+        )  # the class with the gates' keys has no place of its own
+
+
+def compose_gates() -> type[GatesSection]:
+    """Return the section ``gates`` with one key for each gate.
+
+    Raises:
+        HoneError: ``gate-invalid``.
+    """
+    return _compose_gates(read_gates())
+
+
+@lru_cache(maxsize=8)
+def _compose_gates(gates: tuple[Gate, ...]) -> type[GatesSection]:
+    for gate in gates:
+        if hasattr(GatesSection, gate.name) or gate.name in GatesSection.model_fields:
+            raise HoneError(
+                "gate-invalid",
+                f"A gate cannot be named {gate.name!r}.",
+                why="The recipe's section `gates` has this name for something else.",
+                hint="Rename the gate.",
+            )
+    keys: dict[str, Any] = {gate.name: (gate.takes, gate.field) for gate in gates}
+    return create_model("GatesSection", __base__=GatesSection, __doc__=GatesSection.__doc__, **keys)
 
 
 class RaceSection(Section):
@@ -131,7 +172,7 @@ class Recipe(Section):
     routes: tuple[tuple[str, ...], ...] = Field(
         default=(), description="Chains of more than one compressor, as lists of adaptors from a backend on."
     )
-    gates: GatesSection = GatesSection()
+    gates: SerializeAsAny[GatesSection] = Field(default_factory=lambda: GatesSection.model_validate({}))
     race: RaceSection = RaceSection()
     confirm: ConfirmSection = ConfirmSection()
     publish: PublishSection = PublishSection()
@@ -159,7 +200,8 @@ class Recipe(Section):
             raise ValueError(
                 f"race.objective {self.race.objective!r} is neither worst, mean nor one of the shapes {sorted(known)}"
             )
-        if unknown := (set(self.gates.latency_ms) | set(self.race.weights)) - known:
+        limits = [getattr(self.gates, gate.name) for gate in read_gates() if gate.per_shape]
+        if unknown := set(self.race.weights).union(*limits) - known:
             raise ValueError(f"unknown shapes {sorted(unknown)}; the recipe has {sorted(known)}")
         if self.model.module and "module" not in self.trust:
             raise ValueError("model.module names a class that would be executed: add trust: [module]")
@@ -229,5 +271,6 @@ def _keys_of(parents: list[Any]) -> list[str]:
             return []
         found = model.model_fields.get(str(parent))
         annotation = found.annotation if found else AdaptorSection
+        annotation = compose_gates() if annotation is GatesSection else annotation
         model = annotation if isinstance(annotation, type) else AdaptorSection
     return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []

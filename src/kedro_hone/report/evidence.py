@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, WithJsonSchema, model_validator
 
 from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.judgement import Judgement
 from kedro_hone.core.values.measurement import Confirmation, Finalist, Speedup, Verdict
 from kedro_hone.report.records import (
     CandidateRecord,
@@ -70,6 +71,7 @@ class Evidence(Value):
         latency: Times before and after at the deciding shape, or None when nothing was timed.
         latencies: The same at each shape.
         quality: Every metric of every finalist on the gate split, in the order in which they were looked at.
+        gates: The judgement of each gate on each finalist, in the order of their speed; on the source where it stays.
         candidates: Every candidate, with its reason.
         race: How the race went.
         confirmation: The finalists, measured again in fresh processes, and the source against itself.
@@ -101,6 +103,7 @@ class Evidence(Value):
     latency: LatencyRecord | None = None
     latencies: tuple[LatencyRecord, ...] = ()
     quality: tuple[GateQuality, ...] = ()
+    gates: tuple[Judgement, ...] = ()
     candidates: tuple[CandidateRecord, ...]
     race: RaceRecord
     confirmation: Confirmation

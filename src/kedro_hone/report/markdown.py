@@ -10,6 +10,7 @@ from typing import Final
 from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.values.measurement import Status, Verdict
 from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.gates import COLUMNS, list_gate_rows
 from kedro_hone.report.records import CandidateRecord
 from kedro_hone.report.view import (
     SPREAD_COLUMNS,
@@ -145,6 +146,8 @@ def _list_details(evidence: Evidence, publication: Publication | None) -> list[_
     """Return title, fixed lines and rows that may be left out, of every folded part, the most useful first."""
     use = _write_use(evidence, publication)
     details = [use] if use else []
+    if gates := _write_gates(evidence):
+        details.append(gates)
     for group in group_candidates(evidence):
         title = f"{len(group.candidates)} {STATUS_NAMES[group.status]}"
         if group.status in {Status.MEASURED, Status.DROPPED}:
@@ -165,6 +168,16 @@ def _write_use(evidence: Evidence, publication: Publication | None) -> _Detail |
     if not usage:
         return None
     return "Use the winner", ["```python", usage.replace("```", ""), "```"], []
+
+
+def _write_gates(evidence: Evidence) -> _Detail | None:
+    rows = []
+    for row in list_gate_rows(evidence):
+        name = name_route(row.candidate.route) if row.candidate else row.identifier
+        cells = " | ".join(escape_markdown(cell) for cell in (row.gate, *row.cells, row.reason))
+        rows.append(f"| `{_code(name)}` | {cells} |")
+    head = [f"| candidate | gate | {' | '.join(COLUMNS)} | why |", f"|---|---|{'--:|' * (len(COLUMNS) - 1)}---|---|"]
+    return ("Gates", head, rows) if rows else None
 
 
 def _write_measured(evidence: Evidence, candidate: CandidateRecord) -> str:

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 from kedro_hone.core.contract.registry import Publication
 from kedro_hone.report import scales, view, wording
 from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.gates import COLUMNS, list_gate_rows
 from kedro_hone.report.plot import draw_chart
 
 _TEMPLATES: Final = Path(__file__).with_name("templates")
@@ -81,6 +82,8 @@ def render_page(evidence: Evidence, publication: Publication | None = None) -> s
         qualities=[(quality, scales.scale_quality(quality)) for quality in evidence.subject_quality],
         provable=view.say_provable(evidence),
         chart=draw_chart(evidence),
+        gate_columns=COLUMNS,
+        gate_rows=list_gate_rows(evidence),
         groups=view.group_candidates(evidence),
         fastest=scales.find_fastest(evidence),
         usage=view.write_usage(evidence, published=publication.uri if publication else None),

@@ -1,7 +1,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from kedro_hone.comparing.gates import drop
+from kedro_hone.comparing.verdict import ask_gates, list_asked, was_compared
+from kedro_hone.comparing.verdict import decide as decide_verdict
+from kedro_hone.core.contract.gates import Measurements
+from kedro_hone.core.values.judgement import Judged
 from kedro_hone.core.values.measurement import (
     Confirmation,
     Finalist,
@@ -14,7 +21,6 @@ from kedro_hone.core.values.measurement import (
     Verdict,
 )
 from kedro_hone.core.values.outcome import Candidate, Refused
-from kedro_hone.nodes.gate import _check_absolute, _decide, fails, holds, was_compared
 from kedro_hone.recipe.schema import read_recipe
 
 
@@ -46,11 +52,13 @@ def recipe(**gates):
     [(-0.01, 0.009, (True, False)), (0.011, 0.02, (False, True)), (0, 0.02, (False, False))],
 )
 def test_a_drop_holds_fails_or_cannot_be_told(low, high, expected):
-    assert (holds(quality(low, high), 0.01), fails(quality(low, high), 0.01)) == expected
+    judged = judge_drop(quality(low, high))
+
+    assert (judged is Judged.HOLDS, judged is Judged.FAILS) == expected
 
 
 def test_exactly_the_limit_does_not_hold():
-    assert not holds(quality(0.0, 0.01), 0.01)
+    assert judge_drop(quality(0.0, 0.01)) is not Judged.HOLDS
 
 
 def validation(status, slug=""):
@@ -58,17 +66,42 @@ def validation(status, slug=""):
     return Validation(candidate=candidate, status=status, slug=slug)
 
 
-def decide(finalists, qualities, winner=None, found=(), **gates):
-    reasons: list[str] = []
-    best = next((f for f in finalists if f.id == winner), None)
-    verdict = _decide(
-        best,
-        qualities,
-        confirmation=confirmation(*finalists),
-        compared=was_compared(confirmation(*finalists), found),
-        recipe=recipe(**gates),
-        reasons=reasons,
+def measure(one, **measured):
+    return Measurements(id=one.id, faster=one.verdict, speedup=one.deciding, latency=one.latency, **measured)
+
+
+def judge_drop(found):
+    candidate = Measurements(id="a", quality=found)
+    (judgement,) = drop.GATE.ask(0.01, candidate, candidate)
+    return judgement.judgement
+
+
+def run_gates(finalists, qualities, *, found=(), unpublishable=(), measured=None, source=None, **gates):
+    """Ask the gates of a recipe; ``measured`` holds more of a finalist, ``source`` more of the source."""
+    measured, asked = measured or {}, list_asked(recipe(**gates).gates)
+    itself = Measurements(**{"id": "source", "latency": confirmation().source_latency, **(source or {})})
+    score = qualities.__getitem__
+    results = ask_gates(
+        [measure(one, **measured.get(one.id, {})) for one in finalists],
+        source=itself,
+        asked=asked,
+        unpublishable=dict.fromkeys(unpublishable, "its licence is for evaluation only"),
+        score=score,
     )
+    verdict, reasons = decide_verdict(
+        results,
+        source=itself,
+        compared=was_compared(confirmation(*finalists), found),
+        launches=7,
+        require_improvement=gates.get("require_improvement", False),
+        score=score,
+    )
+    return verdict, reasons, results
+
+
+def decide(finalists, qualities, winner=None, found=(), **gates):
+    verdict, reasons, results = run_gates(finalists, qualities, found=found, **gates)
+    assert results.winner == winner
     return verdict, " ".join(reasons)
 
 
@@ -123,14 +156,17 @@ def test_a_required_improvement_that_is_missing_fails():
     assert decide([finalist("a", "no")], {}, require_improvement=True)[0] is Verdict.FAIL
 
 
+FASTER = {Verdict.PASS: "yes", Verdict.KEEP: "no", Verdict.INCONCLUSIVE: "undecided"}
+
+
 def absolute(verdict, winner, qualities, **gates):
-    reasons: list[str] = []
-    finalists = [finalist("a", "yes")]
-    found = finalists[0] if winner else None
-    answer = _check_absolute(
-        verdict, found, qualities, confirmation=confirmation(*finalists), recipe=recipe(**gates), reasons=reasons
-    )
-    return answer, reasons
+    """Ask absolute gates where the relative ones alone give a verdict; return what that changes."""
+    finalists = [finalist("a", FASTER[verdict])]
+    qualities = {"a": quality(0, 0.005), **qualities}
+    alone, reasons, results = run_gates(finalists, qualities)
+    assert (alone, results.winner) == (verdict, winner)
+    answer, more, _ = run_gates(finalists, qualities, **gates)
+    return answer, [reason for reason in more if reason not in reasons]
 
 
 def test_an_absolute_latency_is_asked_of_the_winner_or_else_of_the_source():
@@ -150,3 +186,126 @@ def test_an_absolute_quality_is_asked_of_the_best_there_is():
 
 def test_inconclusive_stays_inconclusive():
     assert absolute(Verdict.INCONCLUSIVE, None, {}, latency_ms={"batch1": 0.1})[0] is Verdict.INCONCLUSIVE
+
+
+def test_an_absolute_gate_on_what_was_not_measured_is_inconclusive():
+    source = {"latency": ()}
+    verdict, reasons, _ = run_gates([finalist("a", "no")], {}, source=source, latency_ms={"batch1": 1.5})
+
+    assert verdict is Verdict.INCONCLUSIVE
+    assert "was not measured" in reasons[-1]
+
+
+SMALL, LARGE = {"size_bytes": 1_000_000}, {"size_bytes": 3_000_000}
+GOOD = {"a": quality(0, 0.005), "b": quality(0, 0.004)}
+
+
+def test_a_finalist_that_misses_an_absolute_gate_gives_way_to_the_next():
+    finalists, measured = [finalist("a", "yes"), finalist("b", "yes")], {"a": LARGE, "b": SMALL}
+    verdict, reasons, results = run_gates(finalists, GOOD, measured=measured, size_mb=2)
+
+    assert (verdict, results.winner) == (Verdict.PASS, "b")
+    assert reasons[0].startswith("b is 2.00 times as fast")
+    assert "the files of a take 3 MB, where 2 MB is allowed" in reasons
+
+
+def test_where_every_good_finalist_misses_an_absolute_gate_the_run_fails():
+    finalists, measured = [finalist("a", "yes"), finalist("b", "yes")], {"a": LARGE, "b": LARGE}
+    verdict, _, results = run_gates(finalists, GOOD, measured=measured, source=SMALL, size_mb=2)
+
+    assert (verdict, results.winner, results.best) == (Verdict.FAIL, None, "a")
+    assert "source" not in results.judgements
+
+
+def test_where_one_of_them_was_not_measured_the_run_is_inconclusive():
+    finalists, measured = [finalist("a", "yes"), finalist("b", "yes")], {"a": LARGE, "b": {}}
+
+    assert run_gates(finalists, GOOD, measured=measured, size_mb=2)[0] is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("gates", "source", "expected"),
+    [
+        ({"size_mb": 2}, {"size_bytes": 3_000_000}, Verdict.FAIL),
+        ({"size_mb": 2}, {"size_bytes": 2_000_000}, Verdict.KEEP),
+        ({"memory_mb": 100}, {"peak_memory_bytes": 100_000_001}, Verdict.FAIL),
+        ({"cold_start_ms": 5}, {"cold_start_ms": 5.0}, Verdict.KEEP),
+        ({"cold_start_ms": 5}, {"cold_start_ms": float("nan")}, Verdict.INCONCLUSIVE),
+        ({"cold_start_ms": 5, "size_mb": 2}, {"size_bytes": 3_000_000}, Verdict.FAIL),
+    ],
+)
+def test_the_source_that_stays_must_hold_the_absolute_gates(gates, source, expected):
+    assert run_gates([finalist("a", "no")], {}, source=source, **gates)[0] is expected
+
+
+def test_a_finalist_that_may_not_be_published_is_not_scored():
+    finalists = [finalist("a", "yes"), finalist("b", "yes")]
+    verdict, reasons, results = run_gates(finalists, {"b": GOOD["b"]}, unpublishable=["a"])
+
+    assert (verdict, results.winner, list(results.qualities)) == (Verdict.PASS, "b", ["b"])
+    assert "a is faster, but its licence is for evaluation only: it is not published" in reasons
+
+
+def test_a_finalist_that_cannot_be_scored_fails_and_its_reason_is_given_once():
+    problem = "a failed on the gate split: it crashed"
+    verdict, reasons, results = run_gates([finalist("a", "yes")], {"a": problem, "source": GOOD["a"]}, quality=0.9)
+
+    assert (verdict, reasons.count(problem)) == (Verdict.KEEP, 1)
+    assert results.qualities == {}
+
+
+def test_every_finalist_has_a_row_for_every_gate_that_is_asked():
+    finalists = [finalist("a", "no"), finalist("b", "yes"), finalist("c", "yes")]
+    measured = dict.fromkeys("abc", SMALL)
+    _, _, results = run_gates(finalists, {"b": GOOD["b"]}, measured=measured, size_mb=2)
+
+    assert [(row.candidate, row.name, row.judgement.value) for row in results.list_judgements()] == [
+        ("a", "speedup", "fails"),
+        ("a", "drop", "not asked"),
+        ("a", "size_mb", "not asked"),
+        ("b", "speedup", "holds"),
+        ("b", "drop", "holds"),
+        ("b", "size_mb", "holds"),
+        ("c", "speedup", "holds"),
+        ("c", "drop", "not asked"),
+        ("c", "size_mb", "not asked"),
+    ]
+
+
+QUALITIES = (quality(0, 0.005), quality(0, 0.02), quality(0.02, 0.05), "it crashed on the gate split")
+
+
+@st.composite
+def races(draw):
+    names = "abc"[: draw(st.integers(0, 3))]
+    number = st.one_of(st.none(), st.just(float("nan")), st.sampled_from([1.0, 5.0, 9.0]))
+    return {
+        "finalists": [finalist(name, draw(st.sampled_from(["yes", "no", "undecided", ""]))) for name in names],
+        "qualities": {name: draw(st.sampled_from(QUALITIES)) for name in (*names, "source")},
+        "measured": {name: {"cold_start_ms": draw(number)} for name in names},
+        "source": {"cold_start_ms": draw(number)},
+        "unpublishable": [name for name in names if draw(st.booleans())],
+        "found": [validation(Status.DROPPED, "quality")] if draw(st.booleans()) else [],
+        "cold_start_ms": draw(st.one_of(st.none(), st.just(5.0))),
+        "require_improvement": draw(st.booleans()),
+    }
+
+
+@settings(deadline=None)
+@given(races())
+def test_a_verdict_never_says_more_than_the_gates(race):
+    verdict, reasons, results = run_gates(race.pop("finalists"), race.pop("qualities"), **race)
+    judged = {name: {row.judgement for row in rows} for name, rows in results.judgements.items()}
+    assert reasons
+    assert len(set(reasons)) == len(reasons)
+    assert (verdict is Verdict.PASS) == (results.winner is not None)
+    if results.winner:
+        assert judged[results.winner] == {Judged.HOLDS}
+        assert results.winner not in race["unpublishable"]
+    if verdict is Verdict.KEEP:
+        assert judged.get("source", set()) <= {Judged.HOLDS}
+        assert all(Judged.FAILS in judged[name] or name in race["unpublishable"] for name in set(judged) - {"source"})
+    if verdict is Verdict.FAIL and not race["require_improvement"]:
+        assert any(Judged.FAILS in found for found in judged.values())
+    asked = {one.gate.name for one in results.asked}
+    assert all({row.name for row in rows} == asked for name, rows in results.judgements.items() if name != "source")

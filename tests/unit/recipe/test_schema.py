@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 
 import pytest
+from pydantic import Field
 
+from kedro_hone.core.contract.gates import Gate, forget_gates, register_gate
 from kedro_hone.core.errors import HoneError
-from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.recipe.schema import Recipe, read_recipe
 
 MODEL = {"model": {"uri": "models:/digits/1"}}
 
@@ -58,3 +62,48 @@ def test_all_problems_are_named_at_once():
 @pytest.mark.parametrize("text", ["iree,onnxruntime", " iree , onnxruntime "])
 def test_toolchains_can_be_given_on_the_command_line(text):
     assert read_recipe({**MODEL, "toolchains": text}).toolchains == ("iree", "onnxruntime")
+
+
+@pytest.fixture
+def registered():
+    yield register_gate
+    forget_gates()
+
+
+def judge_nothing(limit, candidate, source):
+    return ()
+
+
+def make_gate(name):
+    field = Field(default=None, gt=0, description="Absolute: the energy of a call must not pass this, in joules.")
+    return Gate(name=name, takes=float | None, field=field, judge=judge_nothing)
+
+
+def test_a_registered_gate_is_a_key_of_the_recipe(registered):
+    before = read_recipe(MODEL)
+    with pytest.raises(HoneError, match="1 problem"):
+        read_recipe({**MODEL, "gates": {"joules": 2}})
+    registered(make_gate("joules"))
+
+    assert read_recipe({**MODEL, "gates": {"joules": 2}}).gates.joules == 2.0
+    assert read_recipe({**MODEL, "gates": before.gates}).gates.joules is None
+    with pytest.raises(HoneError) as caught:
+        read_recipe({**MODEL, "gates": {"joule": 2}})
+    assert "hone.gates.joule: unknown key, did you mean 'joules'?" in caught.value.why
+
+
+@pytest.mark.parametrize("name", ["confidence", "require_improvement", "copy"])
+def test_a_gate_cannot_take_the_name_of_something_else(registered, name):
+    registered(make_gate(name))
+    with pytest.raises(HoneError, match=f"cannot be named '{name}'"):
+        read_recipe(MODEL)
+
+
+@pytest.mark.parametrize("gates", [{}, {"speedup": 2, "latency_ms": {"batch1": 3}, "size_mb": 5, "confidence": 0.9}])
+def test_a_recipe_survives_every_way_of_copying_it(gates):
+    recipe = read_recipe({**MODEL, "gates": gates})
+
+    assert pickle.loads(pickle.dumps(recipe)) == recipe  # noqa: S301 - our own bytes
+    assert copy.deepcopy(recipe) == recipe
+    assert Recipe.model_validate(recipe.model_dump(mode="json")) == recipe
+    assert Recipe.model_validate(recipe.model_dump(mode="json")).digest == recipe.digest

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.judgement import Judgement
 from kedro_hone.core.values.outcome import Candidate
 
 
@@ -280,6 +281,7 @@ class Decision(Value):
         artifact: The winner's artifact, or None.
         speedup: At the deciding shape; its interval is not yet divided by the noise floor, which it also holds.
         quality: Every gate metric of every finalist that was looked at, in order.
+        gates: The judgement of each gate on each finalist, in their order; on the source where it stays.
         baseline: What it was measured against, one sentence.
         workers: How many worker processes were launched.
     """
@@ -290,5 +292,6 @@ class Decision(Value):
     artifact: Artifact | None = None
     speedup: Speedup | None = None
     quality: tuple[tuple[str, Quality], ...] = ()
+    gates: tuple[Judgement, ...] = ()
     baseline: str = ""
     workers: int = 0

@@ -1,0 +1,53 @@
+"""Drop: not worse than the source by more than the limit, for certain, on the gate split."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from kedro_hone.core.contract.gates import Gate, Measurements
+from kedro_hone.core.values.judgement import Judged, Judgement
+
+_WORDS = {
+    Judged.HOLDS: "holds",
+    Judged.FAILS: "fails",
+    Judged.UNDECIDED: "cannot be proved to hold",
+}
+
+
+def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
+    """Compare the whole interval of the drop with the limit; an upper end that equals the limit does not hold."""
+    quality = candidate.quality
+    if quality is None:
+        reason = f"{candidate.id} was not scored on the gate split"
+        said = Judgement(name=GATE.name, candidate=candidate.id, judgement=Judged.UNDECIDED, limit=limit, reason=reason)
+        return (said,)
+    drop = quality.drop
+    judged = Judged.HOLDS if drop.high < limit else Judged.FAILS if drop.low > limit else Judged.UNDECIDED
+    return (
+        Judgement(
+            name=GATE.name,
+            candidate=candidate.id,
+            judgement=judged,
+            limit=limit,
+            measured=drop.estimate,
+            low=drop.low,
+            high=drop.high,
+            unit=quality.metric,
+            reason=f"{candidate.id} {_WORDS[judged]} the quality gate: {quality.metric} {quality.source:.4f} "
+            f"to {quality.candidate:.4f} on {quality.n} rows, a drop of at most "
+            f"{drop.high:.4f} where {limit:g} is allowed",
+        ),
+    )
+
+
+GATE = Gate(
+    name="drop",
+    takes=float,
+    field=Field(
+        default=0.01, gt=0, description="The upper end of the metric's drop must stay under this, in the metric's unit."
+    ),
+    judge=judge,
+    relative=True,
+    scored=True,
+    doubt="the gate split has too few rows to tell whether {names} is good enough",
+)

@@ -1,0 +1,39 @@
+"""Latency: the median time at a shape, in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from kedro_hone.core.contract.gates import Gate, Measurements, judge_at_most
+from kedro_hone.core.values.judgement import Judgement
+
+
+def judge(limit: Mapping[str, float], candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
+    """Compare the median with the limit at each shape that has one."""
+    medians = {row.shape: row.p50_ms for row in candidate.latency}
+    return tuple(
+        judge_at_most(
+            name=GATE.name,
+            candidate=candidate.id,
+            measured=medians.get(shape),
+            limit=most,
+            unit="ms",
+            subject=f"{candidate.id} at {shape}",
+            digits=".3f",
+            shape=shape,
+        )
+        for shape, most in limit.items()
+    )
+
+
+GATE = Gate(
+    name="latency_ms",
+    takes=dict[str, float],
+    field=Field(
+        default_factory=dict, description="Absolute: the median time at a shape must not pass this, in milliseconds."
+    ),
+    judge=judge,
+    per_shape=True,
+)

@@ -1,0 +1,46 @@
+"""Speed-up: faster than the source for certain, after division by the noise floor."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from kedro_hone.core.contract.gates import Gate, Measurements
+from kedro_hone.core.values.judgement import Judged, Judgement
+
+_JUDGED = {"yes": Judged.HOLDS, "no": Judged.FAILS, "undecided": Judged.UNDECIDED}
+
+
+def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
+    """Say what the launches decided; a candidate that could not be confirmed fails."""
+    said = Judgement(
+        name=GATE.name,
+        candidate=candidate.id,
+        judgement=_JUDGED.get(candidate.faster, Judged.FAILS),
+        limit=limit,
+        unit="times",
+        reason=f"{candidate.id} could not be confirmed",
+    )
+    if candidate.speedup is None:
+        return (said,)
+    ratio, shape, launches = candidate.speedup.ratio, candidate.speedup.shape, candidate.speedup.launches
+    reason = (
+        f"{candidate.id} is {ratio.estimate:.2f} times as fast at {shape} "
+        f"({ratio.low:.2f} to {ratio.high:.2f}, {launches} launches)"
+    )
+    measured = {"measured": ratio.estimate, "low": ratio.low, "high": ratio.high, "shape": shape, "reason": reason}
+    return (Judgement.model_validate({**dict(said), **measured}),)
+
+
+GATE = Gate(
+    name="speedup",
+    takes=float,
+    field=Field(
+        default=1.05,
+        ge=1.0,
+        description="The lower end of the speed-up's interval over the noise floor must reach this.",
+    ),
+    judge=judge,
+    relative=True,
+    asks="{limit:g} times as fast",
+    doubt="{launches} launches cannot tell whether {names} is {limit:g} times as fast",
+)

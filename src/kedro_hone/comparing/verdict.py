@@ -1,0 +1,232 @@
+"""Ask the gates about the finalists, and make the verdict of their judgements. Nothing is run here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kedro_hone.core.contract.gates import Gate, Measurements, is_asked, read_gates
+from kedro_hone.core.values.judgement import Judged, Judgement
+from kedro_hone.core.values.measurement import Confirmation, Quality, Status, Validation, Verdict
+from kedro_hone.recipe.schema import GatesSection
+
+Score = Callable[[str], Quality | str]
+"""From a candidate's id to its metric on the gate split, or to what kept it from being scored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A gate that the recipe asks for, with its limit."""
+
+    gate: Gate
+    limit: Any
+
+
+@dataclass
+class GateResults:
+    """The judgements of the gates on the finalists, fastest first.
+
+    Attributes:
+        asked: The gates that the recipe asks for.
+        judgements: By the candidate's id; the source's only where it was asked.
+        qualities: The metric on the gate split of each candidate that was scored.
+        withheld: The finalists that are faster and may not be published, with the reason.
+        eligible: The finalists that hold every relative gate, in order.
+        winner: The first of them that holds every gate, or None.
+    """
+
+    asked: tuple[Asked, ...]
+    judgements: dict[str, list[Judgement]] = field(default_factory=dict)
+    qualities: dict[str, Quality] = field(default_factory=dict)
+    withheld: dict[str, str] = field(default_factory=dict)
+    eligible: list[str] = field(default_factory=list)
+    winner: str | None = None
+
+    @property
+    def best(self) -> str | None:
+        """The winner, or else the first that holds every relative gate, or None."""
+        return self.winner or next(iter(self.eligible), None)
+
+    def list_judgements(self, judged: Judged | None = None) -> tuple[Judgement, ...]:
+        """Return all judgements, or those of one kind, finalist by finalist."""
+        rows = (judgement for judgements in self.judgements.values() for judgement in judgements)
+        return tuple(row for row in rows if judged is None or row.judgement is judged)
+
+    def choose(self, *, relative: bool, scored: bool | None = None) -> list[Asked]:
+        """Return the gates of one kind."""
+        kind = [one for one in self.asked if one.gate.relative is relative]
+        return [one for one in kind if scored is None or one.gate.scored is scored]
+
+    def ask(self, chosen: Iterable[Asked], candidate: Measurements, source: Measurements) -> bool:
+        """Ask some gates about a candidate, keep their judgements, and return whether it holds all of them."""
+        rows = [judgement for one in chosen for judgement in one.gate.ask(one.limit, candidate, source)]
+        self.judgements.setdefault(candidate.id, []).extend(rows)
+        return all(row.judgement is Judged.HOLDS for row in rows)
+
+    def skip(self, candidate: str, reason: str) -> None:
+        """Note that the remaining gates are not asked about a candidate, and why."""
+        rows = self.judgements.setdefault(candidate, [])
+        known = {row.name for row in rows}
+        rows.extend(one.gate.skip(candidate, reason) for one in self.asked if one.gate.name not in known)
+
+
+def list_asked(gates: GatesSection) -> tuple[Asked, ...]:
+    """Return the gates for which a recipe has a limit, in the order in which they are asked."""
+    limits = {gate: getattr(gates, gate.name) for gate in read_gates()}
+    return tuple(Asked(gate=gate, limit=limit) for gate, limit in limits.items() if is_asked(limit))
+
+
+def ask_gates(
+    finalists: Sequence[Measurements],
+    *,
+    source: Measurements,
+    asked: tuple[Asked, ...],
+    unpublishable: Mapping[str, str],
+    score: Score,
+) -> GateResults:
+    """Ask the gates about each finalist until one holds all of them.
+
+    A finalist is scored on the gate split only when it holds every relative gate that needs no score and may be
+    published. One that misses an absolute gate cannot win; the next one may.
+
+    Args:
+        finalists: What was measured on each, fastest first.
+        source: What was measured on the source.
+        asked: The gates.
+        unpublishable: The finalists that may not be published, with the reason.
+        score: Scores a candidate on the gate split.
+
+    Returns:
+        The judgements, and which finalist wins.
+    """
+    results = GateResults(asked=asked)
+    unscored = results.choose(relative=True, scored=False)
+    for finalist in finalists:
+        name = finalist.id
+        if not results.ask(unscored, finalist, source):
+            results.skip(name, "it misses another gate")
+        elif name in unpublishable:
+            results.withheld[name] = unpublishable[name]
+            results.skip(name, unpublishable[name])
+        elif results.winner is not None:
+            results.skip(name, f"{results.winner} is faster and holds every gate")
+        else:
+            _ask_scored(results, finalist, source, score)
+    return results
+
+
+def _ask_scored(results: GateResults, finalist: Measurements, source: Measurements, score: Score) -> None:
+    name, relative = finalist.id, results.choose(relative=True, scored=True)
+    if any(one.gate.scored for one in results.asked):
+        quality = score(name)
+        if isinstance(quality, str):
+            results.judgements[name] += [one.gate.fail(name, quality) for one in relative]
+            results.skip(name, quality)
+            return
+        results.qualities[name] = quality
+        finalist = finalist.model_copy(update={"quality": quality})
+    if not results.ask(relative, finalist, source):
+        results.skip(name, "it misses another gate")
+        return
+    results.eligible.append(name)
+    if results.ask(results.choose(relative=False), finalist, source):
+        results.winner = name
+
+
+def was_compared(confirmation: Confirmation, validations: Iterable[Validation]) -> bool:
+    """Return whether any candidate was compared with the source: confirmed, or found to be worse on the search split.
+
+    Where all were refused or failed, that the source is best is a guess.
+    """
+    confirmed = any(finalist.verdict for finalist in confirmation.finalists)
+    return confirmed or any(validation.status is Status.DROPPED for validation in validations)
+
+
+def decide(
+    results: GateResults,
+    *,
+    source: Measurements,
+    compared: bool,
+    launches: int,
+    require_improvement: bool,
+    score: Score,
+) -> tuple[Verdict, list[str]]:
+    """Make the verdict.
+
+    Args:
+        results: The judgements of the finalists; those of the source are added where it stays.
+        source: What was measured on the source.
+        compared: Whether any candidate was compared with the source.
+        launches: How many launches of each there were.
+        require_improvement: Whether the verdict is FAIL where the source stays.
+        score: Scores the source on the gate split, if an absolute gate needs that.
+
+    Returns:
+        The verdict and its reasons, one sentence each.
+    """
+    reasons = _list_reasons(results)
+    if results.winner is not None:
+        return Verdict.PASS, reasons
+    if results.eligible:
+        failed = {row.candidate for row in results.list_judgements(Judged.FAILS)}
+        return (Verdict.FAIL if failed >= set(results.eligible) else Verdict.INCONCLUSIVE), reasons
+    if not compared:
+        reasons.append("no candidate could be compared with the source: each was refused, failed or was not tried")
+        return Verdict.INCONCLUSIVE, reasons
+    if doubt := _find_doubt(results, launches):
+        return Verdict.INCONCLUSIVE, [*reasons, doubt]
+    asked = " and ".join(dict.fromkeys(one.gate.asks.format(limit=one.limit) for one in results.choose(relative=True)))
+    reasons.append(f"no candidate is {asked}: the source model stays")
+    if require_improvement:
+        reasons.append("the recipe requires an improvement")
+    verdict = Verdict.FAIL if require_improvement else Verdict.KEEP
+    return _ask_source(verdict, results, source, score, reasons), reasons
+
+
+def _list_reasons(results: GateResults) -> list[str]:
+    """Return what the relative gates found, of the best finalist first, and which absolute gates were missed."""
+    unscored, scored, absolute = (
+        {one.gate.name for one in chosen}
+        for chosen in (
+            results.choose(relative=True, scored=False),
+            results.choose(relative=True, scored=True),
+            results.choose(relative=False),
+        )
+    )
+    speed = [row.reason for row in results.judgements.get(results.best or "", ()) if row.name in unscored]
+    withheld = [f"{name} is faster, but {why}: it is not published" for name, why in results.withheld.items()]
+    others = [
+        row.reason
+        for row in results.list_judgements()
+        if (row.name in scored and row.judgement is not Judged.NOT_ASKED)
+        or (row.name in absolute and row.judgement in {Judged.FAILS, Judged.UNDECIDED})
+    ]
+    return list(dict.fromkeys([*speed, *withheld, *others]))  # one reason may be that of several gates
+
+
+def _find_doubt(results: GateResults, launches: int) -> str:
+    """Return what the data cannot tell of the finalists that were asked most gates, or an empty string."""
+    undecided = results.list_judgements(Judged.UNDECIDED)
+    for one in reversed(results.choose(relative=True)):
+        names = ", ".join(dict.fromkeys(row.candidate for row in undecided if row.name == one.gate.name))
+        if names:
+            return one.gate.doubt.format(names=names, limit=one.limit, launches=launches)
+    return ""
+
+
+def _ask_source(
+    verdict: Verdict, results: GateResults, source: Measurements, score: Score, reasons: list[str]
+) -> Verdict:
+    """Ask the absolute gates about the source, which stays: FAIL when it misses one."""
+    absolute = results.choose(relative=False)
+    if any(one.gate.scored for one in absolute):
+        quality = score(source.id)
+        source = source.model_copy(update={"quality": None if isinstance(quality, str) else quality})
+    if results.ask(absolute, source, source):
+        return verdict
+    rows = results.judgements[source.id]
+    missed = [row.reason for row in rows if row.judgement is Judged.FAILS]
+    unknown = [row.reason for row in rows if row.judgement is Judged.UNDECIDED]
+    reasons += [*missed, *unknown]
+    return Verdict.FAIL if missed or verdict is Verdict.FAIL else Verdict.INCONCLUSIVE

@@ -1,0 +1,262 @@
+"""Gates: what a candidate must hold to be published, one value each, and where they are found.
+
+A gate is a module in ``kedro_hone.comparing.gates`` that exports ``GATE``. Other packages name theirs in the
+entry-point group ``kedro_hone.gates``, and a Kedro project calls ``register_gate`` in its ``settings.py``. The recipe's
+section ``gates``, its reference page, the decision, the evidence and the reports are made from these values.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import metadata
+from typing import Any, Final
+
+from pydantic.fields import FieldInfo
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.judgement import Judged, Judgement
+from kedro_hone.core.values.measurement import Latency, Quality, Speedup
+
+BUILTIN_GATES: Final = "kedro_hone.comparing.gates"
+"""The package of our gates: each module in it exports one as ``GATE``."""
+
+ENTRY_POINTS: Final = "kedro_hone.gates"
+"""The entry-point group of other distributions; each entry point names a gate."""
+
+
+class Measurements(Value):
+    """All that was measured on one finalist, or on the source, when the gates are asked.
+
+    Attributes:
+        id: The candidate's id; ``source`` for the source model.
+        faster: ``yes``, ``no`` or ``undecided``: whether it is faster by the recipe's threshold, as the launches
+            decided; empty when it could not be confirmed, and for the source.
+        speedup: The speed-up at the deciding shape, or None.
+        speedups: One for each shape.
+        latency: Its times at each shape.
+        quality: Its metric on the gate split; None for a gate that is not ``scored``.
+        size_bytes: Its files.
+        cold_start_ms: From the start of loading to the first predictions, without the interpreter's start.
+        peak_memory_bytes: Resident memory of its worker at its highest, with the interpreter and the toolchain.
+    """
+
+    id: str
+    faster: str = ""
+    speedup: Speedup | None = None
+    speedups: tuple[Speedup, ...] = ()
+    latency: tuple[Latency, ...] = ()
+    quality: Quality | None = None
+    size_bytes: int | None = None
+    cold_start_ms: float | None = None
+    peak_memory_bytes: int | None = None
+
+
+Judge = Callable[[Any, Measurements, Measurements], Sequence[Judgement]]
+"""From the recipe's limit, the candidate and the source to one judgement, or to one for each shape. Pure."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Gate:
+    """One gate.
+
+    Attributes:
+        name: Its key in the recipe's section ``gates``.
+        takes: The type of that key, such as ``float | None``. A limit of None or of no shapes means not asked.
+        field: Its default, its bounds and its description, which is the sentence of the reference page.
+        judge: Judges what was measured.
+        relative: Whether it compares with the source. Where no candidate holds these gates the source stays: ``KEEP``.
+            A gate that is not relative is absolute; the source must hold it too where it stays. Where the best there
+            is misses it, the verdict is ``FAIL``.
+        scored: Whether it needs the metric on the gate split. Of the relative gates these are asked last, so that few
+            candidates are scored.
+        per_shape: Whether the limit is a map whose keys are the recipe's shapes.
+        asks: Of a relative gate: the words after "no candidate is", with ``{limit}``.
+        doubt: Of a relative gate: the reason where candidates are undecided, with ``{names}``, ``{limit}`` and
+            ``{launches}``.
+    """
+
+    name: str
+    takes: Any
+    field: Any  # a FieldInfo: pydantic declares that Field() returns the default's type
+    judge: Judge
+    relative: bool = False
+    scored: bool = False
+    per_shape: bool = False
+    asks: str = "good enough"
+    doubt: str = "what was measured cannot tell whether {names} is good enough"
+
+    def __post_init__(self) -> None:
+        if not (self.name.isidentifier() and isinstance(self.field, FieldInfo) and self.field.description):
+            raise ValueError(f"the gate {self.name!r} needs an identifier as its name and a described field")
+
+    def ask(self, limit: Any, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:
+        """Judge a candidate.
+
+        Args:
+            limit: The recipe's limit.
+            candidate: What was measured on the candidate; the source itself where it stays.
+            source: What was measured on the source.
+
+        Returns:
+            At least one judgement; undecided where ``judge`` returned none.
+        """
+        if not is_asked(limit):
+            return (self.skip(candidate.id, "the recipe sets no limit"),)
+        reason = f"the gate {self.name} returned no judgement on {candidate.id}"
+        return tuple(self.judge(limit, candidate, source)) or (self._judge(candidate.id, Judged.UNDECIDED, reason),)
+
+    def skip(self, candidate: str, reason: str) -> Judgement:
+        """Return the judgement of a gate that is not asked."""
+        return self._judge(candidate, Judged.NOT_ASKED, reason)
+
+    def fail(self, candidate: str, reason: str) -> Judgement:
+        """Return the judgement on a candidate for which there is nothing to judge."""
+        return self._judge(candidate, Judged.FAILS, reason)
+
+    def _judge(self, candidate: str, judged: Judged, reason: str) -> Judgement:
+        return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason)
+
+
+def is_asked(limit: Any) -> bool:
+    """Return whether a recipe's limit asks for anything."""
+    return limit is not None and limit != {}
+
+
+def judge_at_most(
+    *,
+    name: str,
+    candidate: str,
+    measured: float | None,
+    limit: float,
+    unit: str,
+    subject: str,
+    verb: str = "takes",
+    digits: str = ".4g",
+    shape: str = "",
+) -> Judgement:
+    """Judge a number that must not pass its limit; exactly the limit holds.
+
+    Args:
+        name: The gate's name.
+        candidate: The candidate's id.
+        measured: The number, or None where it was not measured; one that is not finite was not measured either.
+        limit: The limit, in the same unit.
+        unit: The unit.
+        subject: What was measured, such as ``the files of NAME``.
+        verb: What it does, such as ``takes``.
+        digits: How the number is printed.
+        shape: The shape, if it is about one.
+
+    Returns:
+        The judgement; undecided where nothing was measured.
+    """
+    said = Judgement(
+        name=name,
+        candidate=candidate,
+        judgement=Judged.UNDECIDED,
+        limit=limit,
+        measured=measured,
+        unit=unit,
+        shape=shape,
+    )
+    if measured is None or not math.isfinite(measured):
+        reason = f"how many {unit} {subject} {verb} was not measured, where {limit:g} {unit} is allowed"
+        return said.model_copy(update={"reason": reason})
+    reason = f"{subject} {verb} {measured:{digits}} {unit}, where {limit:g} {unit} is allowed"
+    return said.model_copy(update={"judgement": Judged.HOLDS if measured <= limit else Judged.FAILS, "reason": reason})
+
+
+# What the user's own project registers from its settings.py, as ``core.contract.catalogue`` keeps adaptors.
+_REGISTERED: dict[str, Gate] = {}
+
+
+def register_gate(gate: Gate) -> None:
+    """Add a gate of your own, from the ``settings.py`` of a Kedro project or any module that it imports.
+
+    Registering the same again replaces it, so settings may be imported twice.
+
+    Args:
+        gate: The gate.
+
+    Raises:
+        HoneError: ``gate-invalid``: another gate has this name.
+    """
+    known = _REGISTERED.get(gate.name)
+    if known is not None and _identify(known) != _identify(gate):
+        raise _explain_taken(gate.name, "register_gate()", "register_gate()")
+    _REGISTERED[gate.name] = gate
+
+
+def forget_gates() -> None:
+    """Drop what ``register_gate`` added, for tests and for reloading a project in a notebook."""
+    _REGISTERED.clear()
+
+
+def read_gates() -> tuple[Gate, ...]:
+    """Return all gates: ours, other packages' and the project's own.
+
+    Returns:
+        In the order in which they are asked: relative ones before absolute ones, those that need no scoring first.
+
+    Raises:
+        HoneError: ``gate-invalid``: two gates have one name, or a module of a gate cannot be imported or has none.
+    """
+    found: dict[str, tuple[str, Gate]] = {}
+    for origin, gate in (*_read_installed(), *(("register_gate()", gate) for gate in _REGISTERED.values())):
+        if gate.name in found:
+            raise _explain_taken(gate.name, found[gate.name][0], origin)
+        found[gate.name] = (origin, gate)
+    gates = (gate for _, gate in found.values())
+    return tuple(sorted(gates, key=lambda gate: (not gate.relative, gate.scored, gate.name)))
+
+
+@cache  # a recipe is read by every node, and listing entry points opens the metadata of every distribution
+def _read_installed() -> tuple[tuple[str, Gate], ...]:
+    return tuple((origin, _load(origin, load)) for origin, load in _list_sources())
+
+
+def _list_sources() -> Iterator[tuple[str, Callable[[], Any]]]:
+    package = importlib.import_module(BUILTIN_GATES)
+    for module in pkgutil.iter_modules(package.__path__, f"{BUILTIN_GATES}."):
+        yield module.name, partial(_import_gate, module.name)
+    for point in metadata.entry_points(group=ENTRY_POINTS):
+        yield f"{point.name} (the package {point.dist.name if point.dist else 'unknown'})", point.load
+
+
+def _import_gate(module: str) -> Any:
+    return importlib.import_module(module).GATE
+
+
+def _load(origin: str, load: Callable[[], Any]) -> Gate:
+    """A gate that cannot be loaded ends the run: without it something would be published that does not hold it."""
+    try:
+        gate = load()
+        if not isinstance(gate, Gate):
+            raise TypeError(f"it is a {type(gate).__name__}, not a Gate")  # noqa: TRY301
+    except Exception as error:
+        raise HoneError(
+            "gate-invalid",
+            f"The gate of {origin} cannot be used.",
+            why=f"{type(error).__name__}: {error}",
+            hint="Mend the module, or uninstall its package; docs/how-to/write-a-gate.md says what it exports.",
+        ) from error
+    return gate
+
+
+def _identify(gate: Gate) -> Mapping[str, str]:
+    return {"module": gate.judge.__module__, "name": getattr(gate.judge, "__qualname__", "")}
+
+
+def _explain_taken(name: str, first: str, second: str) -> HoneError:
+    return HoneError(
+        "gate-invalid",
+        f"Two gates are named {name!r}.",
+        why=f"One comes from {first}, another from {second}.",
+        hint="Rename one of them, or uninstall the package that you do not need.",
+    )

@@ -1,0 +1,157 @@
+"""Each gate judges what was measured: at its limit, on either side of it, and where nothing was measured."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kedro_hone.comparing.gates import cold_start, drop, latency, memory, quality, size, speedup
+from kedro_hone.core.contract.gates import Measurements, read_gates
+from kedro_hone.core.values.judgement import Judged
+from kedro_hone.core.values.measurement import Interval, Latency, Quality, Speedup
+
+SOURCE = Measurements(id="source")
+ANY = st.floats(allow_nan=True, allow_infinity=True)
+POSITIVE = st.floats(min_value=1e-6, max_value=1e9)
+AT_MOST = {
+    "size_mb": lambda number: {"size_bytes": round(number * 1e6)},
+    "memory_mb": lambda number: {"peak_memory_bytes": round(number * 1e6)},
+    "cold_start_ms": lambda number: {"cold_start_ms": number},
+    "latency_ms": lambda number: {"latency": (Latency(shape="batch1", p50_ms=number, n=9),)},
+}
+GATES = {one.GATE.name: one.GATE for one in (cold_start, drop, latency, memory, quality, size, speedup)}
+
+
+def limit_of(gate, number):
+    return {"batch1": number} if gate.per_shape else number
+
+
+def ask(gate, limit, **measured):
+    (judgement,) = gate.ask(limit, Measurements(id="a", **measured), SOURCE)
+    return judgement
+
+
+def make_quality(low, high, value=0.99):
+    interval = Interval(estimate=(low + high) / 2, low=low, high=high)
+    return Quality(metric="accuracy", split="gate", source=0.99, candidate=value, drop=interval, n=400)
+
+
+def test_gates_are_found_and_asked_in_their_order():
+    names = [gate.name for gate in read_gates() if gate.name in GATES]  # others may be added without a change here
+
+    assert names == ["speedup", "drop", "cold_start_ms", "latency_ms", "memory_mb", "size_mb", "quality"]
+    assert len(names) == len(GATES)
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_without_a_limit_it_is_not_asked(name):
+    for limit in (None, {}):
+        assert ask(GATES[name], limit).judgement is Judged.NOT_ASKED
+
+
+@pytest.mark.parametrize("name", AT_MOST)
+@pytest.mark.parametrize(("number", "expected"), [(1.0, "holds"), (2.0, "holds"), (2.001, "fails")])
+def test_at_most_the_limit_holds(name, number, expected):
+    judgement = ask(GATES[name], limit_of(GATES[name], 2.0), **AT_MOST[name](number))
+
+    assert judgement.judgement == expected
+    assert (judgement.limit, judgement.measured) == (2.0, number)
+    assert f"where 2 {judgement.unit} is allowed" in judgement.reason
+    assert " a" in f" {judgement.reason}"
+
+
+@pytest.mark.parametrize("name", AT_MOST)
+def test_what_was_not_measured_is_undecided(name):
+    judgement = ask(GATES[name], limit_of(GATES[name], 2.0))
+
+    assert (judgement.judgement, judgement.measured) == (Judged.UNDECIDED, None)
+    assert "was not measured" in judgement.reason
+
+
+@given(number=ANY, limit=POSITIVE)
+@pytest.mark.parametrize("name", ["cold_start_ms", "latency_ms"])
+def test_only_a_finite_number_up_to_the_limit_holds(name, number, limit):
+    gate = GATES[name]
+    judgement = ask(gate, limit_of(gate, limit), **AT_MOST[name](number))
+
+    if math.isfinite(number):
+        assert judgement.judgement is (Judged.HOLDS if number <= limit else Judged.FAILS)
+    else:
+        assert judgement.judgement is Judged.UNDECIDED
+    json.dumps(judgement.model_dump(mode="json"), allow_nan=False)
+
+
+@given(number=POSITIVE)
+@pytest.mark.parametrize("name", ["cold_start_ms", "latency_ms"])
+def test_the_limit_itself_holds_and_the_next_number_does_not(name, number):
+    gate = GATES[name]
+
+    assert ask(gate, limit_of(gate, number), **AT_MOST[name](number)).judgement is Judged.HOLDS
+    over = math.nextafter(number, math.inf)
+    assert ask(gate, limit_of(gate, number), **AT_MOST[name](over)).judgement is Judged.FAILS
+
+
+def test_latency_is_judged_at_each_shape_that_has_a_limit():
+    rows = tuple(Latency(shape=shape, p50_ms=ms, n=9) for shape, ms in (("one", 1.0), ("many", 5.0), ("free", 99.0)))
+    judgements = latency.GATE.ask({"one": 2.0, "many": 2.0}, Measurements(id="a", latency=rows), SOURCE)
+
+    assert [(row.shape, row.judgement) for row in judgements] == [("one", "holds"), ("many", "fails")]
+
+
+@given(low=ANY, high=ANY, limit=POSITIVE)
+def test_a_drop_holds_only_when_its_whole_interval_is_under_the_limit(low, high, limit):
+    judgement = ask(drop.GATE, limit, quality=make_quality(low, high))
+
+    assert (judgement.judgement is Judged.HOLDS) == (high < limit)
+    assert (judgement.judgement is Judged.FAILS) == (low > limit and not high < limit)
+    json.dumps(judgement.model_dump(mode="json"), allow_nan=False)
+
+
+@given(limit=POSITIVE)
+def test_a_drop_whose_end_equals_the_limit_is_undecided(limit):
+    assert ask(drop.GATE, limit, quality=make_quality(0.0, limit)).judgement is Judged.UNDECIDED
+    assert ask(drop.GATE, limit, quality=make_quality(limit, 2 * limit)).judgement is Judged.UNDECIDED
+    assert ask(drop.GATE, limit, quality=make_quality(0.0, math.nextafter(limit, 0.0))).judgement is Judged.HOLDS
+    over = math.nextafter(limit, math.inf)
+    assert ask(drop.GATE, limit, quality=make_quality(over, over)).judgement is Judged.FAILS
+
+
+def test_a_drop_that_was_not_scored_is_undecided():
+    assert ask(drop.GATE, 0.01).judgement is Judged.UNDECIDED
+
+
+@given(value=ANY, limit=st.floats(min_value=-1e6, max_value=1e6))
+def test_a_quality_holds_from_the_limit_on(value, limit):
+    judged = ask(quality.GATE, limit, quality=make_quality(0, 0.1, value=value)).judgement
+
+    assert judged is (
+        Judged.UNDECIDED if not math.isfinite(value) else Judged.HOLDS if value >= limit else Judged.FAILS
+    )
+
+
+def test_a_quality_that_was_not_scored_is_undecided():
+    assert ask(quality.GATE, 0.9).judgement is Judged.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("faster", "expected"), [("yes", "holds"), ("no", "fails"), ("undecided", "undecided"), ("", "fails")]
+)
+def test_the_launches_decide_the_speedup(faster, expected):
+    ratio = Interval(estimate=2.0, low=1.8, high=2.2)
+    one = Speedup(shape="batch1", ratio=ratio, noise_floor=1.01, launches=7)
+    judgement = ask(speedup.GATE, 1.05, faster=faster, speedup=one)
+
+    assert judgement.judgement == expected
+    assert (judgement.measured, judgement.low, judgement.high, judgement.shape) == (2.0, 1.8, 2.2, "batch1")
+    assert judgement.reason == "a is 2.00 times as fast at batch1 (1.80 to 2.20, 7 launches)"
+
+
+def test_what_could_not_be_confirmed_is_not_faster():
+    judgement = ask(speedup.GATE, 1.05)
+
+    assert (judgement.judgement, judgement.measured) == (Judged.FAILS, None)
+    assert judgement.reason == "a could not be confirmed"

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+from pydantic import Field
+
+from kedro_hone.core.contract import gates
+from kedro_hone.core.contract.gates import Gate, Measurements, read_gates, register_gate
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.judgement import Judged
+
+MODULE = """
+from pydantic import Field
+from kedro_hone.core.contract.gates import Gate
+
+def judge(limit, candidate, source):
+    return ()
+
+GATE = Gate(name="{name}", takes=float | None, field=Field(default=None, description="One."), judge=judge)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _forget():
+    gates.forget_gates()
+    gates._read_installed.cache_clear()
+    yield
+    gates.forget_gates()
+    gates._read_installed.cache_clear()
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder of modules and installed distributions; its modules are forgotten afterwards."""
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in {name for name in set(sys.modules) - before if name.startswith("fake_")}:
+        del sys.modules[name]
+
+
+def install(site, text, *, target="fake_gate:GATE"):
+    (site / "fake_gate.py").write_text(text)
+    info = site / "fake_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fake-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[kedro_hone.gates]\nmine = {target}\n")
+
+
+def judge_nothing(limit, candidate, source):
+    return ()
+
+
+def judge_otherwise(limit, candidate, source):
+    return ()
+
+
+def make(name, judge=judge_nothing):
+    return Gate(name=name, takes=float | None, field=Field(default=None, description="One."), judge=judge)
+
+
+def list_names():
+    return {gate.name for gate in read_gates()}
+
+
+def test_a_package_brings_a_gate(site):
+    install(site, MODULE.format(name="joules"))
+
+    assert "joules" in list_names()
+
+
+def test_a_project_registers_a_gate_as_often_as_it_likes():
+    before = list_names()
+    register_gate(make("joules"))
+    register_gate(make("joules"))
+
+    assert list_names() - before == {"joules"}
+
+
+def test_two_gates_of_one_name_are_refused():
+    register_gate(make("joules"))
+    with pytest.raises(HoneError, match="Two gates are named 'joules'") as caught:
+        register_gate(make("joules", judge=judge_otherwise))
+    assert caught.value.slug == "gate-invalid"
+
+    register_gate(make("size_mb"))
+    with pytest.raises(HoneError, match=r"kedro_hone\.comparing\.gates\.size, another from register_gate"):
+        read_gates()
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "words"),
+    [
+        ("import nothing_of_that_name\n", "fake_gate:GATE", "No module named 'nothing_of_that_name'"),
+        ("", "fake_gate:GATE", "has no attribute 'GATE'"),
+        ("GATE = 3\n", "fake_gate:GATE", "it is a int, not a Gate"),
+    ],
+)
+def test_a_gate_that_cannot_be_loaded_ends_the_run(site, text, target, words):
+    install(site, text, target=target)
+    with pytest.raises(HoneError) as caught:
+        read_gates()
+
+    assert caught.value.slug == "gate-invalid"
+    assert "mine (the package fake-package)" in caught.value.what
+    assert words in caught.value.why
+
+
+@pytest.mark.parametrize("changes", [{"name": "no identifier"}, {"field": Field(default=None)}, {"field": 1.0}])
+def test_a_gate_needs_a_name_and_a_description(changes):
+    given = {"name": "joules", "takes": float, "field": Field(default=1.0, description="One."), "judge": judge_nothing}
+    with pytest.raises(ValueError, match="identifier"):
+        Gate(**given | changes)
+
+
+def test_a_judge_that_returns_nothing_has_not_decided():
+    (judgement,) = make("joules").ask(1.0, Measurements(id="a"), Measurements(id="source"))
+
+    assert judgement.judgement is Judged.UNDECIDED
+    assert judgement.reason == "the gate joules returned no judgement on a"

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from markdown_it import MarkdownIt
+from sample import WINNER, make_evidence
+
+from kedro_hone.core.values.judgement import Judged, Judgement
+from kedro_hone.report.evidence import dump_evidence, parse_evidence
+from kedro_hone.report.gates import format_measure, list_gate_rows
+from kedro_hone.report.markdown import render_markdown
+from kedro_hone.report.page import render_page
+from kedro_hone.report.schema import SCHEMA_FILE
+
+NAN, EMPTY = float("nan"), "–"  # noqa: RUF001 - the dash of an empty cell
+ROWS = (
+    Judgement(
+        name="speedup", candidate=WINNER, judgement=Judged.HOLDS, limit=1.05, measured=4.58, low=4.2, high=4.9,
+        unit="times", shape="batch64", reason="it is 4.58 times as fast",
+    ),
+    Judgement(name="drop", candidate=WINNER, judgement=Judged.UNDECIDED, limit=0.01, measured=NAN, low=NAN, high=NAN),
+    Judgement(name="size_mb", candidate="source", judgement=Judged.FAILS, limit=1, measured=2.5, unit="MB",
+              reason="a <b>"),
+    Judgement(name="quality", candidate="nobody", judgement=Judged.NOT_ASKED, reason="it misses another gate"),
+)  # fmt: skip
+
+
+@pytest.fixture
+def evidence():
+    return make_evidence(gates=ROWS)
+
+
+def test_the_evidence_keeps_one_record_for_all_gates(evidence):
+    text = dump_evidence(evidence)
+    jsonschema.validate(json.loads(text, parse_constant=pytest.fail), json.loads(SCHEMA_FILE.read_text()))
+
+    assert parse_evidence(text).gates == ROWS
+    assert (ROWS[1].measured, ROWS[1].low, ROWS[1].high) == (None, None, None)
+
+
+def test_the_table_has_one_row_for_each_judgement(evidence):
+    rows = list_gate_rows(evidence)
+
+    assert [row.gate for row in rows] == ["speedup, batch 64", "drop", "size_mb", "quality"]
+    assert rows[0].cells == ("1.05 times", "4.58 times", "4.2 to 4.9", "holds")
+    assert rows[1].cells == ("0.01", EMPTY, EMPTY, "undecided")
+    assert rows[2].cells[:2] == ("1 MB", "2.5 MB")
+    assert rows[3].candidate is None
+
+
+def test_page_and_comment_show_the_table_and_escape_it(evidence):
+    page, comment = render_page(evidence), render_markdown(evidence)
+
+    assert page.count('class="outcome outcome-failed">fails<') == 1
+    assert "<code>speedup, batch 64</code>" in page
+    assert "a &lt;b&gt;" in page
+    assert "<summary>Gates</summary>" in comment
+    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(comment)
+    assert "size_mb" in html
+    assert "<b>" not in html
+
+
+@pytest.mark.parametrize(
+    ("number", "unit", "text"), [(None, "ms", EMPTY), (0.5, "", "0.5"), (0.98, "f1_score", "0.98 f1")]
+)
+def test_a_measure_is_a_number_with_its_unit(number, unit, text):
+    assert format_measure(number, unit) == text

@@ -220,7 +220,16 @@ def test_where_every_good_finalist_misses_an_absolute_gate_the_run_fails():
 def test_where_one_of_them_was_not_measured_the_run_is_inconclusive():
     finalists, measured = [finalist("a", "yes"), finalist("b", "yes")], {"a": LARGE, "b": {}}
 
-    assert run_gates(finalists, GOOD, measured=measured, size_mb=2)[0] is Verdict.INCONCLUSIVE
+    verdict, reasons, _ = run_gates(finalists, GOOD, measured=measured, size_mb=2)
+
+    assert verdict is Verdict.INCONCLUSIVE
+    assert "how many MB the files of b take was not measured, where 2 MB is allowed" in reasons
+
+
+def test_what_is_merely_slower_is_no_reason():
+    reasons = run_gates([finalist("a", "no")], {})[1]
+
+    assert reasons == ["no candidate is 1.05 times as fast and good enough: the source model stays"]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ models = import_file("result_models", HERE / "result_models.py")
 
 @pytest.fixture(scope="module")
 def worker():
-    return import_file("hone_test_pytorch", TOOLCHAIN.worker, submodule_search_locations=[str(TOOLCHAIN.folder)])
+    return import_file("hone_test_pytorch", TOOLCHAIN.worker, submodule_search_locations=[str(TOOLCHAIN.worker.parent)])
 
 
 def export(kind: str, folder: Path) -> None:

@@ -11,7 +11,7 @@ from kedro_hone.comparing.evidence import gather_evidence
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.store.workplace import Workplace
-from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.measurement import (
     Confirmation,
     Decision,
@@ -35,8 +35,7 @@ from kedro_hone.report.schema import generate_schema
 SOURCE_MS = {"batch1": 4.0, "batch8": 20.0}
 RATIO = Interval(estimate=2.0, low=1.9, high=2.1)
 DROP = Interval(estimate=0.0, low=-0.01, high=0.01)
-BUILD = {"event": "build", "adaptor": "onnxruntime.session", "folder": "steps/001-x", "kind": "artifact", "run": "r"}
-EVENTS = ({**BUILD, "seconds": 5.0}, {"event": "validation", "seconds": 7.0, "run": "r"}, {"event": "launch"})
+BUILD = StepFacts(key="k", adaptor="onnxruntime.session", run="r", folder="steps/001-x", seconds=5.0, kind="artifact")
 
 
 def time(factor):
@@ -91,12 +90,17 @@ def gather(tmp_path, monkeypatch):
             candidate=Candidate(id="z", route=("a.b",), outcome=refused), status=Status.REFUSED, reason="takes onnx"
         ),
         Validation(
-            candidate=Candidate(id="fast", route=("onnxruntime.session",), outcome=artifact),
+            candidate=Candidate(
+                id="fast", route=("onnxruntime.session",), outcome=artifact.model_copy(update={"steps": (BUILD,)})
+            ),
             status=Status.MEASURED,
             quality=make_quality("search", 0.02),
+            run="r",
+            seconds=7.0,
+            since="r",
         ),
     ]
-    standing = Standing(id="fast", status=Status.MEASURED, rounds=9, latency=time(2), worst=RATIO)
+    standing = Standing(id="fast", status=Status.MEASURED, rounds=9, latency=time(2), objective=RATIO)
 
     def gather_it(*, finalists=(FAST,), measured=True, **decided):
         return gather_evidence(
@@ -108,17 +112,16 @@ def gather(tmp_path, monkeypatch):
             ),
             version=VersionInfo(uri="models:/x/1", name="x", version="1"),
             reference=reference,
-            validations=validations,
             race=RaceResult(
-                standings=(standing,), source_latency=time(1), rounds=9, seconds=11.0, budget_ended=False, samples="k"
+                validations=validations, standings=(standing,), source_latency=time(1), rounds=9, seconds=11.0,
+                budget_ended=False, timings="k",
             ),
             confirmation=Confirmation(
                 finalists=finalists, source_latency=time(1) if measured else (), control=(), launches=7, looks=1,
-                seconds=13.0, samples="k",
+                seconds=13.0, timings="k",
             ),
             decision=Decision(reasons=("why",), baseline="eager", artifact=artifact, **decided),
             winner=tmp_path / "winner" if decided.get("winner") else None,
-            events=EVENTS,
         )  # fmt: skip
 
     return gather_it
@@ -132,8 +135,8 @@ def test_a_winner_has_its_speed_at_the_deciding_shape_and_at_each(gather):
     assert [(one.source.p50_ms, one.winner.p50_ms) for one in evidence.latencies] == [(4.0, 2.0), (20.0, 10.0)]
     assert evidence.latency == evidence.latencies[1]
     assert evidence.timings == {"build": 5.0, "validate": 7.0, "race": 11.0, "confirm": 13.0}
-    # The store of this test remembers no builds: 7 + 11 + 13 seconds, and 10 ms are saved by a call.
-    assert (evidence.optimization_seconds, evidence.break_even_calls) == (31.0, 3100)
+    # 5 + 7 + 11 + 13 seconds, and 10 ms are saved by a call.
+    assert (evidence.optimization_seconds, evidence.break_even_calls) == (36.0, 3600)
     assert (evidence.counts.builds, evidence.counts.validations, evidence.counts.launches) == (1, 1, 1)
 
 

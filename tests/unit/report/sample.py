@@ -280,7 +280,7 @@ def _describe_measurements(verdict: Verdict) -> dict[str, Any]:
             launches=7,
             looks=1,
             seconds=96.0,
-            samples=digest_json("launches"),
+            timings=digest_json("launches"),
         ),
         "quality": (
             GateQuality(id=WINNER, **dict(gate), provable=3 / GATE_ROWS),

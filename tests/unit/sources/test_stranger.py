@@ -11,6 +11,7 @@ import pytest
 from kedro_hone.core.contract import catalogue
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.nodes.pull import pull
+from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.sources.catalogue import describe_baseline
 from kedro_hone.testing.toy.adaptor import TOOLCHAIN
 
@@ -69,7 +70,7 @@ def test_it_touches_one_file_and_is_pulled_to_a_sealed_artifact(package, tmp_pat
     with (model / "digits.matrix").open("wb") as stream:
         np.savez(stream, w=np.ones((4, 3), np.float32), b=np.zeros(3, np.float32))
     workplace = Workplace(root=str(tmp_path / "work"), run_id="1")
-    version, artifact = pull({"model": {"uri": str(model)}, "threads": 2}, workplace)
+    version, artifact = pull(read_recipe({"model": {"uri": str(model)}, "threads": 2}), workplace)
 
     assert version.uri == str(model)
     assert (artifact.format, artifact.runtime, artifact.metadata["interface"]) == ("toy-source", "toy", "onnx")

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.learner.manifest import MANIFEST, write_manifest
 from kedro_hone.sources.detection import read_flavor
@@ -16,12 +17,11 @@ def folder(tmp_path):
     (tmp_path / "model.xml").write_bytes(b"graph")
     (tmp_path / "model.bin").write_bytes(b"weights")
     metadata = {"interface": "pytorch"}
-    write_manifest(
-        tmp_path,
-        Artifact(
-            path="", format="openvino-ir", digest="", inputs=(), outputs=(), runtime="openvino", metadata=metadata
-        ),
+    unsealed = Artifact(
+        path="", format="openvino-ir", digest="", inputs=(), outputs=(), runtime="openvino", metadata=metadata
     )
+    digest = Manifest.measure(tmp_path, unsealed.manifest()).digest
+    write_manifest(tmp_path, unsealed.model_copy(update={"digest": digest}))
     return tmp_path
 
 
@@ -43,9 +43,10 @@ def test_an_altered_file_is_refused(folder):
 
 
 def test_an_unknown_interface_is_refused(folder):
-    manifest = json.loads((folder / MANIFEST).read_text())
-    manifest["metadata"]["interface"] = "telepathy"
-    (folder / MANIFEST).write_text(json.dumps(manifest))
+    attributes = json.loads((folder / MANIFEST).read_text())["attributes"]
+    (folder / MANIFEST).unlink()
+    attributes["metadata"]["interface"] = "telepathy"
+    Manifest.measure(folder, attributes).write(folder / MANIFEST)
     assert read_slug(folder) == "model-corrupt"
 
 

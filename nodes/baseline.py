@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kedro_hone.building.steps import digest_worker_folder, identify_environment
-from kedro_hone.comparing.predictions import answer, score_source
+from kedro_hone.comparing.predictions import predict, score_source
 from kedro_hone.comparing.recipe_checks import check_provable
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -74,15 +74,15 @@ def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, workpla
 def _make_reference(key: str, setting: Setting) -> Reference:
     split = setting.samples.splits[SEARCH]
     with setting.workplace.store.workspace() as scratch:
-        answered = answer(
+        predicted = predict(
             setting.source, name="source", feeds=Path(split.feeds), output=scratch / "outputs.npz", setting=setting
         )
-        if isinstance(answered, Failed):
+        if isinstance(predicted, Failed):
             raise HoneError(
                 "model-unsupported",
                 "The source model does not run on the search split.",
-                why=answered.reason,
-                hint=f"Read {answered.log or 'the log of the step'}; the inputs must be what the model takes.",
+                why=predicted.reason,
+                hint=f"Read {predicted.log or 'the log of the step'}; the inputs must be what the model takes.",
             )
         kept = setting.workplace.store.keep_tree(key, scratch) / "outputs.npz"
     itself = score_source(kept, split, setting)
@@ -93,7 +93,7 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         value=itself.source,
         kind=itself.kind,
         n=itself.n,
-        cold_start_ms=answered.cold_start_ms,
-        peak_memory_bytes=answered.peak_memory_bytes,
+        cold_start_ms=predicted.cold_start_ms,
+        peak_memory_bytes=predicted.peak_memory_bytes,
         run=setting.workplace.run_id,
     )

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from kedro_hone.comparing.predictions import answer, score_answers, score_source
+from kedro_hone.comparing.predictions import predict, score_predictions, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.comparing.verdict import ask_gates, decide, list_asked, was_compared
@@ -135,10 +135,10 @@ class _Scorer:
             return score_source(reference, split, setting).judge(GATE, limit)
         outputs = self._scratch / "candidate.npz"
         self.workers += 1
-        answered = answer(self._outcomes[name], name=name, feeds=Path(split.feeds), output=outputs, setting=setting)
-        if isinstance(answered, Failed):
-            return f"{name} failed on the gate split: {answered.reason}"
-        found = score_answers(
+        predicted = predict(self._outcomes[name], name=name, feeds=Path(split.feeds), output=outputs, setting=setting)
+        if isinstance(predicted, Failed):
+            return f"{name} failed on the gate split: {predicted.reason}"
+        found = score_predictions(
             {name: outputs}, reference=reference, split=split, setting=setting, confidence=self._confidence
         )[name]
         return (
@@ -151,9 +151,9 @@ class _Scorer:
         outputs = self._scratch / "source.npz"
         if not outputs.exists():
             self.workers += 1
-            answered = answer(
+            predicted = predict(
                 self._setting.source, name=SOURCE, feeds=Path(self._split.feeds), output=outputs, setting=self._setting
             )
-            if isinstance(answered, Failed):
-                raise explain_source_failure(answered, "on the gate split")
+            if isinstance(predicted, Failed):
+                raise explain_source_failure(predicted, "on the gate split")
         return outputs

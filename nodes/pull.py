@@ -46,7 +46,7 @@ def pull(recipe: Recipe, workplace: Workplace) -> tuple[VersionInfo, Artifact]:
         The version with its URI pinned, and the artifact with the runtime that its author would use.
 
     Raises:
-        HoneError: The model, version or alias does not exist, the registry does not answer, or the files are not
+        HoneError: The model, version or alias does not exist, the registry cannot be reached, or the files are not
             what they should be.
     """
     registry = find_registry(recipe.model.uri)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from digits_bench import Bench, track
 
-from kedro_hone.comparing.predictions import Answered, answer, score_answers
+from kedro_hone.comparing.predictions import Predicted, predict, score_predictions
 from kedro_hone.comparing.scoring import Score
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.workplace import Workplace
@@ -40,7 +40,7 @@ def models(tmp_path_factory) -> Path:
 
 
 def make_bench(folder: Path, model: Path, kind: str) -> Bench:
-    """Seal a model as the source, and let it answer rows of tokens; there are no labels."""
+    """Seal a model as the source, and make its predictions on rows of tokens; there are no labels."""
     output, shape = OUTPUTS[kind]
     keys = {
         "model": {"uri": "models:/text/1"},
@@ -88,10 +88,10 @@ def measure_gate(bench: Bench, artifact: Artifact, folder: Path) -> Quality:
     for name, model in (("source", bench.setting.source), ("candidate", artifact)):
         (folder / name).mkdir(exist_ok=True)
         outputs.append(folder / name / "outputs.npz")
-        answered = answer(model, name=name, feeds=Path(split.feeds), output=outputs[-1], setting=bench.setting)
-        assert isinstance(answered, Answered), answered
+        predicted = predict(model, name=name, feeds=Path(split.feeds), output=outputs[-1], setting=bench.setting)
+        assert isinstance(predicted, Predicted), predicted
     reference, candidate = outputs
-    found = score_answers({"it": candidate}, reference=reference, split=split, setting=bench.setting)["it"]
+    found = score_predictions({"it": candidate}, reference=reference, split=split, setting=bench.setting)["it"]
     assert isinstance(found, Score), found
     return found.judge(GATE, LIMIT)
 

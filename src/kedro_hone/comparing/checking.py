@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.comparing.predictions import score_answers
+from kedro_hone.comparing.predictions import score_predictions
 from kedro_hone.comparing.scoring import Score
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -58,17 +58,17 @@ def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, s
             loaded = session.load(feeds=Path(setting.samples.shapes[setting.shapes[0]]))
             if isinstance(loaded, Failed):
                 return record_failure(named, loaded)
-            answers = _answer_everywhere(session, artifact, setting, scratch)
-            if isinstance(answers, Failed):
-                return record_failure(named, answers)
+            predictions = _predict_everywhere(session, artifact, setting, scratch)
+            if isinstance(predictions, Failed):
+                return record_failure(named, predictions)
             memory = session.memory_bytes()
-        fault, largest_error = _compare(answers, outputs)
+        fault, largest_error = _compare(predictions, outputs)
         if fault:
             slug, reason = fault
             return Validation(
                 candidate=named, status=Status.FAILED, slug=slug, reason=reason, largest_error=largest_error
             )
-        scores = score_answers(answers, reference=outputs, split=split, setting=setting)
+        scores = score_predictions(predictions, reference=outputs, split=split, setting=setting)
     unscored = next((reason for reason in scores.values() if isinstance(reason, str)), None)
     if unscored is not None:
         return Validation(candidate=named, status=Status.FAILED, slug=FailureClass.BAD_OUTPUT, reason=unscored)
@@ -99,28 +99,28 @@ def _explain_loss(worst: Score, where: str, limit: float) -> str:
     )
 
 
-def _answer_everywhere(
+def _predict_everywhere(
     session: WorkerSession, artifact: Artifact, setting: Setting, scratch: Path
 ) -> dict[str, Path] | Failed:
     """Answer the search split at every shape, and at an odd batch where any size is taken."""
     batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
     if not artifact.static_shapes:
         batches[f"batch {ODD_BATCH}"] = ODD_BATCH
-    answers: dict[str, Path] = {}
+    predictions: dict[str, Path] = {}
     for name, batch in batches.items():
         path = scratch / f"{batch}.npz"
         fault = session.run(Path(setting.samples.splits[SEARCH].feeds), path, batch=batch)
         if isinstance(fault, Failed):
             return fault
-        answers[name] = path
-    return answers
+        predictions[name] = path
+    return predictions
 
 
-def _compare(answers: dict[str, Path], reference: Path) -> tuple[tuple[FailureClass, str] | None, float | None]:
-    """Compare every answer's names, shapes and values with the source's; return the fault, and the largest_error."""
+def _compare(predictions: dict[str, Path], reference: Path) -> tuple[tuple[FailureClass, str] | None, float | None]:
+    """Compare the predictions' names, shapes and values with the source's; return the fault, and the largest_error."""
     largest_error = 0.0
     with np.load(reference, allow_pickle=False) as expected:
-        for where, path in answers.items():
+        for where, path in predictions.items():
             with np.load(path, allow_pickle=False) as found:
                 for name in expected.files:
                     fault = _find_fault(expected[name], found[name] if name in found.files else None)

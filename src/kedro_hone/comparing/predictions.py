@@ -1,4 +1,4 @@
-"""Let a model answer a split, and score the answers against the source's."""
+"""Make a model's predictions on a split, and score them against the source's."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import Split
 
 
-class Answered(Value):
-    """A model that answered a split.
+class Predicted(Value):
+    """What it took to make a model's predictions on a split.
 
     Attributes:
-        cold_start_ms: From the start of loading to the first answer, without the interpreter's start.
-        peak_memory_bytes: Resident memory of its worker after the last answer.
+        cold_start_ms: From the start of loading to the first prediction, without the interpreter's start.
+        peak_memory_bytes: Resident memory of its worker after the last prediction.
     """
 
     cold_start_ms: float
     peak_memory_bytes: int
 
 
-def answer(artifact: Artifact, *, name: str, feeds: Path, output: Path, setting: Setting) -> Answered | Failed:
+def predict(artifact: Artifact, *, name: str, feeds: Path, output: Path, setting: Setting) -> Predicted | Failed:
     """Run an artifact once over all rows of a split, in batches of the recipe's largest shape.
 
     Args:
@@ -48,18 +48,18 @@ def answer(artifact: Artifact, *, name: str, feeds: Path, output: Path, setting:
         if isinstance(loaded, Failed):
             return loaded
         failed = session.run(feeds, output, batch=max(shape.batch for shape in setting.recipe.all_shapes))
-        return failed or Answered(cold_start_ms=loaded.cold_start_ms, peak_memory_bytes=session.memory_bytes())
+        return failed or Predicted(cold_start_ms=loaded.cold_start_ms, peak_memory_bytes=session.memory_bytes())
 
 
-def score_answers(
+def score_predictions(
     outputs: dict[str, Path], *, reference: Path, split: Split, setting: Setting, confidence: float | None = None
 ) -> dict[str, Score | str]:
-    """Score answers of candidates against the source's, with the recipe's program and metric.
+    """Score predictions of candidates against the source's, with the recipe's program and metric.
 
     Args:
-        outputs: The answers by name.
-        reference: The source's answers.
-        split: The split that was answered.
+        outputs: The predictions by name.
+        reference: The source's predictions.
+        split: The split of the predictions.
         setting: The run.
         confidence: Of the intervals; the recipe's when not given.
 
@@ -79,12 +79,12 @@ def score_answers(
 
 
 def score_source(outputs: Path, split: Split, setting: Setting) -> Score:
-    """Score the source's answers on a split.
+    """Score the source's predictions on a split.
 
     Raises:
         HoneError: ``program-failed``: the program cannot score them.
     """
-    itself = score_answers({"source": outputs}, reference=outputs, split=split, setting=setting)["source"]
+    itself = score_predictions({"source": outputs}, reference=outputs, split=split, setting=setting)["source"]
     if isinstance(itself, Score):
         return itself
     raise HoneError(

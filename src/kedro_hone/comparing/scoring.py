@@ -150,7 +150,7 @@ def score(
     Args:
         outputs: The candidates' outputs, by a name of the caller's choice.
         reference: The source's outputs.
-        split: The split that both answered.
+        split: The split of both.
         program: The program's file.
         source: The source model.
         metric: What is measured.
@@ -197,7 +197,7 @@ def _read_score(row: Mapping[str, Json], confidence: float) -> Score:
     if row["kind"] == "proportion":
         drop = stats.interval_of_paired_proportions(n=n, lost=row["lost"], gained=row["gained"], confidence=confidence)
     elif n < stats.UNITS:
-        # So few rows prove nothing; an interval without ends lets every gate answer "inconclusive".
+        # So few rows prove nothing; an interval without ends leaves every gate undecided.
         drop = Interval(estimate=estimate, low=-UNBOUNDED, high=UNBOUNDED, confidence=confidence)
     elif row["kind"] == "mean":
         drop = stats.interval_of_mean(_load_array(row["differences"]), confidence=confidence)

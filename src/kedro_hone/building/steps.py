@@ -16,7 +16,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.steps import StepRecord, list_machine_options, step_key
 from kedro_hone.core.values.artifact import Artifact, Stage, StepFacts
 from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_file, digest_json
+from kedro_hone.core.values.digest import digest_code, digest_json
 from kedro_hone.core.values.outcome import Failed, Outcome, Refused
 from kedro_hone.core.values.samples import CALIBRATION, SEARCH, Reference, Samples
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
@@ -136,9 +136,7 @@ def digest_worker_folder(toolchain: Toolchain) -> str:
     Args:
         toolchain: Whose worker.
     """
-    folder = toolchain.worker.parent
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
-    return digest_json([(path.relative_to(folder).as_posix(), digest_file(path)) for path in files])
+    return digest_code(toolchain.worker.parent)
 
 
 def _run(

@@ -7,13 +7,12 @@ are handed to workers by path; a run never imports one in its own process.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
-from kedro_hone.core.values.digest import digest_file, digest_json
+from kedro_hone.core.values.digest import digest_code, digest_file, digest_json
 from kedro_hone.core.workers.host.code_files import find_code_file
 from kedro_hone.core.workers.inside import loading
 
@@ -65,7 +64,7 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
     if known in built_in:
         folder = known.replace("-", "_")
         return ProgramFile(
-            name=name, path=str(LIBRARY / folder / _INIT), digest=_digest_folders(LIBRARY, (folder, _SHARED))
+            name=name, path=str(LIBRARY / folder / _INIT), digest=digest_code(LIBRARY, (folder, _SHARED))
         )
     path = _find_file(name, project)
     if path is None:
@@ -77,8 +76,8 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
             why="It is not built in, and no such module or file was found from the project's root.",
             hint=f"Did you mean {near[0]!r}?" if near else others,
         )
-    own = _digest_folders(path.parent.parent, (path.parent.name,)) if path.name == _INIT else digest_file(path)
-    library = _digest_folders(LIBRARY, (_SHARED, *(each.replace("-", "_") for each in built_in)))
+    own = digest_code(path.parent.parent, (path.parent.name,)) if path.name == _INIT else digest_file(path)
+    library = digest_code(LIBRARY, (_SHARED, *(each.replace("-", "_") for each in built_in)))
     return ProgramFile(name=name, path=str(path), digest=digest_json([own, library]))
 
 
@@ -126,18 +125,7 @@ def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
 
 def digest_programs() -> str:
     """Return ``sha256:…`` of the code that reads splits and scores candidates, for the keys of what it made."""
-    return _digest_folders(LIBRARY, ("worker",))
-
-
-def _digest_folders(root: Path, folders: Iterable[str]) -> str:
-    """Return a digest of the files in these folders, a program's own data included, Python's caches not."""
-    paths = (path for folder in folders for path in (root / folder).rglob("*"))
-    rows = [
-        (path.relative_to(root).as_posix(), digest_file(path))
-        for path in sorted(paths)
-        if path.is_file() and "__pycache__" not in path.parts
-    ]
-    return digest_json(rows)
+    return digest_code(LIBRARY, ("worker",))
 
 
 def _find_file(name: str, project: Path) -> Path | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from kedro_hone.core.values.base import Json
@@ -23,7 +24,24 @@ def digest_file(path: Path) -> str:
 
 def digest_tree(folder: Path) -> str:
     """Return ``sha256:…`` of every file below a directory: relative names and bytes, in sorted order."""
-    rows = [
-        (path.relative_to(folder).as_posix(), digest_file(path)) for path in sorted(folder.rglob("*")) if path.is_file()
-    ]
-    return digest_json(rows)
+    return _digest_files(folder, folder.rglob("*"))
+
+
+def digest_code(root: Path, folders: Iterable[str] = ("",)) -> str:
+    """Return ``sha256:…`` of the code in these folders: every file, data included, but Python's caches.
+
+    Args:
+        root: What the names are relative to.
+        folders: Folders below it; the whole root where none is named.
+
+    Returns:
+        The digest.
+    """
+    paths = (path for folder in folders for path in (root / folder).rglob("*"))
+    return _digest_files(root, (path for path in paths if "__pycache__" not in path.parts))
+
+
+def _digest_files(root: Path, paths: Iterable[Path]) -> str:
+    return digest_json(
+        [(path.relative_to(root).as_posix(), digest_file(path)) for path in sorted(paths) if path.is_file()]
+    )

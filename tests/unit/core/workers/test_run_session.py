@@ -93,15 +93,15 @@ def lives(pid: int) -> bool:
         return False
 
 
-def test_load_tells_cold_start_and_memory(tmp_path):
+def test_load_tells_the_cold_start(tmp_path):
     artifact = make_model(tmp_path / "model", slow=20)
     job = Job(function="load", worker=str(toy.TOOLCHAIN.worker), adaptor="toy", input=artifact)
     np.savez(tmp_path / "feeds.npz", x=np.zeros((3, 4), np.float32))
     with open_session(job, python=Path(sys.executable), folder=tmp_path / "s", limits=Limits(seconds=HANG)) as session:
-        loaded = session.load(tmp_path / "feeds.npz", "batch3")
+        loaded = session.load(tmp_path / "feeds.npz")
         assert isinstance(loaded, Loaded)
         assert loaded.cold_start_ms >= 40  # the first answer naps for that long
-        assert loaded.rss_bytes > 1 << 20
+        assert session.arm("batch3", tmp_path / "feeds.npz") is None
         times = session.time("batch3", 2, warmup=1)
         assert len(times) == 2
         assert min(times) >= 40e6
@@ -184,7 +184,8 @@ def test_a_session_that_prepares_its_calls_is_timed_by_them(open_, tmp_path):
 
 def test_a_timed_call_ends_when_the_device_is_done(open_, tmp_path):
     session, output = open_(options={"device": True}), tmp_path / "session" / "o.npz"
-    loaded = session.load(feed(tmp_path / "feeds.npz"), "b5")
+    loaded = session.load(feed(tmp_path / "feeds.npz"))
+    session.arm("b5", tmp_path / "feeds.npz")
     times = session.time("b5", calls=3, warmup=2)
     assert min(times) >= 20e6, "the wait belongs to the call"
     assert loaded.cold_start_ms >= 20
@@ -207,7 +208,8 @@ def test_a_worker_that_cannot_be_started(open_, tmp_path):
 
 def test_pause_stops_the_worker_and_not_the_guard(open_, tmp_path, monkeypatch):
     session = open_()
-    session.load(feed(tmp_path / "f.npz"), "shape")
+    session.load()
+    session.arm("shape", feed(tmp_path / "f.npz"))
     session.pause()
     session.pause()
     state = Path(f"/proc/{session.pid}/stat").read_text().rpartition(")")[2].split()

@@ -127,12 +127,10 @@ class Loaded(Value):
 
     Attributes:
         cold_start_ms: From before the toolchain is imported until the model is loaded, or has run once with feeds.
-        rss_bytes: Resident memory of the worker and its children afterwards.
         landlock: As in ``StepResult``.
     """
 
     cold_start_ms: float
-    rss_bytes: int
     landlock: int = 0
 
 
@@ -145,6 +143,10 @@ class End(Value):
         reason: Why the guard ended it: ``time-out``, ``out-of-memory``, ``closed``, ``terminated``, ``not-started``;
             ``guard-lost`` when the guard itself was killed.
         detail: The operating system's message.
+        seconds: How long it ran, without the time in which it was paused.
+        peak_memory_bytes: The most that the worker and all its children held at once.
+        left_behind: How many processes still lived after it and had to be killed.
+        log_left_out: How many bytes of its output were too many for the log.
     """
 
     exit: int | None = None

@@ -46,21 +46,20 @@ class WorkerSession:
         self._paused = False
         self._closed = False
 
-    def load(self, feeds: Path | None = None, shape: str | None = None) -> Loaded | Failed:
+    def load(self, feeds: Path | None = None) -> Loaded | Failed:
         """Import the toolchain and open the model.
 
         Args:
             feeds: An npz file; when given, the first outputs for it are part of the cold start.
-            shape: When given, the feeds are armed under this name.
 
         Returns:
             What it took, or the failure.
         """
         path = None if feeds is None else str(feeds.absolute())
-        reply = self._ask({"do": "load", "feeds": path, "shape": shape}, find_failure_class(self.job.stage))
+        reply = self._ask({"do": "load", "feeds": path}, find_failure_class(self.job.stage))
         if isinstance(reply, Failed):
             return reply
-        return Loaded(cold_start_ms=reply["cold_start_ms"], landlock=reply["landlock"], rss_bytes=self.memory_bytes())
+        return Loaded(cold_start_ms=reply["cold_start_ms"], landlock=reply["landlock"])
 
     def run(self, feeds: Path, output: Path, batch: int | None = None) -> Failed | None:
         """Run all rows of a file and write the outputs, rows first; nothing is checked.

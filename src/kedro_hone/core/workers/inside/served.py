@@ -34,7 +34,7 @@ class Served:
         self.session: Any = None
         self.armed: dict[str, Callable[[], Any]] = {}
 
-    def load(self, feeds: str | None = None, shape: str | None = None) -> dict[str, Any]:
+    def load(self, feeds: str | None = None) -> dict[str, Any]:
         """Import the toolchain, open the model, and run it once where feeds are given."""
         arrays = read_arrays(feeds) if feeds else None
         start = time.perf_counter_ns()
@@ -42,8 +42,6 @@ class Served:
         if arrays is not None:
             self.complete(functools.partial(self.session.run, arrays))()
         elapsed = time.perf_counter_ns() - start
-        if arrays is not None and shape:
-            self.keep(shape, arrays)
         return {"cold_start_ms": elapsed / 1e6, "landlock": self.landlock}
 
     def run(self, feeds: str, output: str, batch: int | None = None) -> dict[str, Any]:
@@ -68,15 +66,11 @@ class Served:
         return {}
 
     def arm(self, shape: str, feeds: str) -> dict[str, Any]:
-        """Read the feeds of a shape into memory."""
-        self.keep(shape, read_arrays(feeds))
-        return {}
-
-    def keep(self, shape: str, feeds: dict[str, Any]) -> None:
-        """Keep the call of one shape, ready to be timed."""
-        self.armed[shape] = self.complete(self.prepare(feeds))
+        """Read the feeds of a shape into memory, and keep its call ready to be timed."""
+        self.armed[shape] = self.complete(self.prepare(read_arrays(feeds)))
         gc.collect()
         gc.freeze()  # a toolchain is some hundred thousand objects: each later collection would go through them again
+        return {}
 
     def complete(self, call: Callable[[], Any]) -> Callable[[], Any]:
         """Return a call that ends when the device has finished it, where the session can wait for its device."""

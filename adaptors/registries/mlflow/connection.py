@@ -58,7 +58,7 @@ def find_tracking_uri(project: Path) -> str:
     return f"sqlite:///{project.resolve() / EMBEDDED}"
 
 
-def connect(tracking_uri: str, registry_uri: str | None = None, *, patience: float = PATIENCE_SECONDS) -> MlflowClient:
+def connect(tracking_uri: str, *, patience: float = PATIENCE_SECONDS) -> MlflowClient:
     """Return a client of a store that responded.
 
     A registry behind a network has to respond once within the patience; what is imported for that is imported before.
@@ -67,7 +67,6 @@ def connect(tracking_uri: str, registry_uri: str | None = None, *, patience: flo
 
     Args:
         tracking_uri: MLflow's tracking URI.
-        registry_uri: The registry's, when it is another one.
         patience: Seconds that a network may take.
 
     Returns:
@@ -79,7 +78,7 @@ def connect(tracking_uri: str, registry_uri: str | None = None, *, patience: flo
     from mlflow import MlflowClient  # noqa: PLC0415
 
     check_sqlite(tracking_uri)
-    registry = registry_uri or os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri
+    registry = os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri
     try:
         probe = find_probe(registry)
     except Exception as error:  # the driver of the database is missing or unknown
@@ -88,7 +87,7 @@ def connect(tracking_uri: str, registry_uri: str | None = None, *, patience: flo
         run_bounded(probe, registry, patience)
     try:
         with _BUILDING:
-            client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri)
+            client = MlflowClient(tracking_uri=tracking_uri)
             client.search_registered_models(max_results=1)
     except Exception as error:
         raise explain_unreachable(tracking_uri, _first_line(error)) from error

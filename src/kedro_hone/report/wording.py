@@ -123,10 +123,10 @@ def name_route(route: tuple[str, ...], *, last: int | None = None) -> str:
     return " → ".join(kept if len(kept) == len(route) else ("…", *kept))
 
 
-def name_candidate(evidence: Evidence, identifier: str, *, last: int | None = None) -> str:
+def name_candidate(evidence: Evidence, identifier: str) -> str:
     """Return a candidate's route in one line, or its id when the evidence does not list it."""
     candidate = evidence.find_candidate(identifier)
-    return name_route(candidate.route, last=last) if candidate else identifier
+    return name_route(candidate.route) if candidate else identifier
 
 
 def list_words(words: Iterable[str]) -> str:

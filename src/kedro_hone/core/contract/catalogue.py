@@ -55,13 +55,11 @@ class Catalogue:
     Attributes:
         adaptors: By name; ours first, then those of other packages, then the project's own.
         toolchains: By name, in the same order.
-        origins: For each toolchain, where it comes from.
         broken: Modules that could not be imported: name to traceback.
     """
 
     adaptors: Mapping[str, Adaptor]
     toolchains: Mapping[str, Toolchain]
-    origins: Mapping[str, str]
     broken: Mapping[str, str]
 
     def find_adaptor(self, name: str) -> Adaptor:
@@ -226,7 +224,6 @@ def _merge(offers: Iterable[Offer], *, broken: Mapping[str, str]) -> Catalogue:
     return Catalogue(
         adaptors=MappingProxyType({name: adaptor for name, (adaptor, _) in adaptors.items()}),
         toolchains=MappingProxyType({name: toolchain for name, (toolchain, _) in toolchains.items()}),
-        origins=MappingProxyType({name: origin for name, (_, origin) in toolchains.items()}),
         broken=MappingProxyType(dict(broken)),
     )
 

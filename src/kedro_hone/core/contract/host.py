@@ -16,6 +16,7 @@ class Host:
         gpu: The GPU's name, or None.
         compilers: Programs on the path that adaptors ask for, such as ``c++``.
         fingerprint: Identifies CPU model, flags and operating system; part of the key of machine-specific results.
+        machine: The processor's architecture, such as ``x86_64``.
     """
 
     flags: frozenset[str]

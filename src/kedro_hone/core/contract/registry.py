@@ -50,7 +50,7 @@ class Publication(BaseModel):
 
 
 PUBLICATIONS: TypeAdapter[tuple[Publication, ...]] = TypeAdapter(tuple[Publication, ...])
-"""Reads what ``publish`` hands on: one publication, or none."""
+"""Reads what ``publish`` hands on, for the catalog: one publication, or none."""
 
 
 @runtime_checkable

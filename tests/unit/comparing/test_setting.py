@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 import time
 
@@ -43,7 +44,7 @@ def test_the_clock_starts_when_the_device_is_held(tmp_path, monkeypatch):
         released = time.monotonic()
     thread.join(HANG)
     assert 0 <= measured["seconds"] <= measured["at"] - released
-    (waited,) = workplace.read_events()
+    waited = json.loads((workplace.folder / "events.jsonl").read_text())
     assert (waited["event"], waited["node"]) == ("waited", "race")
     assert waited["seconds"] > 0
 

@@ -67,14 +67,6 @@ class Workplace(Value):
         finally:
             os.close(handle)
 
-    def read_events(self) -> tuple[dict[str, Json], ...]:
-        """Return the run's events, oldest first; a line cut short by a kill is left out."""
-        path = self.folder / "events.jsonl"
-        if not path.exists():
-            return ()
-        lines = path.read_text().splitlines()
-        return tuple(json.loads(line) for line in lines if line.endswith("}"))
-
 
 def _create_exclusively(path: Path) -> bool:
     try:

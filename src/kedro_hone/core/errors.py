@@ -104,8 +104,8 @@ class HoneError(Exception):
         return HoneError(found["slug"], found["what"], why=found["why"], hint=found["hint"])
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (self.slug, self.what, self.why, self.hint))
+        return (_rebuild, (type(self), self.slug, self.what, self.why, self.hint))
 
 
-def _rebuild(slug: str, what: str, why: str, hint: str) -> HoneError:
-    return HoneError(slug, what, why=why, hint=hint)
+def _rebuild(kind: type[HoneError], slug: str, what: str, why: str, hint: str) -> HoneError:
+    return kind(slug, what, why=why, hint=hint)

@@ -14,13 +14,6 @@ class DataError(HoneError, DatasetError):
     catalog wraps those as well, to say the name of the entry. ``find_error`` gets it back.
     """
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (self.slug, self.what, self.why, self.hint))
-
-
-def _rebuild(slug: str, what: str, why: str, hint: str) -> DataError:
-    return DataError(slug, what, why=why, hint=hint)
-
 
 def find_error(error: BaseException) -> HoneError | None:
     """Return the error for people inside what Kedro raised.

@@ -34,13 +34,11 @@ _FILTERS: Final = {
     "unbroken": _keep_together,
     "bytes": wording.format_bytes,
     "count": wording.format_count,
-    "drop": wording.format_drop,
     "metric": wording.format_metric,
     "metric_name": wording.name_metric,
     "ms": wording.format_ms,
     "percent": wording.format_percent,
     "ratio": wording.format_ratio,
-    "route": wording.name_route,
     "seconds": wording.format_seconds,
     "shape_name": wording.name_shape,
 }

@@ -15,9 +15,9 @@ _DIGITS: Final = (
 """Leading digits of the ticks within one decade, sparse to dense."""
 
 
-def choose_steps(low: float, high: float, *, about: int = 6) -> list[float]:
-    """Return round numbers between two ends of a linear axis, about so many."""
-    wanted = (high - low) / about
+def choose_steps(low: float, high: float) -> list[float]:
+    """Return round numbers between two ends of a linear axis, about six."""
+    wanted = (high - low) / 6
     power = 10.0 ** math.floor(math.log10(wanted))
     step = next(power * digit for digit in (1, 2, 5, 10) if power * digit >= wanted * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

@@ -94,8 +94,7 @@ class Catalogue:
 
 
 # What the user's own project registers from its settings.py, as they are imported. It is global because an import has
-# nowhere else to leave it: Kedro imports the settings before there is any object of ours to hand it to. Nothing else
-# in core is global.
+# nowhere else to leave it: Kedro imports the settings before there is any object of ours to hand it to.
 _REGISTERED: list[Offer] = []
 
 

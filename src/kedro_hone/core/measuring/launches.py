@@ -178,16 +178,14 @@ def _size_bursts(entrant: Entrant | Failed, *, shapes: Iterable[str], burst_ms: 
     return replace(entrant, calls=calls)
 
 
-def count_calls(times: list[int], *, burst_ms: float, least: int = 3, most: int = 5000) -> int:
+def count_calls(times: list[int], *, burst_ms: float) -> int:
     """Return how many calls fill a burst.
 
     Args:
         times: Some calls, in nanoseconds; the fastest counts, since disturbances only make calls slower.
         burst_ms: How long the burst shall last, in milliseconds.
-        least: Never fewer than this.
-        most: Never more than this.
 
     Returns:
-        The number of calls.
+        The number of calls, 3 to 5,000.
     """
-    return max(least, min(most, round(burst_ms * 1e6 / max(min(times), 1))))
+    return max(3, min(5000, round(burst_ms * 1e6 / max(min(times), 1))))

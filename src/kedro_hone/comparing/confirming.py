@@ -32,7 +32,15 @@ Ratios = dict[str, list[float]]
 
 @dataclass
 class Launches:
-    """The source's ratio to each other entrant at each shape, one for each launch; and all times."""
+    """The source's ratio to each other entrant at each shape, one for each launch; and all times.
+
+    Attributes:
+        ratios: By the entrant's id, then by shape: baseline time over the entrant's time, one for each launch.
+        timings: All times.
+        failures: By the entrant's id, why it left.
+        count: How many launches there were.
+        workers: How many worker processes they started.
+    """
 
     ratios: dict[str, Ratios] = field(default_factory=dict)
     timings: Timings = field(default_factory=Timings)

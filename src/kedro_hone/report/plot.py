@@ -23,7 +23,16 @@ _TOP, _BOTTOM, _SPACE, _DIGIT = 34.0, 56.0, 14.0, 7.5
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """One point in a drawing, with both intervals in its units, and its label with the label's height."""
+    """One point in a drawing; positions in the units of the drawing, from its upper left corner.
+
+    Attributes:
+        point: What is drawn.
+        x: The position of its latency and of the interval's ends.
+        y: The position of its quality and of the interval's ends.
+        label: Its label; empty where it has none.
+        label_y: The label's height.
+        anchor: ``start`` or ``end``: the side of the label that is at the point.
+    """
 
     point: Point
     x: Interval

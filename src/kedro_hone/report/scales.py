@@ -13,7 +13,17 @@ from kedro_hone.report.wording import format_drop, format_range, format_ratio, i
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """One interval on a common scale; positions in per cent of its width."""
+    """One interval on a common scale; positions in per cent of its width.
+
+    Attributes:
+        label: What was measured.
+        value: The estimate, as text.
+        interval: The interval, as text.
+        low: The position of its lower end.
+        high: The position of its upper end.
+        at: The position of the estimate.
+        control: Whether it is the source, measured against itself.
+    """
 
     label: str
     value: str

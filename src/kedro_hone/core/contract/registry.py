@@ -40,7 +40,13 @@ class VersionInfo(BaseModel):
 
 
 class Publication(BaseModel):
-    """Where a winner went."""
+    """Where a winner went.
+
+    Attributes:
+        uri: The URI of the new version.
+        version: The version or revision.
+        alias: The alias that points to it, or None.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

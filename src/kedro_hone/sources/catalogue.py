@@ -6,10 +6,10 @@ import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from types import MappingProxyType
 from typing import Any, Final
 
+from kedro_hone.core.contract.entry_points import list_entry_points
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Format, Json
@@ -87,8 +87,7 @@ def read_sources() -> Sources:
     """
     offers = [(_check(module.SOURCE_FORMAT), "built in") for module in _import_builtin()]
     broken: dict[str, str] = {}
-    for point in metadata.entry_points(group=ENTRY_POINTS):
-        origin = f"the package {point.dist.name if point.dist else 'unknown'}"
+    for point, origin in list_entry_points(ENTRY_POINTS):
         try:
             offers.append((_check(point.load()), origin))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - another package's module may raise anything

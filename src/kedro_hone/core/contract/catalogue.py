@@ -8,11 +8,11 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
-from importlib import metadata
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, overload
 
 from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.entry_points import list_entry_points
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 
@@ -185,9 +185,8 @@ def _list_sources(builtin: Mapping[str, str]) -> Iterator[tuple[str, str, Callab
     """Yield the name, the origin and the loader of every module that offers something."""
     for name, module in builtin.items():
         yield name, "built in", partial(importlib.import_module, module)
-    for point in metadata.entry_points(group=ENTRY_POINTS):
-        package = point.dist.name if point.dist else "unknown"
-        yield f"{point.name} (the package {package})", f"the package {package}", point.load
+    for point, origin in list_entry_points(ENTRY_POINTS):
+        yield f"{point.name} ({origin})", origin, point.load
 
 
 def _read_module(module: Any, origin: str) -> Offer:

@@ -13,11 +13,11 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib import metadata
 from typing import Any, Final
 
 from pydantic.fields import FieldInfo
 
+from kedro_hone.core.contract.entry_points import list_entry_points
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.judgement import Judged, Judgement
@@ -225,8 +225,8 @@ def _list_sources() -> Iterator[tuple[str, Callable[[], Any]]]:
     package = importlib.import_module(BUILTIN_GATES)
     for module in pkgutil.iter_modules(package.__path__, f"{BUILTIN_GATES}."):
         yield module.name, partial(_import_gate, module.name)
-    for point in metadata.entry_points(group=ENTRY_POINTS):
-        yield f"{point.name} (the package {point.dist.name if point.dist else 'unknown'})", point.load
+    for point, origin in list_entry_points(ENTRY_POINTS):
+        yield f"{point.name} ({origin})", point.load
 
 
 def _import_gate(module: str) -> Any:

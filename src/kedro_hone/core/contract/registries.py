@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from kedro_hone.core.contract.entry_points import list_entry_points
 from kedro_hone.core.contract.registry import Registry
 from kedro_hone.core.errors import HoneError
 
@@ -95,10 +96,7 @@ def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> Mapping[str, Reg
         HoneError: ``registry-scheme-taken``, when two packages offer one scheme.
     """
     points = [(metadata.EntryPoint(scheme, target, ENTRY_POINTS), _BUILT_IN) for scheme, target in builtin.items()]
-    points += [
-        (point, f"the package {point.dist.name if point.dist else 'unknown'}")
-        for point in metadata.entry_points(group=ENTRY_POINTS)
-    ]
+    points += list_entry_points(ENTRY_POINTS)
     offers: dict[str, RegistryOffer] = {}
     for point, origin in points:
         offer = RegistryOffer(scheme=point.name.lower(), origin=origin, point=point)

@@ -27,11 +27,11 @@ def convert_to_backend(
     Args:
         source: The source model.
         samples: The prepared data.
-        reference: The source's outputs; nothing is built before the source model runs and can be judged.
+        reference: The source's outputs; nothing is built before the source model was run and scored.
         recipe: The recipe.
         workplace: Where the run works.
         backend: The backend to reach, such as ``onnx``.
-        **others: What became of the backends before this one.
+        **others: The outcomes of the backends before this one.
 
     Returns:
         The artifact in the backend's format, or why there is none; with every step that was tried for it.

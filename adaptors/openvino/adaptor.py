@@ -40,9 +40,9 @@ class QuantizeOptions(Int8Options):
     Attributes:
         preset: ``performance`` quantizes activations symmetrically, ``mixed`` asymmetrically; None lets NNCF choose.
         transformer: Whether to use the quantization scheme for transformers; None uses it where the graph has
-            attention. Without it the mask of the attention is quantized too, which ruined a sentence encoder.
+            attention. Without it the mask of the attention is quantized too, which made a sentence encoder useless.
         subset_size: How many calibration rows are used at most.
-        fast_bias_correction: The quick correction, or the thorough one that takes longer.
+        fast_bias_correction: Whether to use the fast correction; the other one is more thorough.
         exclude: Names of nodes to leave alone.
     """
 

@@ -73,7 +73,7 @@ def open_session(job: Job) -> Session:
 
 
 def _check_precision(compiled: Any, wanted: str | None) -> None:
-    """Refuse another precision than the one asked for: OpenVINO replaces what the CPU lacks without a word."""
+    """Refuse another precision than the one asked for: OpenVINO silently replaces a precision that the CPU lacks."""
     names = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
     got = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if wanted is not None and names.get(got, got) != names.get(wanted, wanted):

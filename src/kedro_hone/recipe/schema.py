@@ -126,7 +126,7 @@ class RaceSection(Section):
     objective: str = Field(default="worst", description="worst, mean, or the name of a shape.")
     weights: dict[str, float] = Field(default_factory=dict, description="Weight of each shape, for mean.")
     seconds: float = Field(
-        default=60.0, gt=0, description="Budget of measuring; when it is spent, the best so far wins."
+        default=60.0, gt=0, description="Budget of measuring; the race then ends with the best so far."
     )
     rounds: int = Field(default=30, ge=5, description="At most so many rounds.")
     block: int = Field(default=5, ge=3, description="Candidates are dropped after each block of so many rounds.")
@@ -253,7 +253,7 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
             "recipe-invalid",
             f"The recipe has {len(problems)} problem(s).",
             why="; ".join(problems),
-            hint="Mend the key in conf/*/parameters.yml or in --params; docs/reference/recipe.md has them all.",
+            hint="Correct the key in conf/*/parameters.yml or in --params; docs/reference/recipe.md has them all.",
         ) from error
 
 

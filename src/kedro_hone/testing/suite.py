@@ -34,7 +34,7 @@ class AdaptorSuite:
     @pytest.fixture
     def python(self, adaptor: Adaptor) -> Path:
         """The interpreter: that of the toolchain's environment, which is built when it is missing."""
-        from kedro_hone.core.environments.store import EnvironmentStore  # noqa: PLC0415 - unless an interpreter was given
+        from kedro_hone.core.environments.store import EnvironmentStore  # noqa: PLC0415 - unless a python is given
 
         environment = EnvironmentStore().ensure(adaptor.toolchain)
         if isinstance(environment, Failed):

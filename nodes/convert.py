@@ -1,4 +1,4 @@
-"""Bring the source model to a backend's format."""
+"""Convert the source model to a backend's format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def convert_to_backend(
     backend: str,
     **others: Outcome,
 ) -> Outcome:
-    """Bring the source model to a backend: as it is, or by the first converter that takes it or another backend.
+    """Return the source model in a backend's format, converted by the first adaptor that takes it or another backend.
 
     Args:
         source: The source model.

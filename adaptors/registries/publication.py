@@ -1,4 +1,4 @@
-"""A publication while it is made: its key, its state, and which process is publishing it."""
+"""A publication in progress: its key, its state, and which process is publishing it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ Array = np.ndarray[Any, Any]
 def without_telemetry() -> Iterator[None]:
     """Switch the telemetry off while something is imported.
 
-    It starts a thread on import that keeps the process alive; its only switch without a file in the user's home is CI.
+    It starts a thread on import that keeps the process alive, and is disabled only by a file in the
+    user's home or by the variable CI.
     """
     before = {name: os.environ.get(name) for name in ("CI", "NNCF_CI")}
     os.environ.update(dict.fromkeys(before, "true"))

@@ -62,7 +62,7 @@ def _quantize(job: Job, source: Path, output: Path) -> Notes:
 
 
 def _quantize_controlled(job: Job, source: Path, output: Path) -> Notes:
-    """Quantize to int8, then give layers back their precision until the metric of the program holds."""
+    """Quantize to int8, then revert layers until the program's metric is within the limit."""
     nncf = _import_nncf()
     model = session.read(source)
     rows = data.Rows(job["calibration"], job["input"]["inputs"])

@@ -122,13 +122,13 @@ def _explain_unfit(chain: tuple[str, ...], adaptors: Sequence[Adaptor]) -> HoneE
     why = (
         f"{', '.join(absent)} takes no part: it is switched off, or its toolchain is not selected."
         if absent
-        else "Somewhere in it an adaptor does not take the format that the one before leaves, or nothing runs its end."
+        else "An adaptor in it does not take the format of the one before, or nothing runs its end."
     )
     return HoneError(
         "recipe-invalid",
         f"hone.routes: {' ▸ '.join(chain)} is no route.",
         why=why,
-        hint="`kedro hone routes` lists the routes that there are; a chain goes on from one of them.",
+        hint="`kedro hone routes` lists the routes that there are; a chain extends one of them.",
     )
 
 

@@ -20,7 +20,7 @@ from kedro_hone.programs import digest_programs, find_metric
 from kedro_hone.recipe.schema import Recipe
 
 VERSION = 3
-"""Raised when a reference would come out differently; part of its key in the store."""
+"""Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 
 def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, workplace: Workplace) -> Reference:
@@ -66,7 +66,7 @@ def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, workpla
         reference = _make_reference(key, setting)
         store.write_value(key, reference.model_dump(mode="json"))
     reference = reference.model_copy(update={"since": workplace.run_id})
-    if reference.kind == "proportion":  # with a program that counts its rows this was known before the pull
+    if reference.kind == "proportion":  # where the program counts its rows, this was checked before the pull
         check_provable(samples.splits[GATE].n, setting.recipe)
     return reference
 

@@ -1,4 +1,4 @@
-"""Confirm: the finalists and the source again, in fresh processes, with the source against itself."""
+"""Confirm: measure the finalists and the source again in fresh processes, with the source against itself (A/A)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def confirm(
     recipe: Recipe,
     workplace: Workplace,
 ) -> Confirmation:
-    """Measure the best of the race again, in as many launches as a decision needs.
+    """Measure the best candidates of the race again, in as many launches as a decision needs.
 
     Args:
         result: The race.
@@ -31,7 +31,7 @@ def confirm(
         workplace: Where the run works.
 
     Returns:
-        The finalists, those that are faster first, with the control.
+        The finalists, faster ones first, with the A/A control.
     """
     setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     names = [s.id for s in result.standings if s.status is Status.MEASURED][: setting.recipe.confirm.finalists]

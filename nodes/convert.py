@@ -1,4 +1,4 @@
-"""Bring the source model to a backend's format."""
+"""Convert the source model to a backend's format."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def convert_to_backend(
     backend: str,
     **others: Outcome,
 ) -> Outcome:
-    """Bring the source model to a backend: as it is, or by the first converter that takes it or another backend.
+    """Return the source model in a backend's format, converted by the first adaptor that takes it or another backend.
 
     Args:
         source: The source model.
         samples: The prepared data.
-        reference: The source's outputs; nothing is built before the source model runs and can be judged.
+        reference: The source's outputs; nothing is built before the source model was run and scored.
         recipe: The recipe.
         workplace: Where the run works.
         backend: The backend to reach, such as ``onnx``.
-        **others: What became of the backends before this one.
+        **others: The outcomes of the backends before this one.
 
     Returns:
         The artifact in the backend's format, or why there is none; with every step that was tried for it.

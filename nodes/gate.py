@@ -1,4 +1,4 @@
-"""The verdict: what is faster for certain, no worse for certain, and what is said when the data cannot tell."""
+"""The verdict: a finalist that is provably faster and no less accurate, or why none is."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def gate(
     recipe: Recipe,
     workplace: Workplace,
 ) -> Decision:
-    """Decide.
+    """Decide which finalist wins, if any.
 
-    The gates are asked about the finalists in the order of their speed; the first that holds all of them wins. The
-    level of the quality intervals is shared among the finalists, so that looking at several does not make a false pass
-    more likely.
+    The finalists are checked against the gates in the order of their speed; the first that passes all of them wins. The
+    level of the quality intervals is divided among the finalists (multiple comparisons), so that checking several does
+    not make a false pass more likely.
 
     Args:
         result: The race, with the validations, and for what was not tried.
@@ -128,7 +128,7 @@ class _Scorer:
         self._confidence = 1 - share_level(1 - gates.confidence, finalists=setting.recipe.confirm.finalists)
 
     def score(self, name: str) -> Quality | str:
-        """Return a candidate's metric on the gate split, or what kept it from being scored."""
+        """Return a candidate's metric on the gate split, or why it could not be scored."""
         reference, split, setting = self._predict_source(), self._split, self._setting
         limit = setting.recipe.gates.drop
         if name == SOURCE:

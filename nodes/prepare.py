@@ -18,7 +18,7 @@ from kedro_hone.recipe.schema import Recipe
 logger = logging.getLogger(__name__)
 
 VERSION = 2
-"""Raised when samples would come out differently; part of their key in the store."""
+"""Increase it when the code would prepare other samples; it is part of their key in the store."""
 
 
 def prepare(

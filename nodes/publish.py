@@ -45,7 +45,7 @@ def publish(
 
     Args:
         decision: The verdict.
-        evidence: What proves it.
+        evidence: The evidence for it.
         evidence_folder: Where ``report`` wrote it, in this run or an earlier one, with the digest of each file.
         version: The source's version.
         source: The source model.
@@ -94,7 +94,7 @@ def publish(
 
 
 def copy_evidence(folder: Path, target: Path) -> None:
-    """Copy what is there of a run's evidence to where nobody else writes.
+    """Copy the evidence files of a run that exist to a directory that no other process writes to.
 
     Reports that were written again after a publication are copied as they were published, so that publishing again is
     the same publication.

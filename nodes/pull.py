@@ -132,7 +132,7 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, workplace:
 
 
 def _explain(result: Refused | Failed, recipe: Recipe) -> HoneError:
-    """Return the error for a model that a worker does not take; a refusal keeps its slug where that is an error's."""
+    """Return the error for a model that a worker does not take; it has the refusal's slug where an error has it too."""
     if isinstance(result, Refused):
         return HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",

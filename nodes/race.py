@@ -1,6 +1,6 @@
-"""The race: who is fastest, found out with few measurements.
+"""The race: which candidates are fastest, found with few measurements.
 
-The race decides who is confirmed, nothing else: its numbers choose the best of many and are therefore too good.
+The race only chooses the finalists: its speedups are biased upwards, since they are the best of many.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def race(
         **validations: What ``validate`` found, under any names.
 
     Returns:
-        Every racer's standing, best first, with all validations.
+        The standing of every candidate that raced, best first, with all validations.
     """
     setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     state = line_up(validations.values(), setting)

@@ -1,4 +1,4 @@
-"""Write down what proves the verdict: evidence.json, report.html, report.md and samples.npz."""
+"""Write the evidence for the verdict: evidence.json, report.html, report.md and samples.npz."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def report(
     recipe: Recipe,
     workplace: Workplace,
 ) -> tuple[Evidence, EvidenceFolder]:
-    """Write the evidence and the reports of a run, from values only: what other runs left in their folders is not read.
+    """Write the evidence and the reports of a run, from values only: no other run's files are read.
 
     Args:
         result: The race, with what ``validate`` found.

@@ -29,11 +29,11 @@ AUTHOR = ("-c", "user.name=kedro-hone demo", "-c", "user.email=demo@kedro-hone.i
 
 
 def seed(recipe: Recipe, workplace: Workplace) -> VersionInfo:
-    """Make the demo's data and model, or find that they are there.
+    """Make the demo's data and model, unless they exist already.
 
     Args:
         recipe: The recipe; its model's URI names what is registered.
-        workplace: Where the run works; the data's repository goes beside it, to ``data/digits``.
+        workplace: Where the run works; the data's repository is next to it, in ``data/digits``.
 
     Returns:
         The registered version.
@@ -78,8 +78,8 @@ def track(folder: Path, files: list[Path]) -> None:
     """Put files under DVC in a git repository of its own, commit them and tag the commit.
 
     Args:
-        folder: The repository's root; made one when it is none.
-        files: What DVC shall track.
+        folder: The repository's root; a new repository is made when there is none.
+        files: The files that DVC tracks.
     """
     paths = [str(path.relative_to(folder)) for path in files]
     _run(folder, "git", "init", "--quiet", "--initial-branch=main")
@@ -92,7 +92,7 @@ def track(folder: Path, files: list[Path]) -> None:
 
 
 def train(splits: Path, *, name: str) -> None:
-    """Train the demo's network and register it, in a process of its own, where MLflow is told or in ``data/mlflow.db``.
+    """Train the demo's network in a separate process and register it, by default in ``data/mlflow.db``.
 
     Args:
         splits: The folder with ``train.npz`` and ``search.npz``.

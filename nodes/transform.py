@@ -25,10 +25,10 @@ def apply_adaptor(
     """Run one adaptor of a route.
 
     Args:
-        parent: What the step before handed on; a refusal or a failure is handed on unchanged.
+        parent: The outcome of the previous step; a refusal or a failure is returned unchanged.
         source: The source model.
         samples: The prepared data.
-        reference: The source's outputs; nothing is built before the source model runs and can be judged.
+        reference: The source's outputs; nothing is built before the source model was run and scored.
         recipe: The recipe.
         workplace: Where the run works.
         adaptor: The adaptor's name.

@@ -1,4 +1,4 @@
-"""Check what can run before it may race."""
+"""Validate each candidate before the race."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kedro_hone.recipe.schema import Recipe
 logger = logging.getLogger(__name__)
 
 VERSION = 3
-"""Raised when a validation would come out differently; part of its key in the store."""
+"""Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 
 def validate(
@@ -38,7 +38,7 @@ def validate(
     """Check one candidate.
 
     Args:
-        outcome: What its route produced.
+        outcome: The outcome of its route.
         source: The source model.
         samples: The prepared data.
         reference: The source's outputs.
@@ -48,7 +48,7 @@ def validate(
         route: The names of its adaptors.
 
     Returns:
-        What was found; a candidate that may not race says why.
+        The findings; for a candidate that may not race, the reason.
     """
     named = Candidate(id=candidate, route=route, outcome=outcome)
     place = {"candidate": named, "since": reference.since}

@@ -1,1 +1,1 @@
-"""The pipelines: how the nodes hang together, and nothing else."""
+"""The pipelines: how the nodes are connected, and nothing else."""

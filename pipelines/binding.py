@@ -1,4 +1,4 @@
-"""Put a node at its place in the graph: what the place says to its function, and what its datasets are called there."""
+"""Place a node in the graph: bind arguments of its function, and name its datasets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PARAMETERS = "params:hone"
 def bind(function: Callable[..., Any], **place: Any) -> Callable[..., Any]:
     """Return a function with some keyword arguments set.
 
-    It keeps the function's name and type hints, which Kedro reads, and can be pickled, which ParallelRunner asks for.
+    It keeps the function's name and type hints, which Kedro reads, and can be pickled, which ParallelRunner needs.
 
     Args:
         function: A node's function.
-        **place: What the graph knows: an adaptor's name, a route.
+        **place: Arguments that the graph sets, such as an adaptor's name or a route.
 
     Returns:
         The bound function.
@@ -45,8 +45,8 @@ def place_node(
         function: What runs; its arguments are the keys of ``inputs``, next to ``recipe`` and ``workplace``.
         name: The node's name within its namespace.
         inputs: Its arguments and the datasets that they are read from.
-        output: The dataset that it makes, or several; its own namespace stands before each.
-        namespace: Where the node stands.
+        output: The dataset that it makes, or several; each gets the namespace as a prefix.
+        namespace: The node's namespace.
         tags: Its tags.
 
     Returns:

@@ -14,7 +14,7 @@ TOOLCHAIN = Toolchain(
     runs=frozenset({"deepsparse-onnx"}),
     formats={"deepsparse-onnx": ("model.onnx",)},
     environment={
-        "NM_DISABLE_ANALYTICS": "1",  # otherwise each engine reports to its maker and looks up the country
+        "NM_DISABLE_ANALYTICS": "1",  # otherwise each engine sends telemetry to its vendor and looks up the country
         "ORT_DISABLE_TELEMETRY": "1",
     },
     licence=Licence.EVALUATION,

@@ -45,7 +45,7 @@ class DynamicOptions(Int8Options):
     """Options of ``onnxruntime.int8-dynamic``.
 
     Attributes:
-        per_channel: One scale for each output channel instead of one for each weight.
+        per_channel: Whether to use one scale for each output channel instead of one for each weight.
         exclude: Names of nodes to leave alone.
     """
 
@@ -58,8 +58,8 @@ class StaticOptions(DynamicOptions):
 
     Attributes:
         activations: The activations' type; weights are always int8.
-        calibration: How a range is made from what the calibration data showed.
-        operators: Operator types to quantize; empty means all that ONNX Runtime can.
+        calibration: How the ranges of activations are computed from the calibration data.
+        operators: Operator types to quantize; empty means all that ONNX Runtime can quantize.
     """
 
     activations: Literal["int8", "uint8"] = "int8"
@@ -72,8 +72,8 @@ class WeightsOptions(Options):
 
     Attributes:
         block_size: How many weights share a scale.
-        symmetric: Whether zero stays zero, without a zero point for each block.
-        accuracy_level: In what the products are computed: 1 is fp32, 4 is int8, 0 lets the kernel choose.
+        symmetric: Whether to quantize without a zero point for each block.
+        accuracy_level: The type in which products are computed: 1 is fp32, 4 is int8, 0 lets the kernel choose.
         exclude: Names of nodes to leave alone.
     """
 

@@ -20,7 +20,7 @@ TOOLCHAIN = Toolchain(
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"openvino-ir"}),
     environment={"CI": "true", "NNCF_CI": "true"},  # the telemetry's only switches; see worker/session.py
-    limits=Limits(seconds=1200.0),  # accuracy control measures the model once for each layer that it gives back
+    limits=Limits(seconds=1200.0),  # accuracy control measures the model once for each layer that it reverts
     extra="openvino",
     runtime_requirements=("openvino>=2026.4,<2027",),
 )
@@ -40,9 +40,9 @@ class QuantizeOptions(Int8Options):
     Attributes:
         preset: ``performance`` quantizes activations symmetrically, ``mixed`` asymmetrically; None lets NNCF choose.
         transformer: Whether to use the quantization scheme for transformers; None uses it where the graph has
-            attention. Without it the mask of the attention is quantized too, which ruined a sentence encoder.
+            attention. Without it the mask of the attention is quantized too, which made a sentence encoder useless.
         subset_size: How many calibration rows are used at most.
-        fast_bias_correction: The quick correction, or the thorough one that takes longer.
+        fast_bias_correction: Whether to use the fast correction; the other one is more thorough.
         exclude: Names of nodes to leave alone.
     """
 
@@ -57,7 +57,7 @@ class AccuracyControlOptions(QuantizeOptions):
     """Options of ``openvino.int8-accuracy-control``.
 
     Attributes:
-        max_drop: By how much the program's metric may fall, absolute.
+        max_drop: By how much the program's metric may fall, in absolute terms.
     """
 
     max_drop: float = Field(default=0.005, ge=0)
@@ -67,7 +67,7 @@ class Int8WeightsOptions(Options):
     """Options of ``openvino.int8-weights``.
 
     Attributes:
-        symmetric: Without a zero point for each channel.
+        symmetric: Whether to quantize without a zero point for each channel.
         exclude: Names of nodes to leave alone.
     """
 
@@ -79,7 +79,7 @@ class Int4WeightsOptions(Options):
     """Options of ``openvino.int4-weights``.
 
     Attributes:
-        symmetric: Without a zero point for each group.
+        symmetric: Whether to quantize without a zero point for each group.
         group_size: How many weights share a scale, fewer where a layer's width asks for it; -1 is a whole channel, used
             too where no layer can be divided.
         ratio: The share of the weights that goes to four bits; the others go to eight.
@@ -165,7 +165,7 @@ INT8_ACCURACY_CONTROL = Adaptor(
     stage=Stage.COMPRESS,
     accepts=_IR,
     produces="openvino-ir",
-    summary="Quantizes to int8 with NNCF, then gives layers back their precision until the program's metric holds.",
+    summary="Quantizes to int8 with NNCF, then reverts layers until the program's metric is within the limit.",
     options=AccuracyControlOptions,
     precisions=frozenset({Precision.INT8}),
     needs=frozenset({Need.CALIBRATION_DATA, Need.PROGRAM}),

@@ -19,7 +19,7 @@ TOOLCHAIN = Toolchain(
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"pytorch", "pytorch-module", "torchscript", "aot-inductor"}),
     environment={
-        "AOTI_RUNTIME_CHECK_INPUTS": "1",  # a static package answers any batch size without it, wrongly
+        "AOTI_RUNTIME_CHECK_INPUTS": "1",  # otherwise static packages return wrong outputs for other batch sizes
         "TORCHAO_FORCE_SKIP_LOADING_SO_FILES": "1",
     },
     limits=Limits(seconds=900.0),
@@ -37,7 +37,7 @@ _SUPPORTS = {
 _AHEAD = {
     **_SUPPORTS,
     Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,
-    Capability.DETERMINISTIC: Support.NOT_IMPLEMENTED,  # a package holds the paths where it was compiled
+    Capability.DETERMINISTIC: Support.NOT_IMPLEMENTED,  # a package holds the paths of the folder where it was compiled
 }
 
 
@@ -45,7 +45,7 @@ class OnnxOptions(Options):
     """Options of ``pytorch.onnx``.
 
     Attributes:
-        opset: The version of ONNX's operators to ask for; what was written stands in the artifact's metadata.
+        opset: The version of ONNX's operators to ask for; the one that was written is in the artifact's metadata.
     """
 
     opset: int = Field(default=20, ge=17, le=24)

@@ -1,1 +1,1 @@
-"""Registries: where versions of models come from and go to; one contract, one module each."""
+"""Registries: where versions of models come from and go to; one contract, one folder each."""

@@ -42,7 +42,7 @@ def write_winner(
 
     Args:
         folder: An empty directory.
-        winner: The winner with what proves it.
+        winner: The winner with its evidence.
         requirements: What pip must install to load it.
         example: One array for each input; one row of zeros when not given.
         identity: Fields of the ``MLmodel``, such as MLflow's ``model_id``.
@@ -51,7 +51,7 @@ def write_winner(
         HoneError: ``evidence-incomplete``: the evidence was altered since it was proved. ``model-corrupt``: the files
             were altered since they were sealed.
     """
-    from mlflow.models import Model  # noqa: PLC0415 - heavy, and only who publishes pays for it
+    from mlflow.models import Model  # noqa: PLC0415 - slow to import, and only needed to publish
 
     artifact = winner.artifact
     copy_tree(artifact.folder, folder / ARTIFACT, share=False)

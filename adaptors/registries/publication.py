@@ -1,4 +1,4 @@
-"""A publication while it is made: its key, its state, and which process is publishing it."""
+"""A publication in progress: its key, its state, and which process is publishing it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ MODEL: Final = "hone.model"
 """On a run: the registered model that it publishes to."""
 
 STALE_AFTER_SECONDS: Final = 3600.0
-"""A publisher on another machine is taken for dead when its publication did not move for so long."""
+"""A publication from another machine counts as abandoned when it did not change for this long."""
 
 
 def derive_key(winner: ProvenWinner, *, name: str, recipe: str | None) -> str:
     """Return what makes two calls of ``publish`` the same publication.
 
-    The evidence is in it, so that a killed publication is completed only by the very same one.
+    The evidence is in it, so that a killed publication is completed only by one with the same evidence.
 
     Args:
-        winner: The winner with what proves it.
+        winner: The winner with its evidence.
         name: Where it goes.
         recipe: The recipe's digest.
 
@@ -42,7 +42,7 @@ def derive_key(winner: ProvenWinner, *, name: str, recipe: str | None) -> str:
 
 
 def name_publisher() -> str:
-    """Return ``host:pid:start``, which names this process among all that ever ran."""
+    """Return ``host:pid:start``, which identifies this process even when its pid is used again."""
     return f"{socket.gethostname()}:{os.getpid()}:{processes.read_start(os.getpid())}"
 
 
@@ -50,7 +50,7 @@ def is_alive(publisher: str | None, *, changed: float) -> bool:
     """Return whether a publication's publisher may still be at work.
 
     Args:
-        publisher: What ``name_publisher`` gave when it began, or None.
+        publisher: What ``name_publisher`` returned when it began, or None.
         changed: When the publication changed last, in seconds since the epoch.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The demo's network, as its author would write it. Nothing of kedro-hone is in it."""
+"""The demo's network, as its author would write it. It uses nothing of kedro-hone."""
 
 from __future__ import annotations
 

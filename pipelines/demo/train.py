@@ -56,7 +56,7 @@ def register(network: torch.nn.Module, *, name: str, tracking_uri: str, artifact
         name: The registered model's name.
         tracking_uri: The registry.
         artifacts: Where a new experiment keeps its files.
-        accuracy: On the rows that it was not trained on.
+        accuracy: Its accuracy on held-out rows.
 
     Returns:
         The version.

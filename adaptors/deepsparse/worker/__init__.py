@@ -16,10 +16,10 @@ Job = dict[str, Any]
 Notes = dict[str, Any]
 
 HIGHEST_OPSET, BEST_OPSET, LOWEST_OPSET, IR_VERSION = 19, 17, 13, 8
-"""What the engine reads. It knows more operators in the best version: none of the quantized ones of 19."""
+"""The opsets that the engine reads. The best one has the most operators; the highest has no quantized ones."""
 
 NEW_MEANING = frozenset({"GridSample", "GroupNormalization", "Resize"})
-"""Operators that mean something else from one opset to the next; all others only took more, or are new."""
+"""Operators whose meaning changed between opsets; all others only take more types and inputs, or are new."""
 
 
 class Session:
@@ -145,7 +145,7 @@ def find_refusal(model: Any) -> str | None:
     if types - known - {TensorProto.INT64, TensorProto.BOOL}:
         return "it has weights of a type that the engine does not know, such as float16"
     if any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer):
-        return "its weights lie in external data, which this adaptor does not take"
+        return "its weights are in external data, which this adaptor does not take"
     opset = find_opset(model)
     if opset < LOWEST_OPSET:
         return f"its opset is {opset}, and the engine reads {LOWEST_OPSET} to {HIGHEST_OPSET}"
@@ -161,7 +161,7 @@ def find_opset(model: Any) -> int:
 def lower(model: Any) -> Any:
     """Return a model in the versions that the engine reads, without unused domains.
 
-    ONNX's converter of this release knows nothing after opset 19, and nothing of quantized operators in 19. But from
+    This release's ONNX converter supports nothing after opset 19, and no quantized operators in 19. But from
     one opset to the next the operators have only taken more types, attributes and inputs (those of ``NEW_MEANING``
     excepted), so a new version number is enough wherever the checker then accepts every operator.
 

@@ -18,10 +18,10 @@ Job = dict[str, Any]
 Notes = dict[str, Any]
 
 LOWEST_OPSET = 17
-"""Older models are raised to it: IREE's importer knows few of their operators."""
+"""Older models are converted to it: IREE's importer supports few of their operators."""
 
 NAMES_FILE = "names.json"
-"""Beside the module: the order of its arguments and results, which a module itself does not name."""
+"""A file next to the module, with the order of its arguments and results, which a module does not name."""
 
 
 class Session:
@@ -104,7 +104,7 @@ def list_flags(options: dict[str, Any]) -> list[str]:
 
 
 def find_refusal(model: Any) -> str | None:
-    """Return why IREE should not be tried: what it compiles beside fp32 is refused by it, crashes it, or is slow.
+    """Return why IREE should not be tried: models in other types than fp32 are refused, crash it, or are slow.
 
     Args:
         model: The ONNX model, its external data not loaded.
@@ -123,12 +123,12 @@ def find_refusal(model: Any) -> str | None:
     if half:
         return f"it is in {TensorProto.DataType.Name(half.pop()).lower()}, which IREE runs slower than fp32 on a CPU"
     if any(tensor.data_location == TensorProto.EXTERNAL for tensor in weights):
-        return "its weights lie in external data, which this adaptor does not take"
+        return "its weights are in external data, which this adaptor does not take"
     return None
 
 
 def is_quantized(operator: str) -> bool:
-    """Whether an operator works on quantized numbers."""
+    """Whether an operator is a quantized one."""
     return "QuantizeLinear" in operator or operator.startswith("QLinear") or operator.endswith("Integer")
 
 

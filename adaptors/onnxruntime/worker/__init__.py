@@ -13,11 +13,11 @@ Notes = dict[str, Any]
 
 
 def transform(job: Job) -> Notes:
-    """Write ``model.onnx`` into the job's output as its adaptor demands, and return notes.
+    """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes.
 
     Raises:
         KeyError: The adaptor is not this toolchain's.
-        ValueError: The input cannot be read, or its external data lies outside its folder.
+        ValueError: The input cannot be read, or its external data is outside its folder.
     """
     if job["adaptor"] == "onnxruntime.session":
         from . import optimization
@@ -48,7 +48,7 @@ def load(job: Job) -> Any:
     """Open ``model.onnx``; the run option ``graph_optimization`` says how much of its graph is rewritten at the start.
 
     Raises:
-        ValueError: The file cannot be read, or its external data lies outside its folder.
+        ValueError: The file cannot be read, or its external data is outside its folder.
     """
     from . import session
 

@@ -1,4 +1,4 @@
-"""ONNX graphs: what a model is, what identifies it, and the rewriting that the quantizers need first."""
+"""ONNX graphs: a model's inputs and outputs, its digest, and the rewriting that the quantizers need first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import onnx
 Notes = dict[str, Any]
 
 LARGEST = 1_800_000_000
-"""Bytes of weights that one protobuf file holds for certain (its limit is 2 GiB); more go to external data."""
+"""Bytes of weights that always fit into one protobuf file (its limit is 2 GiB); more go to external data."""
 
 OUTSIDE = "model-external-data"
 """The slug of a model that is refused because its external data is outside its folder."""
@@ -100,7 +100,7 @@ def read(folder: Path) -> Any:
     path = folder / "model.onnx"
     try:
         model = onnx.load(path, load_external_data=False)
-    except Exception as error:  # protobuf's DecodeError has no public home
+    except Exception as error:  # protobuf's DecodeError is in no public module
         raise ValueError(f"model.onnx cannot be read: it is truncated, corrupt or no ONNX file ({error})") from error
     if not model.graph.node:
         raise ValueError("model.onnx cannot be read: it holds no graph")
@@ -202,9 +202,9 @@ def is_large(model: Any) -> bool:
 
 
 def stage(model: Any, job: dict[str, Any]) -> Path:
-    """Write a model into the scratch directory, without the shapes that exporters note and the quantizers trip over.
+    """Write a model into the scratch directory, without the shapes that exporters record and the quantizers fail on.
 
-    A copy too because ``quantize_dynamic`` writes a file beside its input.
+    It is also a copy because ``quantize_dynamic`` writes a file next to its input.
     """
     del model.graph.value_info[:]
     path = Path(job["temporary"]) / "source.onnx"
@@ -216,7 +216,7 @@ def stage(model: Any, job: dict[str, Any]) -> Path:
 
 
 def raise_opset(model: Any, least: int) -> Any:
-    """Return the model in this version of the standard operators, or as it is when it is newer."""
+    """Return the model in this opset, or unchanged when its opset is newer."""
     version = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), least)
     return model if version >= least else onnx.version_converter.convert_version(model, least)
 

@@ -18,7 +18,7 @@ def transform(job: Job) -> dict[str, Any]:
     From a staged copy: of a model with external data it would save references to files that the output does not have.
 
     Raises:
-        ValueError: The input cannot be read, or its external data lies outside its folder.
+        ValueError: The input cannot be read, or its external data is outside its folder.
     """
     model = graphs.read(Path(job["input"]["path"]))
     options = session.make_options(threads=int(job["threads"]), level=job["options"]["optimization"])

@@ -22,11 +22,11 @@ BATCH = 16
 
 
 def transform(job: Job) -> Notes:
-    """Write ``model.onnx`` into the job's output as its adaptor demands, and return notes.
+    """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes.
 
     Raises:
         KeyError: The adaptor is not this toolchain's.
-        ValueError: The input cannot be read, or its external data lies outside its folder.
+        ValueError: The input cannot be read, or its external data is outside its folder.
     """
     tempfile.tempdir = job["temporary"]  # the quantizers put large intermediate models there
     model = graphs.read(Path(job["input"]["path"]))
@@ -111,7 +111,7 @@ def _quantize_static(job: Job, model: Any, output: Path) -> Notes:
 
 
 class _CalibrationRows:
-    """Hands the calibration rows to ONNX Runtime in batches of one size, since its histograms take no ragged ones."""
+    """Gives the calibration rows to ONNX Runtime in batches of one size, since its histograms need equal sizes."""
 
     def __init__(self, job: Job) -> None:
         with np.load(job["calibration"], allow_pickle=False) as data:
@@ -125,11 +125,11 @@ class _CalibrationRows:
         return math.ceil(self._rows / self._batch)
 
     def set_range(self, start_index: int, end_index: int) -> None:
-        """Go on with these batches."""
+        """Use these batches next."""
         self._next, self._end = start_index, end_index
 
     def get_next(self) -> dict[str, np.ndarray] | None:
-        """Return the next batch, or None at the end; the last one is filled up with the first rows."""
+        """Return the next batch, or None at the end; the last one is padded with the first rows."""
         if self._next >= self._end:
             return None
         rows = np.arange(self._next * self._batch, (self._next + 1) * self._batch) % self._rows

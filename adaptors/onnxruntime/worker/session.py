@@ -49,16 +49,16 @@ def open_session(job: Job) -> Session:
     """Open ``model.onnx``; the run option ``graph_optimization`` says how much of its graph is rewritten at the start.
 
     Raises:
-        ValueError: The file cannot be read, or its external data lies outside its folder.
+        ValueError: The file cannot be read, or its external data is outside its folder.
     """
     path = Path(job["input"]["path"]) / "model.onnx"
     level = job["input"].get("run_options", {}).get("graph_optimization", "all")
     try:
         return Session(path, threads=int(job["threads"]), optimization=level)
-    except Exception as error:  # ONNX Runtime's own classes differ between versions; their messages do not
+    except Exception as error:  # ONNX Runtime's exception classes differ between versions, their messages do not
         text = str(error)
         if "xternal data" in text and ("escapes" in text or "outside" in text or "under" in text):
-            raise ValueError(f"external data lies outside the model's folder: {text}") from error
+            raise ValueError(f"external data is outside the model's folder: {text}") from error
         if any(sign in text for sign in ("INVALID_PROTOBUF", "Protobuf parsing failed", "No graph was found")):
             raise ValueError("model.onnx cannot be read: it is truncated, corrupt or no ONNX file") from error
         raise

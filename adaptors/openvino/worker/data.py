@@ -1,4 +1,4 @@
-"""The data that NNCF asks for: rows to calibrate with, and a metric to hold."""
+"""The data that NNCF needs: calibration rows, and the metric that accuracy control keeps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Notes = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
 BATCH = 64
-"""Rows of one validating call where the batch is free."""
+"""Rows of one validation call where the batch is dynamic."""
 
 
 class Rows:
@@ -42,13 +42,13 @@ class Rows:
         return self.take([row] * self._fixed)
 
     def batches(self) -> list[dict[str, Array]]:
-        """Return all rows in calls of one size; the last one is filled up with the first rows."""
+        """Return all rows in calls of one size; the last one is padded with the first rows."""
         starts = range(0, self._rows, self.batch)
         return [self.take((start + offset) % self._rows for offset in range(self.batch)) for start in starts]
 
 
 class Validation:
-    """The program's metric as NNCF wants it: a number that is higher when better, and one for each row where it can."""
+    """The program's metric as NNCF needs it: higher is better, with a score for each row where the metric has one."""
 
     def __init__(self, job: Job) -> None:
         from hone_loading import load_program
@@ -66,8 +66,8 @@ class Validation:
     def measure(self, compiled: Any, rows: Iterable[int]) -> tuple[float, list[Any]]:
         """Return the metric over these rows of the validation data, and what NNCF compares row by row.
 
-        That is each row's score, or its outputs where the metric does not decompose: of a metric like the area under a
-        curve, one row says nothing.
+        That is each row's score, or its outputs where the metric does not decompose: a metric such as the area
+        under a curve has no value for one row.
         """
         chosen = list(rows)
         outputs = self._infer(compiled, chosen)

@@ -1,4 +1,4 @@
-"""IR graphs: what a model is, and what identifies it."""
+"""IR graphs: a model's inputs and outputs, and its digest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import session
 Notes = dict[str, Any]
 
 DIMENSIONS = "kedro_hone_dimensions"
-"""Where an IR keeps the names of its dynamic dimensions, which OpenVINO itself forgets."""
+"""Where an IR keeps the names of its dynamic dimensions, which OpenVINO itself drops."""
 
 
 def describe(folder: Path) -> Notes:
@@ -52,7 +52,7 @@ def _spec(port: Any, names: dict[str, list[int | str]]) -> Notes:
 def _digest(folder: Path) -> str:
     """Return a digest of operators, attributes, edges and weights, without names and without rt_info.
 
-    Each constant is replaced by the hash of its bytes, so that neither its place in the file nor its name counts.
+    Each constant is replaced by the hash of its bytes, so that its offset and its name do not change the digest.
     """
     weights = memoryview((folder / "model.bin").read_bytes())
 
@@ -69,7 +69,7 @@ def _digest(folder: Path) -> str:
 
 
 REACH = 4
-"""How many operators may stand between a softmax and the product that makes it an attention: casts, masks, views."""
+"""How many operators (casts, masks, views) may be between the softmax and the matrix product of an attention."""
 
 
 def has_attention(model: Any) -> bool:

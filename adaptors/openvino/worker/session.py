@@ -20,7 +20,8 @@ Array = np.ndarray[Any, Any]
 def without_telemetry() -> Iterator[None]:
     """Switch the telemetry off while something is imported.
 
-    It starts a thread on import that keeps the process alive; its only switch without a file in the user's home is CI.
+    It starts a thread on import that keeps the process alive, and is disabled only by a file in the
+    user's home or by the variable CI.
     """
     before = {name: os.environ.get(name) for name in ("CI", "NNCF_CI")}
     os.environ.update(dict.fromkeys(before, "true"))
@@ -73,7 +74,7 @@ def open_session(job: Job) -> Session:
 
 
 def _check_precision(compiled: Any, wanted: str | None) -> None:
-    """Refuse another precision than the one asked for: OpenVINO replaces what the CPU lacks without a word."""
+    """Refuse another precision than the one asked for: OpenVINO silently replaces a precision that the CPU lacks."""
     names = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
     got = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if wanted is not None and names.get(got, got) != names.get(wanted, wanted):

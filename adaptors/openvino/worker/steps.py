@@ -22,7 +22,7 @@ def _import_nncf() -> ModuleType:
 
 
 def _convert(job: Job, source: Path, output: Path) -> Notes:
-    """Convert ONNX to IR, keep the weights in their own precision, and keep the names that OpenVINO forgets."""
+    """Convert ONNX to IR, keep the weights in their own precision, and keep the names that OpenVINO drops."""
     model = session.import_openvino().convert_model(source / "model.onnx")
     specs = (*job["input"]["inputs"], *job["input"]["outputs"])
     for port, spec in zip((*model.inputs, *model.outputs), specs, strict=True):
@@ -35,7 +35,7 @@ def _convert(job: Job, source: Path, output: Path) -> Notes:
 
 
 def _compile(job: Job, source: Path, output: Path) -> Notes:
-    """Keep the files and prove that this CPU takes the run options that go with them."""
+    """Copy the files, and check that this CPU supports their run options."""
     session.open_session(job | {"input": job["input"] | {"run_options": _PROPERTIES[job["adaptor"]]}}).close()
     for name in ("model.xml", "model.bin"):
         shutil.copyfile(source / name, output / name)
@@ -62,7 +62,7 @@ def _quantize(job: Job, source: Path, output: Path) -> Notes:
 
 
 def _quantize_controlled(job: Job, source: Path, output: Path) -> Notes:
-    """Quantize to int8, then give layers back their precision until the metric of the program holds."""
+    """Quantize to int8, then revert layers until the program's metric is within the limit."""
     nncf = _import_nncf()
     model = session.read(source)
     rows = data.Rows(job["calibration"], job["input"]["inputs"])
@@ -102,7 +102,7 @@ def _choose_range(job: Job) -> Any:
 
 
 def _ignored(options: dict[str, Any]) -> Any:
-    """Return NNCF's scope of nodes to leave alone; names that do not exist are an error, as NNCF has it."""
+    """Return NNCF's scope of nodes to leave alone; names that do not exist are an error, as by default in NNCF."""
     nncf = _import_nncf()
     return nncf.IgnoredScope(names=list(options["exclude"])) if options["exclude"] else None
 
@@ -158,7 +158,7 @@ def _finish(model: Any, output: Path, gained: int, **metadata: Any) -> Notes:
 
 
 def _save(model: Any, output: Path) -> None:
-    """Write the IR with weights as they are; by default OpenVINO would halve them to fp16."""
+    """Write the IR with weights as they are; by default OpenVINO would store them as fp16."""
     session.import_openvino().save_model(model, output / "model.xml", compress_to_fp16=False)
 
 

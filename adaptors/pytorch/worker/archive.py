@@ -1,9 +1,9 @@
 """Read a ``.pt2`` archive without running anything that it holds.
 
-``torch.export.load`` runs code from the file through five doors: pickled tensors and constants, custom objects,
+``torch.export.load`` can run code from the file in five ways: pickled tensors and constants, custom objects,
 shared libraries of AOTInductor, symbolic expressions (``sympy.sympify`` evaluates them), and operator names that are
-looked up in ``torch`` by attribute. A model from a registry must come through none of them, so the archive is checked
-here, with the standard library alone, before torch sees it.
+looked up in ``torch`` by attribute. A model from a registry may use none of them, so the archive is checked here,
+with the standard library alone, before torch opens it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TREE_TYPES = frozenset({None, "builtins.tuple", "builtins.list", "builtins.dict
 
 
 def read_names(path: Path) -> dict[str, Any] | None:
-    """Return the specs that we kept in the archive, or None when somebody else wrote it."""
+    """Return the specs that we kept in the archive, or None when other software wrote it."""
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             if name.endswith(f"/extra/{NAMES_FILE}"):

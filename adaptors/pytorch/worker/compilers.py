@@ -18,7 +18,7 @@ Notes = dict[str, Any]
 
 
 def copy(job: Job) -> Notes:
-    """Copy the files: what is compiled is made when the model is loaded, by the run options."""
+    """Copy the files: the run options make the session compile the model when it is loaded."""
     if job["input"]["format"] == "pytorch-module" and "module" not in (job.get("trust") or ()):
         return {"refused": "the class is code; 'trust: [module]' would allow it"}
     manifest = shutil.ignore_patterns("artifact.json")  # the host writes the new artifact's own
@@ -82,7 +82,7 @@ class HalfPrecision(nn.Module):  # type: ignore[misc]
 
 
 def _replace_float32(module: torch.fx.GraphModule) -> None:
-    """Let a graph make bfloat16 where it says float32: an export writes out what the author derived from a tensor."""
+    """Replace float32 by bfloat16 in a graph's arguments: an export records types that came from tensors."""
 
     def replace(value: Any) -> Any:
         return torch.bfloat16 if value is torch.float32 else value

@@ -49,7 +49,7 @@ def describe_file(path: Path, trust: Sequence[str]) -> Notes:
     value = structure.rebuild(program)
     refusal = structure.find_refusal(value)
     if refusal or None in program.graph_signature.user_outputs:
-        return {"refused": refusal or f"the program returns None beside tensors; {structure.ADVICE}"}
+        return {"refused": refusal or f"the program returns None next to tensors; {structure.ADVICE}"}
     names = archive.read_names(path)
     described = models.describe_program(program, names)
     for spec, key in zip(described["outputs"], (not names and structure.name_keys(value)) or (), strict=False):
@@ -58,7 +58,7 @@ def describe_file(path: Path, trust: Sequence[str]) -> Notes:
 
 
 def describe_module(job: Job, folder: Path) -> Notes:
-    """Run the class, and once more with each dynamic size changed: a class says nothing of its results otherwise."""
+    """Run the class, and once more with each dynamic size changed: a class does not declare its results."""
     inputs, known = find_specs(job)
     module = models.read_module(folder, job.get("trust") or ())
     flat = models.Flat(module, models.find_keywords(module, [spec["name"] for spec in inputs]))

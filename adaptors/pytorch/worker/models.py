@@ -1,4 +1,4 @@
-"""Open models of PyTorch's formats, and say what they take and return.
+"""Open models of PyTorch's formats, and describe their inputs and outputs.
 
 Everything else in this worker sees a model as a *flat* module: positional tensors in the order of the inputs' specs,
 a tuple of tensors in the order of the outputs'.
@@ -219,7 +219,7 @@ def read_module(folder: Path, trust: Sequence[str]) -> nn.Module:
         trust: Must contain ``module``: the class is code.
 
     Raises:
-        PermissionError: The recipe does not trust the class, or a file lies outside the folder.
+        PermissionError: The recipe does not trust the class, or a file is outside the folder.
     """
     reference = read_reference(folder)
     if "module" not in trust:
@@ -247,7 +247,7 @@ def read_reference(folder: Path) -> dict[str, Any]:
 def _inside(folder: Path, name: str) -> Path:
     path = (folder / name).resolve()
     if not path.is_relative_to(folder.resolve()):
-        raise PermissionError(f"{name} lies outside the model's folder")
+        raise PermissionError(f"{name} is outside the model's folder")
     return path
 
 

@@ -1,4 +1,4 @@
-"""An exported program as an ordinary module: what its user would time, without what only the archive adds.
+"""An exported program as an ordinary module, without the overhead that only the archive format adds.
 
 ``ExportedProgram.module()`` checks its inputs and walks through trees of arguments at each call, which takes a Linear
 from 9 to 60 µs. Here the inputs are checked once for each signature, and what is called is the graph alone.
@@ -21,7 +21,7 @@ from . import models
 
 Signature = tuple[tuple[torch.Size, torch.dtype], ...]
 
-_MOST_SIGNATURES = 4096  # of inputs that are remembered; who sends more shapes than that pays for each check
+_MOST_SIGNATURES = 4096  # of inputs that are remembered; beyond these, inputs are checked at each call
 _GUARDS = "_guards_fn"
 
 
@@ -75,7 +75,7 @@ class PlainProgram:
 def make_plain(guarded: fx.GraphModule) -> fx.GraphModule:
     """Return the graph of an exported program as a module that computes and does nothing else.
 
-    The operators and their order stay, so the results are the same to the bit. What goes: the guards, the hooks, the
+    The operators and their order stay, so the results are the same to the bit. Removed are the guards, the hooks, the
     trees of arguments, and the checks of types that follow from the types of the inputs. Tensors become attributes of
     the module itself, where Python finds them without asking ``nn.Module.__getattr__`` for each part of a path.
 
@@ -109,13 +109,13 @@ def make_plain(guarded: fx.GraphModule) -> fx.GraphModule:
 
 
 def keep_checks(guarded: fx.GraphModule) -> fx.GraphModule:
-    """Take everything out of an exported program but the checks of its inputs; changed in place, and returned.
+    """Remove everything from an exported program but the checks of its inputs; changed in place, and returned.
 
     Args:
         guarded: What ``ExportedProgram.module`` returned.
 
     Returns:
-        A module that is called as the program is, raises what it raises, and returns nothing of use.
+        A module that is called as the program is, raises what it raises, and returns nothing useful.
     """
     graph = guarded.graph
     graph.output_node().args = ((),)

@@ -53,7 +53,7 @@ class AuthorsSession(Session):
     """A source model, which is timed as its author calls it: with tensors, and in inference mode."""
 
     def prepare(self, feeds: dict[str, Array]) -> Callable[[], Any]:
-        """Return one call of the model on these arrays, without what only the passing of arrays costs."""
+        """Return one call of the model on these arrays, without the conversion of arrays."""
         tensors = [torch.from_numpy(feeds[name]) for name in self.inputs]
         args = () if self._keywords else tuple(tensors)
         kwargs = dict(zip(self._keywords, tensors, strict=True)) if self._keywords else {}
@@ -70,8 +70,8 @@ class StaticPackages:
     """AOTInductor packages, one for each shape that the recipe asks for.
 
     They are opened by the C++ loader itself: ``aoti_load_package`` imports all of Inductor and has a C++ compiler try
-    three programs, which made the first start take 14 seconds instead of two. What it checks by them, the CPU, is
-    checked here.
+    three programs, which made the first start take 14 seconds instead of two. What it checks with them,
+    the kind of CPU, is checked here.
 
     Raises:
         RuntimeError: The packages were compiled for another kind of CPU.
@@ -92,7 +92,7 @@ class StaticPackages:
         """Run the package of exactly these shapes.
 
         Raises:
-            ValueError: No package was compiled for them. A package itself would answer with the wrong number of rows.
+            ValueError: No package was compiled for them. A package itself would return the wrong number of rows.
         """
         shapes = tuple(feeds[name].shape for name in self.inputs)
         loader = self._loaders.get(shapes)

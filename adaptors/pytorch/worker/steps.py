@@ -37,12 +37,12 @@ def export(job: Job) -> Notes:
     with torch.no_grad():
         result = jobs.call(flat, examples)
     named = models.name_outputs(result)
-    absent = isinstance(result, dict) and None in result.values()  # which a program would return beside its tensors
+    absent = isinstance(result, dict) and None in result.values()  # an exported program would return it too
     if absent or type(result) not in (torch.Tensor, tuple, list, dict):  # another class would need its module
         module, keywords = flat, ()
     try:
         program = _export_dynamic(module, examples, inputs, keywords=keywords)
-    except Exception as error:  # noqa: BLE001 - torch raises dozens of classes; the reason is what counts
+    except Exception as error:  # noqa: BLE001 - torch raises dozens of classes; only the reason is used
         return jobs.fail("convert", "torch.export cannot keep the sizes dynamic", error)
     known = outputs if len(outputs) == len(named) else [{"name": name, "shape": []} for name in named]
     names = {"inputs": inputs, "outputs": known}
@@ -96,7 +96,7 @@ def to_onnx(job: Job) -> Notes:
 
 
 def _clean_onnx(model: Any, described: Notes) -> None:
-    """Name dynamic dimensions as the specs do; drop the author's paths, and shapes that ORT's quantizers choke on."""
+    """Name dynamic dimensions as the specs do; drop the author's paths, and shapes that ORT's quantizers fail on."""
     values = [*model.graph.input, *model.graph.output]
     for value, spec in zip(values, [*described["inputs"], *described["outputs"]], strict=True):
         for dim, name in zip(value.type.tensor_type.shape.dim, spec["shape"], strict=True):

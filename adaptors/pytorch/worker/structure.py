@@ -28,7 +28,7 @@ def rebuild(program: torch.export.ExportedProgram) -> Any:
 
 
 def find_refusal(value: Any) -> str | None:
-    """Say why a result is not taken, or return None."""
+    """Return why a result is not taken, or None."""
     if isinstance(value, torch.Tensor):
         return None
     if isinstance(value, Mapping):

@@ -36,7 +36,7 @@ def trace(job: Job) -> Notes:
             return jobs.fail("compile", "the traced model takes no other batch size", error)
     if not same:
         return jobs.fail(
-            "numerics", "the traced model answers differently at another batch size: it branches on its input"
+            "numerics", "the traced model returns other values at another batch size: it branches on its input"
         )
     names = json.dumps({"inputs": inputs, "outputs": outputs})
     torch.jit.save(script, Path(job["output"]) / "model.ts", _extra_files={archive.NAMES_FILE: names})

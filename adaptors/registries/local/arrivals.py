@@ -1,4 +1,4 @@
-"""New versions in a folder since the last look: models that appeared or changed, and winners that were published."""
+"""New versions in a folder since the last poll: models that appeared or changed, and winners that were published."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def list_arrivals(
 ) -> tuple[tuple[VersionInfo, ...], str]:
     """Return the versions that a folder holds and did not hold before, oldest first, and the next cursor.
 
-    Only what has another size or time of change than at the last look is read.
+    Only files whose size or modification time differs from the last poll are read.
 
     Args:
         root: The folder with the models, and with the folders of their winners.
         resolve: Returns the version of a path.
-        cursor: What the last call gave; None to begin with everything there is.
+        cursor: What the last call returned; None to list every version.
 
     Returns:
         The versions, and the next cursor: opaque text.

@@ -67,7 +67,7 @@ class LocalRegistry:
         )
 
     def _name(self, path: Path, *, suffix: str) -> str:
-        """Return what ``publish`` is given so that winners go next to the model, wherever that is."""
+        """Return the name for ``publish`` with which winners go next to the model."""
         model, root = path.with_name(path.name.removesuffix(suffix)), self.root.resolve()
         return str(model.relative_to(root) if model.is_relative_to(root) else model)
 
@@ -91,7 +91,7 @@ class LocalRegistry:
             raise FileExistsError(f"{folder} is not empty")
         path = Path(info.uri)
         if path.is_dir():
-            # Links stay links: what leads out of the folder is refused by name, not copied in silence.
+            # Links stay links: a link that leads out of the folder is refused later with its name, and not copied.
             shutil.copytree(path, folder, dirs_exist_ok=True, symlinks=True)
         else:
             for file in [path, *sorted(path.parent.glob(f"{path.name}[._]*"))]:
@@ -105,7 +105,7 @@ class LocalRegistry:
         is still being copied may be listed twice: half, and whole.
 
         Args:
-            cursor: What the last call gave; None to begin with everything there is.
+            cursor: What the last call returned; None to list every version.
 
         Returns:
             The versions, and the next cursor: opaque text.
@@ -130,11 +130,11 @@ class LocalRegistry:
     ) -> Publication:
         """Write a new version; the alias is moved last.
 
-        A version appears by one rename, whole. What a killed call left in between is removed by the next, and the
-        same publication is not made twice.
+        A version appears by one rename, whole. What a killed call left is removed by the next call. Publishing is
+        idempotent.
 
         Args:
-            winner: The winner with what proves it.
+            winner: The winner with its evidence.
             name: The path of the model; the versions go to a folder of that name with ``-hone`` behind it.
             tags: The version's tags, from ``make_tags``.
             alias: The link that is to point to it, or None.

@@ -1,4 +1,4 @@
-"""New versions since the last look: what a poller needs, since webhooks get lost."""
+"""New versions since the last poll. Polling is needed since webhooks can get lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 OVERLAP_MS: Final = 60_000
-"""How far a look goes back behind its cursor, for versions that were committed late."""
+"""How far a poll looks back behind its cursor, for versions that were committed late."""
 
 
 def list_arrivals(client: MlflowClient, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
@@ -20,7 +20,7 @@ def list_arrivals(client: MlflowClient, cursor: str | None) -> tuple[tuple[Versi
 
     Args:
         client: The registry.
-        cursor: What the last call gave; None to begin with everything there is.
+        cursor: What the last call returned; None to list every version.
 
     Returns:
         The versions, and the next cursor: opaque text.

@@ -43,7 +43,7 @@ os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 
 def find_tracking_uri(project: Path) -> str:
-    """Return where MLflow's store is: as MLflow was told, else the project's embedded one.
+    """Return where MLflow's store is: as MLflow is configured, else the project's embedded one.
 
     Args:
         project: The project's folder.
@@ -51,7 +51,7 @@ def find_tracking_uri(project: Path) -> str:
     Returns:
         What ``mlflow.set_tracking_uri`` or ``MLFLOW_TRACKING_URI`` says; else ``data/mlflow.db`` of the project.
     """
-    import mlflow  # noqa: PLC0415 - heavy, and only those who use MLflow pay for it
+    import mlflow  # noqa: PLC0415 - slow to import, and only needed with MLflow
 
     if mlflow.is_tracking_uri_set():
         return str(mlflow.get_tracking_uri())
@@ -149,7 +149,7 @@ def run_bounded(call: Callable[[], Result], tracking_uri: str, patience: float =
 
     Args:
         call: The call.
-        tracking_uri: Whom it calls, for the error.
+        tracking_uri: The store that it calls, for the error.
         patience: Seconds.
 
     Returns:
@@ -197,7 +197,7 @@ def explain_unreachable(tracking_uri: str, why: str) -> HoneError:
 
 
 def require_store(tracking_uri: str) -> None:
-    """Refuse to read from a SQLite store that does not exist: MLflow would make an empty one, wherever one stands.
+    """Refuse to read from a SQLite store that does not exist: MLflow would make an empty one.
 
     Raises:
         HoneError: ``registry-unreachable``.

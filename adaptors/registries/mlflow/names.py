@@ -51,7 +51,7 @@ def read_uri(uri: str) -> Reference:
         raise HoneError(
             "version-unknown",
             f"{uri!r} names no version.",
-            why="A model has many versions, and which one is meant must be said.",
+            why="A model has many versions, and the URI must name one.",
             hint=f"Write models:/{match['name']}/<version>, models:/{match['name']}@<alias> or "
             f"models:/{match['name']}/{LATEST}.",
         )

@@ -50,8 +50,8 @@ class MlflowRegistry:
         """Choose a store; nothing is contacted yet.
 
         Args:
-            tracking_uri: MLflow's tracking URI; as MLflow was told (``MLFLOW_TRACKING_URI``) when not given, else the
-                project's embedded store.
+            tracking_uri: MLflow's tracking URI; as MLflow is configured (``MLFLOW_TRACKING_URI``) when not given, else
+                the project's embedded store.
             project: The project's folder; the current one when not given.
         """
         home = (project or Path.cwd()).resolve()
@@ -130,7 +130,7 @@ class MlflowRegistry:
         what another one left.
 
         Args:
-            winner: The winner with what proves it.
+            winner: The winner with its evidence.
             name: The registered model; made when it does not exist.
             tags: The version's tags, from ``make_tags``.
             alias: What is to point to it, or None.
@@ -167,7 +167,7 @@ class MlflowRegistry:
         """Return the versions of all models that came after a cursor, oldest first, and the next cursor.
 
         Args:
-            cursor: What the last call gave; None to begin with everything there is.
+            cursor: What the last call returned; None to list every version.
 
         Returns:
             The versions, and the next cursor: opaque text.

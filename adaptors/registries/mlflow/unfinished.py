@@ -8,7 +8,7 @@ A publication goes through these states, and can be killed in each:
 3. ``hone.state=finished`` with ``hone.pending_alias``: the alias is moved, as above;
 4. neither: finished.
 
-What a process that still lives is about is left alone.
+Publications of a process that is still running are not touched.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def settle(client: MlflowClient, experiment: str, name: str, key: str) -> str | 
         key: The publication that is about to be made.
 
     Returns:
-        The version that is this very publication, complete now; None when there is none.
+        The version of this publication, now complete; None when there is none.
     """
     versions = [version for version in search_versions(client, name) if publication.KEY in version.tags]
     done = None
@@ -41,7 +41,7 @@ def settle(client: MlflowClient, experiment: str, name: str, key: str) -> str | 
         mine = version.tags[publication.KEY] == key
         if not _is_unfinished(version):
             done = done or (str(version.version) if mine else None)
-        elif _has_alias(client, version):  # killed after the last step that anybody can see
+        elif _has_alias(client, version):  # killed after its last visible step
             finish_version(client, name, str(version.version))
             done = done or (str(version.version) if mine else None)
         elif mine or not _is_alive(version):
@@ -70,7 +70,7 @@ def finish_version(client: MlflowClient, name: str, version: str) -> None:
 
 
 def _is_unfinished(version: ModelVersion) -> bool:
-    """Return whether a version's publication did not come to its end."""
+    """Return whether a version's publication was not finished."""
     tags = version.tags
     return tags.get(publication.STATE) == publication.PUBLISHING or publication.PENDING_ALIAS in tags
 

@@ -27,8 +27,8 @@ from kedro_hone.programs import LIBRARY
 logger = logging.getLogger(__name__)
 
 INHERITED = ("interface", "structure", "threads", "machine_options")
-"""What an artifact keeps of its source: how its callers call it, what they get, with how many threads, and the options
-of the adaptors before it that the machine decides where no recipe does."""
+"""Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, the number of
+threads, and earlier adaptors' options that depend on the machine unless the recipe sets them."""
 
 
 def transform(
@@ -44,7 +44,7 @@ def transform(
         reference: The source's outputs on the search split.
 
     Returns:
-        The artifact, a refusal or a failure, with the steps of its route; a toolchain that fails raises nothing.
+        The artifact, a refusal or a failure, with the steps of its route; a toolchain's failure is not raised.
     """
     outcome, step = _find_or_build(adaptor, options, parent, setting, reference=reference)
     return outcome.model_copy(update={"steps": (*parent.steps, *step)})
@@ -53,7 +53,7 @@ def transform(
 def _find_or_build(
     adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, reference: Reference
 ) -> tuple[Outcome, tuple[StepFacts, ...]]:
-    """Return the outcome, and the facts of the step where there was one: not where the adaptor could not be tried."""
+    """Return the outcome, and the facts of the step; none of these where the adaptor could not be tried."""
     host = read_host()
     options = options.resolve(host)
     refusal = _refuse(adaptor, options, parent, host)

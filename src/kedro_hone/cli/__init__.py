@@ -1,4 +1,4 @@
-"""The command line: ``kedro run`` with exit codes that mean something, and everything else under ``kedro hone``."""
+"""The command line: ``kedro run`` with an exit code for each verdict, and everything else under ``kedro hone``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kedro hone adaptor test``: the public conformance suite on somebody's adaptor."""
+"""``kedro hone adaptor test``: run the public conformance suite on an adaptor."""
 
 from __future__ import annotations
 

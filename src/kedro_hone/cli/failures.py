@@ -1,4 +1,4 @@
-"""What the user sees when something goes wrong, and what the shell gets."""
+"""Error messages and exit codes of the command line."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from kedro_hone.datasets.errors import find_error
 
 WORK = Path("data/hone")
 SCARCE_BYTES = 1 << 20
-"""With less space than this, a worker's log may be missing."""
+"""With fewer free bytes than this, a worker's log may be missing."""
 _NUMBER = re.compile(r"\[Errno (\d+)\]")
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
 def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn what a command raises into words and an exit code.
+    """Turn what a command raises into a message and an exit code.
 
-    An error of the user's is explained (exit code 3); anything else is our bug, with a log to attach (4). Click's own
-    exceptions pass.
+    An error that the user can correct is explained (exit code 3); anything else is a bug, with a log to attach (4).
+    Click's own exceptions pass.
 
     Args:
         function: The command.
 
     Returns:
-        The command that does so.
+        The wrapped command.
     """
 
     @functools.wraps(function)
@@ -49,7 +49,7 @@ def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
         except KeyboardInterrupt:
             click.secho("Interrupted; what was built is kept.", fg="yellow", err=True)
             sys.exit(ExitCode.INTERRUPTED)
-        except Exception as error:  # noqa: BLE001 - the outermost frame: nothing is swallowed, all of it is reported
+        except Exception as error:  # noqa: BLE001 - the outermost frame: every error is reported
             known = find_disk_error(error) or find_error(error)
             if known is not None:
                 click.secho(f"\n{known}", fg="red", err=True)
@@ -63,7 +63,7 @@ def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def find_disk_error(error: BaseException) -> HoneError | None:
-    """Return the error for people where a disk was full or read-only, whoever noticed it first.
+    """Return the error for people where a disk was full or read-only, in this or another process.
 
     Args:
         error: What a run raised; from another process it is text.
@@ -100,7 +100,7 @@ def _read_number(text: str) -> int | None:
 
 
 def _may_lack_space(error: BaseException) -> bool:
-    """Return whether a worker ended without a word on a disk with no room for its words."""
+    """Return whether a worker ended without a message while the disk was full."""
     known = find_error(error)
     unclear = known is None or known.slug in {"program-failed", "source-failed"}
     return unclear and WORK.exists() and shutil.disk_usage(WORK).free < SCARCE_BYTES

@@ -1,4 +1,4 @@
-"""The project's recipe, for the commands that only look."""
+"""The project's recipe, for commands that only read it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kedro_hone.recipe.schema import Recipe, read_recipe
 
 
 def find_project() -> Path:
-    """Return the project's folder: the Kedro project around, or the current folder."""
+    """Return the project's folder: that of the enclosing Kedro project, or the current folder."""
     return find_kedro_project(Path.cwd()) or Path.cwd()
 
 
 def read_project_recipe() -> Recipe:
-    """Return the recipe of the project around, or of a folder that holds only ``conf/``.
+    """Return the recipe of the enclosing project, or of a folder that holds only ``conf/``.
 
     Raises:
         HoneError: ``recipe-invalid``.

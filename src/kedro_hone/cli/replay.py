@@ -64,7 +64,7 @@ def find_step(step: str, run: Path) -> Path:
     """Return the folder of a step.
 
     Raises:
-        HoneError: ``replay-unknown``, listing those that there are.
+        HoneError: ``replay-unknown``, listing the steps that exist.
     """
     steps = sorted(path for path in (run / "steps").glob("*") if (path / "job.json").is_file())
     for path in steps:

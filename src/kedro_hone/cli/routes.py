@@ -36,7 +36,7 @@ def list_routes(work: Path) -> list[dict[str, Json]]:
     """Return every route of the project's recipe.
 
     Args:
-        work: Where the values between nodes lie.
+        work: The folder with the values between nodes.
 
     Returns:
         For each route its ``id``, ``route`` and ``outcome``.

@@ -15,11 +15,11 @@ def keep_copy(files: Any, repository: Repository, *, pin: Pin, cache: Path) -> P
     Args:
         files: The opened revision.
         repository: The repository.
-        pin: What is wanted.
+        pin: The data.
         cache: Where copies are kept, as ``<md5>/<name>``.
 
     Returns:
-        The copy. Its bytes have the pinned hash, now; a damaged copy is made again.
+        The copy. Its bytes were just compared with the pinned hash; a damaged copy is made again.
 
     Raises:
         DataError: ``data-not-pulled``.
@@ -36,7 +36,7 @@ def keep_copy(files: Any, repository: Repository, *, pin: Pin, cache: Path) -> P
         try:
             staged.replace(target)
         except OSError:
-            # Another process placed the same directory first; it is as good as ours.
+            # Another process placed the same directory first; its content is the same.
             if not _is_intact(target, pin):
                 raise
     return target
@@ -62,7 +62,7 @@ def _fetch(files: Any, repository: Repository, *, pin: Pin, staged: Path) -> Non
         raise report_missing(repository, _name(pin), why=str(error)) from error
     found = hash_path(staged, pin.hash_name) if staged.exists() else "nothing"
     if found != pin.md5:
-        raise report_missing(repository, _name(pin), why=f"DVC's cache or remote answers with other content: {found}.")
+        raise report_missing(repository, _name(pin), why=f"DVC's cache or remote returned other content: {found}.")
     for file in [staged, *staged.rglob("*")]:
         if file.is_file():
             file.chmod(0o444)

@@ -28,8 +28,9 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
       rev: v1
     ```
 
-    The revision is always pinned: DVC's own file system reads a changed working file while it still tells the committed
-    md5, so that without a revision nothing could be proved of the data. At ``HEAD``, a changed working file is refused.
+    The revision is always pinned: DVC's own file system reads a changed working file and still reports the committed
+    md5, so that without a revision the recorded digest might not be that of the data. At ``HEAD``, a changed
+    working file is refused.
 
     Attributes:
         metadata: Free for other plug-ins; unused.
@@ -51,7 +52,7 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
             path: The file or directory, from the folder of ``repo``.
             repo: The folder in which ``dvc init`` was run, absolute or from the project's root, or a git URL.
             rev: A branch, tag or commit; ``HEAD`` when empty.
-            remote: The DVC remote to ask; the repository's default when empty.
+            remote: The DVC remote to download from; the repository's default when empty.
             cache: Where the copies are kept, absolute or from the project's root.
             metadata: Free for other plug-ins.
         """

@@ -1,4 +1,4 @@
-"""Errors of datasets, for Kedro and for people at once."""
+"""Errors of datasets: a ``DatasetError`` for Kedro and a ``HoneError`` for people in one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from kedro_hone.core.errors import HoneError
 
 
 class DataError(HoneError, DatasetError):
-    """An error about data that the user can put right.
+    """An error about data that the user can correct.
 
-    A dataset's ``load`` wraps what is raised in it, unless it is a ``DatasetError`` already. This is one; but the
-    catalog wraps those as well, to say the name of the entry. ``find_error`` gets it back.
+    Kedro wraps what a dataset's ``load`` raises, unless it is a ``DatasetError``, as this is. The catalog wraps those
+    as well, to add the name of the entry; ``find_error`` unwraps them.
     """
 
 

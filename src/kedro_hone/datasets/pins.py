@@ -1,4 +1,4 @@
-"""What DVC knows of a file at a git revision. Plain functions; DVC is imported by those that need it."""
+"""What DVC recorded of a file at a git revision. DVC is imported only by the functions that need it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _URL = re.compile(r"[a-z][a-z0-9+]*://|[^/@]+@[^/:]+:")
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
-    """A git repository with DVC in it.
+    """A git repository that uses DVC.
 
     Attributes:
         name: As the catalog names it.
         git: The folder of the git repository, or its URL.
-        prefix: Where DVC's root lies in it; empty when they are the same.
+        prefix: The path of DVC's root in it; empty when they are the same.
         workspace: DVC's root when it is a folder of this machine, or None.
     """
 
@@ -37,7 +37,7 @@ class Pin:
     """What DVC recorded of one file or directory at one commit.
 
     Attributes:
-        source: Where it lies, from DVC's root.
+        source: Its path from DVC's root.
         commit: The commit.
         hash_name: How it was hashed: ``md5``, or ``md5-dos2unix`` before DVC 3.
         md5: The hash; ``.dir`` at its end for a directory.
@@ -98,7 +98,7 @@ def open_revision(repository: Repository, rev: str, *, remote: str | None) -> It
     Args:
         repository: The repository.
         rev: A branch, a tag, a commit or ``HEAD``.
-        remote: The DVC remote to ask; the repository's default when None.
+        remote: The DVC remote to download from; the repository's default when None.
 
     Yields:
         A ``DVCFileSystem``.
@@ -106,7 +106,7 @@ def open_revision(repository: Repository, rev: str, *, remote: str | None) -> It
     Raises:
         DataError: ``data-revision-unknown``.
     """
-    os.environ.setdefault("DVC_NO_ANALYTICS", "1")  # DVC reports its use home otherwise
+    os.environ.setdefault("DVC_NO_ANALYTICS", "1")  # otherwise DVC sends usage statistics
     from dvc.api import DVCFileSystem  # noqa: PLC0415 - heavy, and only needed here
     from dvc.scm import RevError  # noqa: PLC0415 - heavy, and only needed here
 
@@ -145,8 +145,8 @@ def find_pin(files: Any, repository: Repository, *, source: str, rev: str) -> Pi
         The pin.
 
     Raises:
-        DataError: ``data-not-tracked``, or ``data-not-pulled`` when a directory's listing is nowhere, or the
-            remote does not exist.
+        DataError: ``data-not-tracked``, or ``data-not-pulled`` when a directory's listing is not found, or the remote
+            does not exist.
     """
     from dvc.config import RemoteConfigError  # noqa: PLC0415 - heavy, and only needed here
     from dvc_data.index import DataIndexDirError  # noqa: PLC0415 - heavy, and only needed here
@@ -182,7 +182,7 @@ def find_pin(files: Any, repository: Repository, *, source: str, rev: str) -> Pi
 
 
 def report_missing(repository: Repository, what: str, *, why: str) -> DataError:
-    """Return the error for data that DVC knows and nobody holds.
+    """Return the error for data that DVC tracks and that are in no cache or remote.
 
     Args:
         repository: The repository.

@@ -13,7 +13,7 @@ from kedro_hone.core.store.workplace import Workplace
 
 
 class WorkplaceDataset(AbstractVersionedDataset[None, Workplace]):
-    """Hands out the folders of the run.
+    """Returns the folders of the run.
 
     The run's id is the version that Kedro gives to everything that one run saves, so that it is the same with every
     runner.
@@ -34,10 +34,10 @@ class WorkplaceDataset(AbstractVersionedDataset[None, Workplace]):
         return {**self.__dict__, "package": project.PACKAGE_NAME}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Arrive in another process, and tell Kedro there which settings are the project's.
+        """Unpickle in another process, and tell Kedro there which settings are the project's.
 
-        ParallelRunner means to do so, but a process that it spawns looks for the package's name in itself, where nobody
-        has put it (Kedro 1.7): the adaptors that the project's settings register, and its hooks, would be missing.
+        ParallelRunner is meant to do so, but a spawned process does not know the name of the project's package (Kedro
+        1.7): the adaptors that the project's settings register, and its hooks, would be missing.
         """
         package = state.pop("package")
         self.__dict__.update(state)
@@ -54,7 +54,7 @@ class WorkplaceDataset(AbstractVersionedDataset[None, Workplace]):
         return Workplace(root=str(Path(str(self._filepath)).absolute()), run_id=str(version.save))
 
     def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
-        """Refuse: the folders are made by those who write into them."""
+        """Refuse: the folders are made by the code that writes into them."""
         raise DatasetError("the workplace is not saved")
 
     def _exists(self) -> bool:

@@ -1,1 +1,1 @@
-"""The hooks that tie a Kedro run to its recipe, its progress and its verdict."""
+"""The hooks that connect a Kedro run with its recipe, its progress display and its verdict."""

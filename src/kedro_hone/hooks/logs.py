@@ -1,4 +1,4 @@
-"""Which lines a run prints: ours, and of Kedro's only warnings, unless the project has chosen otherwise."""
+"""Which log lines a run prints: kedro-hone's, and Kedro's warnings, unless the project is configured otherwise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMES = ("logging.yml", "logging.yaml", "logging.json")
 
 
 def choose_logging(conf: Path, package: str | None = None) -> Path | None:
-    """Return the logging configuration to use in the place of Kedro's own, which prints every dataset and node.
+    """Return the logging configuration to use instead of Kedro's own, which prints every dataset and node.
 
     Args:
         conf: The project's ``conf``.
@@ -33,7 +33,7 @@ def choose_logging(conf: Path, package: str | None = None) -> Path | None:
 
 
 def configure_logging() -> None:
-    """Print our lines and hide Kedro's, in a project that has not chosen another logging configuration."""
+    """Print kedro-hone's log lines and hide Kedro's, unless the project has its own logging configuration."""
     from kedro.framework import project  # noqa: PLC0415 - it sets up its own logging as soon as it is imported
 
     chosen = choose_logging(Path("conf"), project.PACKAGE_NAME)

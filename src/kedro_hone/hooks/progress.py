@@ -1,4 +1,4 @@
-"""Show what is running, what is done and the best so far, where somebody looks; elsewhere the log's plain lines do."""
+"""Show what is running, what is done and the best candidate so far, on a terminal; elsewhere there is only the log."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ProgressHooks:
 
     @hook_impl
     def before_node_run(self, node: Node) -> None:
-        """Say what is running.
+        """Show the running node.
 
         Args:
             node: The node.
@@ -66,7 +66,7 @@ class ProgressHooks:
 
     @hook_impl
     def after_node_run(self, outputs: dict[str, Any]) -> None:
-        """Count what is done, and say who is the best so far.
+        """Count the node as done, and show the best candidate so far.
 
         Args:
             outputs: What the node made.
@@ -98,7 +98,7 @@ class ProgressHooks:
 
 
 def name_best(value: object) -> str:
-    """Return who is the best so far, from what the race or the confirmation made; else an empty string."""
+    """Return the best candidate so far, from the output of the race or the confirmation; else an empty string."""
     if isinstance(value, RaceResult) and value.standings and value.standings[0].objective:
         return f"best so far {value.standings[0].objective.estimate:.1f}x: {value.standings[0].id}"
     if isinstance(value, Confirmation) and value.finalists and value.finalists[0].deciding:

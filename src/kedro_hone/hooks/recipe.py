@@ -1,4 +1,4 @@
-"""The hooks that tie a Kedro run to its recipe."""
+"""The hooks that connect a Kedro run with its recipe."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RecipeHooks:
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
-        """Check what can be known of program, metric and gate split before the model is pulled.
+        """Check the program, the metric and the gate split as far as possible before the model is pulled.
 
         Args:
             pipeline: What will run.

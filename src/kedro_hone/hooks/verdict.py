@@ -1,4 +1,4 @@
-"""Tell the user the verdict of a run, and the shell its exit code."""
+"""Print the verdict of a run, and set its exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXIT_CODES = {
     Verdict.FAIL: ExitCode.FAIL,
     Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
 }
-"""What each verdict is to the shell: keeping the original is a success."""
+"""The exit code of each verdict: keeping the original is a success."""
 
 
 class VerdictHooks:

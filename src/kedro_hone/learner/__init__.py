@@ -1,4 +1,4 @@
-"""The winner behind the source model's own interface."""
+"""The winner with the source model's own interface."""
 
 from kedro_hone.learner.model import Learner, load
 

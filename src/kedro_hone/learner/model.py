@@ -26,7 +26,7 @@ ARTIFACT = "artifact"
 
 
 class Learner:
-    """The winner behind the source model's own interface.
+    """The winner with the source model's own interface.
 
     Call it as the source was called: with tensors where the source was a PyTorch model, with arrays or a dictionary of
     arrays where it was an ONNX model.
@@ -74,7 +74,7 @@ class Learner:
         self._call = make(self.run, artifact)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the source model would return."""
+        """Return the outputs, structured as the source model returns them."""
         return self._call(*args, **kwargs)
 
     def __repr__(self) -> str:

@@ -26,7 +26,7 @@ class PyfuncModel:
         Args:
             data: An array, a dictionary of arrays, or a DataFrame with a column for each input (or, for a single
                 input, one for each feature).
-            params: Ignored; MLflow hands it on.
+            params: Ignored; MLflow passes it.
 
         Returns:
             The output's array when there is one output, and a dictionary when there are several.

@@ -22,8 +22,8 @@ def serve_any_rows(run: Callable[[Arrays], Arrays], artifact: Artifact) -> Calla
         artifact: The model; it has static shapes.
 
     Returns:
-        A function from feeds to outputs. Rows are cut into the sizes that there are; the last piece is filled up with
-        its last row, whose results are dropped.
+        A function from feeds to outputs. Rows are cut into the sizes that there are; the last piece is padded with
+        copies of its last row, whose results are dropped.
     """
     sizes = [dict(shape.sizes) for shape in artifact.static_shapes]
     inputs = {spec.name: spec for spec in artifact.inputs}
@@ -51,7 +51,7 @@ def serve_any_rows(run: Callable[[Arrays], Arrays], artifact: Artifact) -> Calla
 
 
 def plan_pieces(rows: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Cut a number of rows into pieces of given sizes, with as little padding as the largest first leave.
+    """Cut a number of rows into pieces of given sizes, the largest first, and pad the last piece.
 
     Args:
         rows: How many rows there are, at least one.
@@ -64,7 +64,7 @@ def plan_pieces(rows: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
     while rows > 0:
         fitting = [size for size in sizes if size <= rows]
         covering = [size for size in sizes if size >= rows]
-        # One call that is at least half full beats two calls.
+        # One call that is at least half full is faster than two calls.
         if covering and (not fitting or min(covering) <= 2 * rows):
             pieces.append((min(covering), rows))
             break

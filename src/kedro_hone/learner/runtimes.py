@@ -51,7 +51,7 @@ def open_session(
     """
     toolchain = _find_toolchain(str(artifact.runtime), toolchains)
     for name, value in toolchain.environment.items():
-        os.environ.setdefault(name, value)  # as in the worker that was measured; what the user has set is kept
+        os.environ.setdefault(name, value)  # as in the worker that was measured; the user's own settings are kept
     job = {
         "function": "load",
         "worker": str(toolchain.worker),

@@ -1,1 +1,1 @@
-"""The recipe, what it selects, and the routes over that."""
+"""The recipe, the adaptors that it selects, and the routes over them."""

@@ -1,7 +1,8 @@
-"""Routes: every path from the source model to something that can run, generated from what the adaptors say.
+"""Routes: every path from the source model to something that can run, generated from the adaptors' formats.
 
 The paths depend on the recipe alone, never on the model: ``convert → compress* → convert* → compile`` over the
-adaptors whose formats fit. What cannot fit is never generated; what may not fit refuses when it is asked.
+adaptors whose formats fit. Steps whose formats do not fit are not generated; an adaptor that does not take this
+model refuses it during the run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kedro_hone.core.values.artifact import Stage
 from kedro_hone.core.values.base import BACKENDS, Format
 
 SOURCE = "source"
-"""The namespace of the source model itself; what hangs below it takes the model as it came."""
+"""The namespace of the source model itself; the steps below it take the model as it was pulled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class Routes:
     """All routes of a recipe, as a forest.
 
     Attributes:
-        backends: The backends that something hangs below, in the order of conversion.
+        backends: The backends that have steps, in the order of conversion.
         converters: For each backend, the adaptors that could convert a source model to it.
         steps: Every step, parents before children.
     """
@@ -111,7 +112,7 @@ class _Path:
 
 
 def _find_start(chain: Sequence[str], adaptors: Sequence[Adaptor]) -> tuple[str, ...]:
-    """Return a chain from its backend on: how the source model gets there is the backend's own affair."""
+    """Return a chain without the conversions at its beginning: the backend's own converters do those."""
     to_backend = {a.name for a in adaptors if a.stage is Stage.CONVERT and a.produces in BACKENDS}
     return tuple(dropwhile(to_backend.__contains__, chain))
 
@@ -121,13 +122,13 @@ def _explain_unfit(chain: tuple[str, ...], adaptors: Sequence[Adaptor]) -> HoneE
     why = (
         f"{', '.join(absent)} takes no part: it is switched off, or its toolchain is not selected."
         if absent
-        else "Somewhere in it an adaptor does not take the format that the one before leaves, or nothing runs its end."
+        else "An adaptor in it does not take the format of the one before, or nothing runs its end."
     )
     return HoneError(
         "recipe-invalid",
         f"hone.routes: {' ▸ '.join(chain)} is no route.",
         why=why,
-        hint="`kedro hone routes` lists the routes that there are; a chain goes on from one of them.",
+        hint="`kedro hone routes` lists the routes that there are; a chain extends one of them.",
     )
 
 

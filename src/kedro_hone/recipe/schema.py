@@ -40,7 +40,7 @@ class Section(BaseModel):
 class ModelSection(Section):
     """The model to make faster."""
 
-    uri: str = Field(description="Where it lies: models:/name/3, models:/name@alias, or a path.")
+    uri: str = Field(description="Its URI or path: models:/name/3, models:/name@alias, or a path.")
     module: str | None = Field(
         default=None,
         description="For PyTorch: the author's class as package.module:Class or path/to/file.py:Class. It becomes "
@@ -94,7 +94,7 @@ class GatesSection(Section):
         return (
             GatesSection.model_validate,
             (self.model_dump(),),
-        )  # the class with the gates' keys has no place of its own
+        )  # the class with the gates' keys is in no module
 
 
 def compose_gates() -> type[GatesSection]:
@@ -125,7 +125,9 @@ class RaceSection(Section):
 
     objective: str = Field(default="worst", description="worst, mean, or the name of a shape.")
     weights: dict[str, float] = Field(default_factory=dict, description="Weight of each shape, for mean.")
-    seconds: float = Field(default=60.0, gt=0, description="Budget of measuring; the best so far stands at its end.")
+    seconds: float = Field(
+        default=60.0, gt=0, description="Budget of measuring; the race then ends with the best so far."
+    )
     rounds: int = Field(default=30, ge=5, description="At most so many rounds.")
     block: int = Field(default=5, ge=3, description="Candidates are dropped after each block of so many rounds.")
     burst_ms: float = Field(default=20.0, gt=0, description="How long one candidate is measured in one round.")
@@ -170,7 +172,7 @@ class Recipe(Section):
     )
     adaptors: dict[str, AdaptorSection] = Field(default_factory=dict, description="Settings of adaptors, by name.")
     routes: tuple[tuple[str, ...], ...] = Field(
-        default=(), description="Chains of more than one compressor, as lists of adaptors from a backend on."
+        default=(), description="Chains of more than one compressor, as lists of adaptors that start at a backend."
     )
     gates: SerializeAsAny[GatesSection] = Field(default_factory=lambda: GatesSection.model_validate({}))
     race: RaceSection = RaceSection()
@@ -219,7 +221,7 @@ class Recipe(Section):
 
     @property
     def digest(self) -> str:
-        """``sha256:…`` of the recipe as it is understood."""
+        """``sha256:…`` of the validated recipe, with its defaults."""
         return digest_json(self.model_dump(mode="json"))
 
 
@@ -227,7 +229,7 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
     """Check a recipe.
 
     Args:
-        parameters: What stands under ``hone`` in the parameters.
+        parameters: The value of ``hone`` in the parameters.
 
     Returns:
         The recipe.
@@ -238,8 +240,8 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
     if not isinstance(parameters, Mapping):
         raise HoneError(
             "recipe-invalid",
-            "The recipe is no section.",
-            why=f"What stands under `hone` in the parameters is {parameters!r}, and not keys with values.",
+            "The recipe is not a mapping.",
+            why=f"The value of `hone` in the parameters is {parameters!r}, and not keys with values.",
             hint="Write at least `hone: {model: {uri: models:/NAME/1}}` into conf/base/parameters.yml; "
             "docs/reference/recipe.md has all keys.",
         )
@@ -251,7 +253,7 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
             "recipe-invalid",
             f"The recipe has {len(problems)} problem(s).",
             why="; ".join(problems),
-            hint="Mend the key in conf/*/parameters.yml or in --params; docs/reference/recipe.md has them all.",
+            hint="Correct the key in conf/*/parameters.yml or in --params; docs/reference/recipe.md has them all.",
         ) from error
 
 

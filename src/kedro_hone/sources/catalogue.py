@@ -20,8 +20,7 @@ from kedro_hone.sources.source_format import THREADS, SourceFormat
 ENTRY_POINTS: Final = "kedro_hone.sources"
 """The entry-point group of other distributions; each entry point names a ``SourceFormat``."""
 
-# What the user's own project registers from its settings.py, as they are imported: an import has nowhere else to leave
-# it (see core.contract.catalogue).
+# Registered by the user's settings.py while it is imported, hence a module-level list (see core.contract.catalogue).
 _REGISTERED: list[SourceFormat] = []
 
 
@@ -97,7 +96,7 @@ def read_sources() -> Sources:
 
 
 def name_source(flavor: Flavor) -> dict[str, Json]:
-    """Return the note that tells an artifact's source format, where the artifact's own format does not tell it.
+    """Return a note that names an artifact's source format, where the artifact's own format does not tell it.
 
     Args:
         flavor: What was found.
@@ -141,7 +140,7 @@ def _check(value: Any) -> SourceFormat:
 
 
 def _merge(offers: list[tuple[SourceFormat, str]]) -> tuple[SourceFormat, ...]:
-    """Sort by ``order``, then by name. Of one that was imported twice, as after a reload, the newer is kept."""
+    """Sort by ``order``, then by name. Of a format that was imported twice, the newer is kept."""
     found: dict[str, tuple[SourceFormat, str]] = {}
     for source, origin in offers:
         other, first = found.get(source.name, (source, origin))

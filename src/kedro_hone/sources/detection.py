@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["LARGEST_MLMODEL", "MLMODEL", "OURS", "read_flavor"]
 
 LARGEST_MLMODEL: Final = 4 * 1024 * 1024
-"""Bytes of an ``MLmodel`` that are still parsed."""
+"""The largest ``MLmodel`` that is parsed, in bytes."""
 
 
 def read_flavor(folder: Path, *, trust: frozenset[str], author: AuthorClass | None = None) -> Flavor:

@@ -11,7 +11,7 @@ from kedro_hone.core.values.base import Json
 
 
 def read_signature(signature: Json) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-    """Return the inputs and outputs that a ``signature`` entry tells of.
+    """Return the inputs and outputs of a ``signature`` entry.
 
     The first axis, when it is dynamic, is ``batch``; other dynamic axes get a name of their own. Unnamed tensors are
     ``input_0`` and ``output_0``: the file's own names, where a worker can read them, come before these.

@@ -70,17 +70,17 @@ class SourceFormat:
 
     Attributes:
         name: Unique, in lower case with dashes, such as ``pytorch-module``.
-        noun: What such a model is, with its article, as it stands in messages: ``an ONNX file``.
+        noun: What such a model is, with its article, as in messages: ``an ONNX file``.
         detect: Looks at a pulled folder and returns what it holds, or None when it is of another kind. It reads names
             and small text files only: it imports nothing, opens no model file, and runs none of its code.
         seals: The formats of the artifacts that it becomes. Empty for any format.
         interface: How callers call the model: ``pytorch`` (tensors) or ``onnx`` (arrays).
         baseline: How the source is run when candidates are measured against it, as words that follow "measured
-            against", with ``{threads}`` where the number of threads stands. Empty: the runtime's and format's names.
-        order: Formats are asked in ascending order, and the first that recognises a folder has it. Built in are
+            against", with ``{threads}`` in place of the number of threads. Empty: the runtime's and format's names.
+        order: Formats are asked in ascending order, and the first that recognises a folder is used. Built in are
             pytorch-module (10), published (20), onnx (30), pytorch (40) and pickle (90).
         trust: What the recipe must list under ``trust`` before such a model is used; None for nothing.
-        untrusted: Why that is asked; needed with ``trust``.
+        untrusted: Why trust is needed; required with ``trust``.
         unsupported: Why such a model is recognised and still not taken; None when it is taken.
         hint: What to do when it is not trusted or not taken.
         takes_class: Whether the recipe's ``model.module`` is part of such a model.

@@ -1,6 +1,6 @@
 """The public conformance suite for adaptors.
 
-Two fixtures adopt it::
+To use it, subclass it with two fixtures::
 
     from kedro_hone.testing import AdaptorSuite
 
@@ -13,7 +13,7 @@ Two fixtures adopt it::
         def artifact(self, tmp_path):
             return ...  # a small model that the adaptor takes
 
-The promise: new mandatory checks come only with minor releases, and each is named in the changelog.
+Compatibility: new mandatory checks come only with minor releases, and the changelog names each.
 """
 
 from __future__ import annotations

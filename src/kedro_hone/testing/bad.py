@@ -1,4 +1,4 @@
-"""Deliberately bad adaptors. A suite that does not catch them proves nothing about the good ones."""
+"""Deliberately bad adaptors: the conformance suite must catch each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of the conformance suite, one function each: ``CheckFailed``, ``NotApplicable``, or nothing."""
+"""The checks of the conformance suite, one function each; it raises ``CheckFailed`` or ``NotApplicable``, or passes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ HEAVY: Final = frozenset({
     "openvino", "nncf", "tvm", "iree", "tensorrt", "transformers", "diffusers", "neural_compressor", "sparseml",
     "deepsparse", "torchao", "onnxscript", "sklearn", "matplotlib"
 })  # fmt: skip
-"""What a description may not import: every host process reads all descriptions."""
+"""Modules that an adaptor's description may not import: every host process imports all descriptions."""
 
 
 def check_description(trial: Trial) -> None:
-    """The adaptor describes itself wholly: a sentence, a version, a worker, requirements, a known format."""
+    """The adaptor's description is complete: a sentence, a version, a worker, requirements, a known format."""
     adaptor, toolchain = trial.case.adaptor, trial.case.adaptor.toolchain
     if not adaptor.summary.strip().endswith("."):
         raise CheckFailed(f"the summary is no sentence: {adaptor.summary!r}")
@@ -40,7 +40,7 @@ def check_description(trial: Trial) -> None:
         if not path.is_file():
             raise CheckFailed(f"there is no {path}")
     if adaptor.produces not in {*FORMATS, *toolchain.formats}:
-        raise CheckFailed(f"nobody says which files the format {adaptor.produces} has: add it to Toolchain.formats")
+        raise CheckFailed(f"the files of the format {adaptor.produces} are not declared: add it to Toolchain.formats")
     for format_ in adaptor.accepts - {trial.case.artifact.format}:
         if not format_:
             raise CheckFailed("it accepts a format without a name")
@@ -62,7 +62,7 @@ def check_options(trial: Trial) -> None:
 
 
 def check_schema(trial: Trial) -> None:
-    """The options export a JSON Schema, from which documentation and editors live."""
+    """The options export a JSON Schema, which documentation and editors use."""
     schema = trial.case.adaptor.options.model_json_schema()
     json.dumps(schema)
     if schema.get("type") != "object":
@@ -104,7 +104,7 @@ def check_name(trial: Trial) -> None:
 
 
 def check_can_take(trial: Trial) -> None:
-    """``can_take`` answers the same twice, reads at most, and imports no toolchain."""
+    """``can_take`` returns the same twice, changes nothing, and imports no toolchain."""
     case = trial.case
     modules, before = set(sys.modules), record_tree(case.artifact.folder)
     one, two = (case.adaptor.can_take(case.artifact, case.options, case.host) for _ in range(2))
@@ -119,7 +119,7 @@ def check_can_take(trial: Trial) -> None:
 
 
 def check_refusal(trial: Trial) -> None:
-    """``can_take`` returns None or a refusal with a reason, whatever it is asked about."""
+    """``can_take`` returns None or a refusal with a reason, whatever the artifact."""
     case = trial.case
     for artifact in _make_odd(case.artifact):
         try:
@@ -135,7 +135,7 @@ def check_writes_inside(trial: Trial) -> None:
     attempt = trial.first
     outcome = attempt.outcome
     if isinstance(outcome, Failed) and outcome.trespass is Trespass.OUTSIDE:
-        raise CheckFailed("it wrote where nobody asked it to", outcome)
+        raise CheckFailed("it wrote outside its output and temporary directories", outcome)
     if attempt.strays:
         raise CheckFailed(f"it left {', '.join(attempt.strays)}")
 
@@ -161,21 +161,21 @@ def check_transforms(trial: Trial) -> None:
 
 
 def check_verifies(trial: Trial) -> None:
-    """The output holds the format's files and the tensors that it promises."""
+    """The output holds the format's files and the tensors that it declares."""
     trial.require_result()
     if trial.fault is not None:
         raise CheckFailed("the output does not verify", trial.fault)
 
 
 def check_processes(trial: Trial) -> None:
-    """No process that it started lives on."""
+    """It leaves no orphan process."""
     left = trial.require_result().left_behind
     if left:
         raise CheckFailed(f"it left {left} process{'es' if left > 1 else ''} behind")
 
 
 def check_log(trial: Trial) -> None:
-    """It prints no more than its log keeps, or what matters is lost."""
+    """It prints no more than its log keeps, so that no message is lost."""
     left_out = trial.require_result().log_left_out
     if left_out:
         raise CheckFailed(f"it printed {left_out} bytes more than its log keeps")
@@ -188,7 +188,7 @@ def check_deterministic(trial: Trial) -> None:
         raise NotApplicable(f"it says that determinism is {support}")
     trial.require_output()
     if isinstance(trial.second.outcome, Failed):
-        raise CheckFailed("the same again failed", trial.second.outcome)
+        raise CheckFailed("the second run of the same job failed", trial.second.outcome)
     if trial.digest(trial.first) != trial.digest(trial.second):
         raise CheckFailed("the same job gave other bytes; if it must, say so: supports={Capability.DETERMINISTIC: …}")
 
@@ -208,24 +208,24 @@ def check_runs(trial: Trial) -> None:
 
 
 def check_shapes(trial: Trial) -> None:
-    """Its answers have the promised names, types and shapes."""
+    """Its outputs have the declared names, types and shapes."""
     promise, answers = trial.require_output(), trial.answers
     for shape in trial.served:
         if shape.name in answers.arrays:
             problem = _find_mismatch(promise.outputs, answers.arrays[shape.name], shape)
             if problem:
                 failed = Failed(by=trial.case.adaptor.name, failure=FailureClass.BAD_OUTPUT, reason=problem)
-                raise CheckFailed(f"wrong answers at {shape.name}", failed)
+                raise CheckFailed(f"wrong outputs at {shape.name}", failed)
 
 
 def check_finite(trial: Trial) -> None:
-    """Its answers are numbers."""
+    """Its outputs are finite numbers."""
     for shape, arrays in trial.answers.arrays.items():
         for name, array in arrays.items():
             if np.issubdtype(array.dtype, np.inexact) and not np.isfinite(array).all():
                 reason = f"{name} holds {np.sum(~np.isfinite(array))} values that are not finite"
                 failed = Failed(by=trial.case.adaptor.name, failure=FailureClass.NUMERICS, reason=reason)
-                raise CheckFailed(f"wrong answers at {shape}", failed)
+                raise CheckFailed(f"wrong outputs at {shape}", failed)
 
 
 def _find_mismatch(promised: tuple[TensorSpec, ...], arrays: Arrays, shape: Shape) -> str | None:

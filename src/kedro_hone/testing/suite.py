@@ -1,4 +1,4 @@
-"""The conformance suite as a pytest class: inherit it, and say which adaptor and which artifact."""
+"""The conformance suite as a pytest class: subclass it, and give it an adaptor and an artifact."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AdaptorSuite:
     @pytest.fixture
     def python(self, adaptor: Adaptor) -> Path:
         """The interpreter: that of the toolchain's environment, which is built when it is missing."""
-        from kedro_hone.core.environments.store import EnvironmentStore  # noqa: PLC0415 - only where nobody gave an interpreter
+        from kedro_hone.core.environments.store import EnvironmentStore  # noqa: PLC0415 - unless a python is given
 
         environment = EnvironmentStore().ensure(adaptor.toolchain)
         if isinstance(environment, Failed):
@@ -73,7 +73,7 @@ class AdaptorSuite:
 
     @pytest.fixture
     def trust(self) -> tuple[str, ...]:
-        """What is trusted by name: nothing."""
+        """What the recipe trusts: nothing."""
         return ()
 
     @pytest.fixture
@@ -119,7 +119,7 @@ class AdaptorSuite:
         return self._trials[key]
 
     def test_01_description(self, trial: Trial) -> None:
-        """The adaptor describes itself wholly: a sentence, a version, a worker, requirements, a known format."""
+        """The adaptor's description is complete: a sentence, a version, a worker, requirements, a known format."""
         _apply(checks.check_description, trial)
 
     def test_02_options(self, trial: Trial) -> None:
@@ -127,7 +127,7 @@ class AdaptorSuite:
         _apply(checks.check_options, trial)
 
     def test_03_schema(self, trial: Trial) -> None:
-        """The options export a JSON Schema, from which documentation and editors live."""
+        """The options export a JSON Schema, which documentation and editors use."""
         _apply(checks.check_schema, trial)
 
     def test_04_imports(self, trial: Trial) -> None:
@@ -139,11 +139,11 @@ class AdaptorSuite:
         _apply(checks.check_name, trial)
 
     def test_06_can_take(self, trial: Trial) -> None:
-        """``can_take`` answers the same twice, reads at most, and imports no toolchain."""
+        """``can_take`` returns the same twice, changes nothing, and imports no toolchain."""
         _apply(checks.check_can_take, trial)
 
     def test_07_refusal(self, trial: Trial) -> None:
-        """``can_take`` returns None or a refusal with a reason, whatever it is asked about."""
+        """``can_take`` returns None or a refusal with a reason, whatever the artifact."""
         _apply(checks.check_refusal, trial)
 
     def test_08_writes_inside(self, trial: Trial) -> None:
@@ -159,15 +159,15 @@ class AdaptorSuite:
         _apply(checks.check_transforms, trial)
 
     def test_11_verifies(self, trial: Trial) -> None:
-        """The output holds the format's files and the tensors that it promises."""
+        """The output holds the format's files and the tensors that it declares."""
         _apply(checks.check_verifies, trial)
 
     def test_12_processes(self, trial: Trial) -> None:
-        """No process that it started lives on."""
+        """It leaves no orphan process."""
         _apply(checks.check_processes, trial)
 
     def test_13_log(self, trial: Trial) -> None:
-        """It prints no more than its log keeps, or what matters is lost."""
+        """It prints no more than its log keeps, so that no message is lost."""
         _apply(checks.check_log, trial)
 
     def test_14_deterministic(self, trial: Trial) -> None:
@@ -183,11 +183,11 @@ class AdaptorSuite:
         _apply(checks.check_runs, trial)
 
     def test_17_shapes(self, trial: Trial) -> None:
-        """Its answers have the promised names, types and shapes."""
+        """Its outputs have the declared names, types and shapes."""
         _apply(checks.check_shapes, trial)
 
     def test_18_finite(self, trial: Trial) -> None:
-        """Its answers are numbers."""
+        """Its outputs are finite numbers."""
         _apply(checks.check_finite, trial)
 
 

@@ -1,4 +1,4 @@
-"""One adaptor on trial: what it is tried with, and what came of it."""
+"""One adaptor under test: its inputs, its runs and their results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Arrays = dict[str, npt.NDArray[np.generic]]
 BATCHES = (1, 2, 5)
 CALIBRATION_ROWS = 32
 OTHER_SIZE = 8
-"""The size of every dynamic dimension but the first, where nobody says another."""
+"""The size of every dynamic dimension but the first, unless another is given."""
 
 
 class CheckFailed(AssertionError):  # noqa: N818 - it reads as what it says
@@ -42,13 +42,13 @@ class CheckFailed(AssertionError):  # noqa: N818 - it reads as what it says
         super().__init__(f"{reason}: {failed.failure}: {failed.reason}{log}" if failed else reason)
 
 
-class NotApplicable(Exception):  # noqa: N818 - not an error: a check that has nothing to say
-    """A check that says nothing about this adaptor, with the reason."""
+class NotApplicable(Exception):  # noqa: N818 - not an error: a check that does not apply
+    """A check that does not apply to this adaptor, with the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What an adaptor is tried with.
+    """The inputs of one adaptor's test.
 
     Attributes:
         adaptor: The adaptor.
@@ -84,9 +84,9 @@ class Attempt:
     """One run of the adaptor.
 
     Attributes:
-        job: What was asked.
-        outcome: What came of it.
-        strays: Names that appeared beside the input or the output.
+        job: The job.
+        outcome: The outcome.
+        strays: Files and folders that appeared next to the input or the output.
     """
 
     job: Job
@@ -101,7 +101,7 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What the result answered, by the name of the shape; the last is missing when it failed.
+    """The outputs of the result, by the name of the shape; the last is missing when it failed.
 
     Attributes:
         failed: Why it could not be loaded or run.
@@ -118,7 +118,7 @@ class Trial:
     """One adaptor under test. Every step is done once, when the first check asks for it.
 
     Args:
-        case: What it is tried with.
+        case: The inputs of the test.
     """
 
     def __init__(self, case: Case) -> None:
@@ -131,17 +131,17 @@ class Trial:
 
     @cached_property
     def second(self) -> Attempt:
-        """The same again, elsewhere."""
+        """A second run of the same job, in another folder."""
         return self._attempt("second")
 
     @cached_property
     def fault(self) -> Failed | None:
-        """What the verification says of the first output."""
+        """The verification of the first output."""
         return verify_output(self.first.job, self.require_result(), toolchain=self.case.adaptor.toolchain)
 
     @cached_property
     def answers(self) -> Answers:
-        """What the first output answers at every shape that it must serve."""
+        """The outputs of the first result at every shape that it must serve."""
         promise = self.require_output()
         adaptor = self.case.adaptor
         if adaptor.produces not in adaptor.toolchain.runs:
@@ -154,14 +154,14 @@ class Trial:
         return self.require_output().static_shapes or self.case.shapes
 
     def require_result(self) -> StepResult:
-        """Return the first run's result, or say that there is none."""
+        """Return the first run's result, or raise when there is none."""
         outcome = self.first.outcome
         if isinstance(outcome, StepResult):
             return outcome
         raise NotApplicable(f"the transformation gave no result: {outcome.reason}")
 
     def require_output(self) -> Promise:
-        """Return what the first output promises, or say that it does not verify."""
+        """Return what the first output promises, or raise when it does not verify."""
         result = self.require_result()
         if self.fault is not None:
             raise NotApplicable(f"the output does not verify: {self.fault.reason}")

@@ -1,4 +1,4 @@
-"""Pickled PyTorch models: recognised so that the user is told why they are refused and what to do; never opened."""
+"""Pickled PyTorch models: recognised so that the error says why they are refused and what to do; never opened."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from kedro_hone.sources.source_format import Pulled, SourceFormat
 OURS: Final = "kedro_hone"
 """The name of our flavor in an ``MLmodel``."""
 LARGEST_MANIFEST: Final = 16 * 1024 * 1024
-"""Bytes of a manifest that are still parsed."""
+"""The largest manifest that is parsed, in bytes."""
 
 
 def detect(pulled: Pulled) -> Flavor | None:

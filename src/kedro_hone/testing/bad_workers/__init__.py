@@ -1,1 +1,1 @@
-"""Worker files that misbehave, one way each; run by path, never imported."""
+"""Worker files that each misbehave in one way; run by path, never imported."""

@@ -1,4 +1,4 @@
-"""Makes a model whose answers are not numbers."""
+"""Makes a model whose outputs are NaN."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
 
 
 class Session:
-    """Answers in the right shape."""
+    """Returns outputs of the right shape."""
 
     def run(self, feeds: dict[str, Any]) -> dict[str, Any]:
-        """Return no numbers."""
+        """Return NaN."""
         return {"y": np.full((len(feeds["x"]), 3), np.nan, np.float32)}
 
 

@@ -1,4 +1,4 @@
-"""Makes a model that always answers for one row, whatever it is given."""
+"""Makes a model that always returns one row, whatever the batch size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends itself, with success and nonsense."""
+"""Exits with code 0 and a reply that cannot be read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def transform(job: dict[str, Any]) -> None:
-    """Write garbage as the model and as the answer, and exit with code 0."""
+    """Write garbage as the model and as the reply, and exit with code 0."""
     (Path(job["output"]) / "weights.npz").write_bytes(b"garbage")
     (Path(sys.argv[1]) / "result.json").write_text("[garbage")
     os._exit(0)

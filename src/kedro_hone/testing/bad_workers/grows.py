@@ -1,4 +1,4 @@
-"""Takes ever more memory, in pieces of 64 MB that it touches."""
+"""Allocates memory without end, in pieces of 64 MB that it touches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def transform(job: dict[str, Any]) -> None:
-    """Touch memory until somebody ends it."""
+    """Touch memory until it is killed."""
     pieces = []
     while job:
         pieces.append(b"\x01" * (64 << 20))

@@ -1,4 +1,4 @@
-"""Takes ever more memory in a child that has left its session."""
+"""Allocates memory without end in a child process with a session of its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def transform(job: dict[str, Any]) -> None:
-    """Fork, and let the child touch memory until somebody ends it."""
+    """Fork, and let the child touch memory until it is killed."""
     child = os.fork()
     if child == 0:
         os.setsid()

@@ -1,4 +1,4 @@
-"""Leaves a process behind."""
+"""Leaves an orphan process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
-    """Copy the model, and start a daemon that nobody ends."""
+    """Copy the model, and start a daemon that is never stopped."""
     shutil.copytree(job["input"]["path"], job["output"], dirs_exist_ok=True)
     if os.fork() == 0:
         os.setsid()

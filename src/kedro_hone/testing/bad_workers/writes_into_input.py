@@ -1,4 +1,4 @@
-"""Improves its input in place."""
+"""Modifies its input in place."""
 
 from __future__ import annotations
 

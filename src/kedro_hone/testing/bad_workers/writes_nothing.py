@@ -1,4 +1,4 @@
-"""Says that it is done."""
+"""Reports success without an output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes something else than it promises."""
+"""Writes another format than it declares."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ TOOLCHAIN = Toolchain(
 
 
 class ToyOptions(Options):
-    """What both adaptors can be told to do, good and bad.
+    """Options of both adaptors, which set how the result behaves.
 
     Attributes:
         slow: How many times as long as the input's a call of the result sleeps (a source sleeps two milliseconds).
-        wrong: Whether the result's answers are wrong.
+        wrong: Whether the result's outputs are wrong.
     """
 
     slow: float = Field(default=1.0, ge=0)

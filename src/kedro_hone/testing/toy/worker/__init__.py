@@ -1,4 +1,4 @@
-"""The toy toolchain's own code: ``y = x @ w + b`` and a nap. Run by path; imports numpy only."""
+"""The toy toolchain's own code: ``y = x @ w + b`` and a sleep. Run by path; imports numpy only."""
 
 from __future__ import annotations
 

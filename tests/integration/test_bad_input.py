@@ -251,7 +251,11 @@ CASES = {
         recipe(program={"name": "tabular-classification", "options": {"score": "logits"}}),
         ("'score': did you mean 'scores'?",),
     ),
-    "gate too small": Case("gate-unprovable", recipe(gates={"drop": 0.01}), ("120 gate rows cannot prove", "at least")),
+    "gate too small": Case(
+        "gate-unprovable",
+        recipe(gates={"drop": 0.01}, program={"name": "fidelity", "options": {"compare": "argmax"}}),
+        ("120 gate rows cannot prove", "at least"),
+    ),
     "gate too small for its labels": Case(
         "gate-unprovable",
         recipe(gates={"drop": 0.01}, program={"name": "tabular-classification"}),

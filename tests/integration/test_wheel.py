@@ -96,7 +96,10 @@ def call(project: Path, *arguments: str) -> str:
 @pytest.mark.parametrize("toolchain", TOOLCHAINS)
 def test_the_wheel_holds_every_toolchain(wheel_files, toolchain):
     folder = ROOT / "adaptors" / toolchain
-    wanted = {f"kedro_hone/adaptors/{toolchain}/{path.name}" for path in folder.iterdir() if path.is_file()}
+    files = [
+        path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    ]
+    wanted = {f"kedro_hone/adaptors/{toolchain}/{path.as_posix()}" for path in files}
 
     assert {f"kedro_hone/adaptors/{toolchain}/{name}" for name in ("worker/__init__.py", "requirements.lock")} <= wanted
     assert wanted <= wheel_files

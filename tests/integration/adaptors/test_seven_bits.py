@@ -14,6 +14,7 @@ from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
 from kedro_hone.adaptors.openvino import adaptor as openvino
 from kedro_hone.adaptors.pytorch import adaptor as pytorch
 from kedro_hone.core.contract.host import Host
+from kedro_hone.programs import LIBRARY
 
 pytestmark = pytest.mark.toolchain
 
@@ -62,6 +63,7 @@ def quantize(make_bench, host, digits_samples, tmp_path):
     np.savez(tmp_path / "targets.npz", label=digits_samples.y[:128])
     program = {
         "path": str(tmp_path / "program.py"),
+        "library": str(LIBRARY),
         "options": {},
         "feeds": str(tmp_path / "feeds.npz"),
         "targets": str(tmp_path / "targets.npz"),

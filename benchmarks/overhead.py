@@ -36,8 +36,11 @@ from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.nodes.validate import validate
 from kedro_hone.recipe.schema import Recipe, read_recipe
-from kedro_hone.testing.toy.adaptor import ADAPTORS, TOOLCHAIN
-from kedro_hone.testing.toy.model import make_model
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))  # where the toy toolchain is
+
+from toolchains.toy.adaptor import ADAPTORS, TOOLCHAIN
+from toolchains.toy.model import make_model
 
 MOST_SECONDS, MOST_MEGABYTES = 0.5, 500
 ROWS = {"calibration": 64, "search": 256, "gate": 512}

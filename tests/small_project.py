@@ -20,14 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from toolchains.toy.model import make_model
 
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.learner.manifest import write_manifest
-from kedro_hone.testing.toy.model import make_model
 
-SOURCE = Path(__file__).parents[1] / "src"
-TOY = SOURCE / "kedro_hone" / "testing" / "toy"
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src"
+TOY = TESTS / "toolchains" / "toy"
 ROWS = {"calibration": 40, "search": 60, "gate": 120}
 FAST = "source.shop_fast"
 
@@ -72,7 +73,7 @@ from pathlib import Path
 from pydantic import Field
 
 from kedro_hone.core.values.outcome import Refused; from kedro_hone.core.values.artifact import Stage
-from kedro_hone.testing.toy import adaptor as toy
+from toolchains.toy import adaptor as toy
 
 FILES = toy.TOOLCHAIN.formats["toy"]
 TOOLCHAIN = replace(
@@ -195,7 +196,7 @@ class Project:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("KEDRO_", "MLFLOW_"))}
         return {
             **inherited,
-            "PYTHONPATH": str(SOURCE),
+            "PYTHONPATH": f"{SOURCE}:{TESTS}",
             "HONE_HOME": str(self.root.parent / "home"),
             "DVC_SITE_CACHE_DIR": str(self.root.parent / "dvc-site"),
             "DVC_NO_ANALYTICS": "1",

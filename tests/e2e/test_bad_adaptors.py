@@ -6,14 +6,13 @@ import json
 
 import pytest
 from small_project import FAST, copy_project
-
-from kedro_hone.testing.bad import BAD
+from toolchains.bad import BAD
 
 REGISTRATION = """
 from dataclasses import replace
 
 from kedro_hone.core.values.artifact import Stage
-from kedro_hone.testing.bad import BAD
+from toolchains.bad import BAD
 
 for bad in BAD:
     # One toolchain for each, since their workers differ; they compile, so that each ends a route.

@@ -11,7 +11,7 @@ from small_project import FAST, Project, copy_project
 OWN_TEST = """
 import pytest
 from kedro_hone.testing import AdaptorSuite
-from kedro_hone.testing.toy.model import make_model
+from toolchains.toy.model import make_model
 from shop.adaptors import ADAPTORS
 
 class TestFast(AdaptorSuite):

@@ -87,7 +87,7 @@ def test_one_file_in_the_package_is_a_gate(copied, project):
         "| `size_ratio` | number, over 0 |  | The files must not" in (copied / "docs/reference/recipe.md").read_text()
     )
 
-    project.environment["PYTHONPATH"] = str(copied / "src")
+    project.environment["PYTHONPATH"] = f"{copied / 'src'}:{ROOT / 'tests'}"
     check_run(project)
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toolchains.toy.model import make_model
 
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.run import Job, open_session
-from kedro_hone.testing.toy.model import make_model
 
 WORKER = """
 class Session:

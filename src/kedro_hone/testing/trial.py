@@ -8,20 +8,19 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from kedro_hone.core.contract.adaptor import Adaptor, Options
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_tree
 from kedro_hone.core.values.outcome import Failed, Refused
 from kedro_hone.core.workers.host.job import Job, JobInput, Loaded, StepResult
 from kedro_hone.core.workers.host.run import call_worker, open_session
 from kedro_hone.core.workers.host.verification import Promise, read_promise, verify_output
 
-Arrays = dict[str, npt.NDArray[np.generic]]
+Arrays = dict[str, NDArray[np.generic]]
 
 BATCHES = (1, 2, 5)
 CALIBRATION_ROWS = 32
@@ -47,8 +46,38 @@ class NotApplicable(Exception):  # noqa: N818 - not an error: a check that does 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
-    """The inputs of one adaptor's test.
+class Attempt:
+    """One run of the adaptor.
+
+    Attributes:
+        job: Its job; ``output`` is the directory that it wrote.
+        outcome: How it ended.
+        strays: Files and folders that appeared next to the input or the output.
+    """
+
+    job: Job
+    outcome: StepResult | Refused | Failed
+    strays: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """What the result returned at each shape.
+
+    Attributes:
+        arrays: Outputs by the name of the shape, up to the one that failed.
+        load_failure: Why it could not be loaded.
+        run_failure: Why it could not be run.
+    """
+
+    arrays: dict[str, Arrays]
+    load_failure: Failed | None = None
+    run_failure: Failed | None = None
+
+
+@dataclass(kw_only=True)
+class Trial:
+    """One adaptor under test. Every step is done once, when the first check asks for it.
 
     Attributes:
         adaptor: The adaptor.
@@ -59,9 +88,9 @@ class Case:
         folder: An empty directory for everything that is written.
         shapes: The shapes that the result must serve.
         make_feeds: Makes the inputs of a shape.
+        limits: The bounds of each worker.
         calibration: An npz file, rows first; None to have one made by ``make_feeds``.
         program: As in ``Job``.
-        limits: The bounds of each worker.
         trust: As in ``Job``.
     """
 
@@ -78,52 +107,6 @@ class Case:
     program: dict[str, Json] | None = None
     trust: tuple[str, ...] = ()
 
-
-@dataclass(frozen=True, kw_only=True)
-class Attempt:
-    """One run of the adaptor.
-
-    Attributes:
-        job: The job.
-        outcome: The outcome.
-        strays: Files and folders that appeared next to the input or the output.
-    """
-
-    job: Job
-    outcome: StepResult | Refused | Failed
-    strays: tuple[str, ...]
-
-    @property
-    def output(self) -> Path:
-        """The output directory."""
-        return Path(str(self.job.output))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answers:
-    """The outputs of the result, by the name of the shape; the last is missing when it failed.
-
-    Attributes:
-        failed: Why it could not be loaded or run.
-        arrays: Outputs by shape.
-        loaded: Whether it was loaded.
-    """
-
-    failed: Failed | None
-    arrays: dict[str, Arrays]
-    loaded: bool
-
-
-class Trial:
-    """One adaptor under test. Every step is done once, when the first check asks for it.
-
-    Args:
-        case: The inputs of the test.
-    """
-
-    def __init__(self, case: Case) -> None:
-        self.case = case
-
     @cached_property
     def first(self) -> Attempt:
         """The first run."""
@@ -136,84 +119,77 @@ class Trial:
 
     @cached_property
     def fault(self) -> Failed | None:
-        """The verification of the first output."""
-        return verify_output(self.first.job, self.require_result(), toolchain=self.case.adaptor.toolchain)
+        """What is wrong with the first output."""
+        return verify_output(self.first.job, self.require_result(), toolchain=self.adaptor.toolchain)
 
     @cached_property
-    def answers(self) -> Answers:
+    def outputs(self) -> Outputs:
         """The outputs of the first result at every shape that it must serve."""
         promise = self.require_output()
-        adaptor = self.case.adaptor
-        if adaptor.produces not in adaptor.toolchain.runs:
-            raise NotApplicable(f"{adaptor.toolchain.name} does not run {adaptor.produces}")
-        return self._ask(promise)
+        if self.adaptor.produces not in self.adaptor.toolchain.runs:
+            raise NotApplicable(f"{self.adaptor.toolchain.name} does not run {self.adaptor.produces}")
+        return self._run(promise)
 
     @property
     def served(self) -> tuple[Shape, ...]:
         """The shapes that the first output must serve."""
-        return self.require_output().static_shapes or self.case.shapes
+        return self.require_output().static_shapes or self.shapes
 
     def require_result(self) -> StepResult:
-        """Return the first run's result, or raise when there is none."""
+        """Return the first run's result, or raise ``NotApplicable``."""
         outcome = self.first.outcome
         if isinstance(outcome, StepResult):
             return outcome
         raise NotApplicable(f"the transformation gave no result: {outcome.reason}")
 
     def require_output(self) -> Promise:
-        """Return what the first output promises, or raise when it does not verify."""
+        """Return what the first output promises, or raise ``NotApplicable`` when it does not verify."""
         result = self.require_result()
         if self.fault is not None:
             raise NotApplicable(f"the output does not verify: {self.fault.reason}")
         return read_promise(self.first.job, result.notes)
 
-    def digest(self, attempt: Attempt) -> str:
-        """Return the digest of an attempt's output."""
-        return digest_tree(attempt.output)
-
     def _attempt(self, name: str) -> Attempt:
-        case, folder = self.case, self.case.folder / name
+        folder, toolchain = self.folder / name, self.adaptor.toolchain
         folder.mkdir(parents=True)
         job = Job(
             function="transform",
-            worker=str(case.adaptor.toolchain.worker),
-            adaptor=case.adaptor.name,
-            stage=case.adaptor.stage,
-            input=JobInput.of(case.artifact),
+            worker=str(toolchain.worker),
+            adaptor=self.adaptor.name,
+            stage=self.adaptor.stage,
+            input=JobInput.of(self.artifact),
             output=str(folder / "output"),
-            options=case.options.model_dump(mode="json"),
+            options=self.options.model_dump(mode="json"),
             calibration=str(self._find_calibration()),
-            program=case.program,
-            shapes=case.shapes,
-            produces=case.adaptor.produces,
-            trust=case.trust,
+            program=self.program,
+            shapes=self.shapes,
+            produces=self.adaptor.produces,
+            trust=self.trust,
         )
         before = self._list_surroundings(folder)
-        outcome = call_worker(
-            job, python=case.python, toolchain=case.adaptor.toolchain, folder=folder / "step", limits=case.limits
-        )
+        outcome = call_worker(job, python=self.python, toolchain=toolchain, folder=folder / "step", limits=self.limits)
         expected = {str(folder / "output"), str(folder / "step")}
         strays = self._list_surroundings(folder) - before - expected
         return Attempt(job=job, outcome=outcome, strays=tuple(sorted(strays)))
 
     def _list_surroundings(self, folder: Path) -> set[str]:
-        return {str(path) for place in (folder, self.case.artifact.folder.parent) for path in place.iterdir()}
+        return {str(path) for place in (folder, self.artifact.folder.parent) for path in place.iterdir()}
 
     def _find_calibration(self) -> Path:
-        if self.case.calibration is not None:
-            return self.case.calibration
-        path = self.case.folder / "calibration.npz"
+        if self.calibration is not None:
+            return self.calibration
+        path = self.folder / "calibration.npz"
         if not path.exists():
-            sizes = {**self.case.shapes[0].sizes, **make_sizes(self.case.artifact.inputs, CALIBRATION_ROWS)}
-            save_arrays(path, self.case.make_feeds(Shape(name="calibration", sizes=sizes)))
+            sizes = {**self.shapes[0].sizes, **make_sizes(self.artifact.inputs, CALIBRATION_ROWS)}
+            np.savez(path, allow_pickle=False, **self.make_feeds(Shape(name="calibration", sizes=sizes)))
         return path
 
-    def _ask(self, promise: Promise) -> Answers:
-        case, folder = self.case, self.case.folder / "run"
+    def _run(self, promise: Promise) -> Outputs:
+        folder = self.folder / "run"
         model = JobInput(
-            path=str(self.first.output),
-            format=case.adaptor.produces,
-            run_options=case.adaptor.run_options(case.options),
+            path=str(self.first.job.output),
+            format=self.adaptor.produces,
+            run_options=self.adaptor.run_options(self.options),
             **{name: getattr(promise, name) for name in ("inputs", "outputs", "static_shapes", "metadata")},
         )
         job = self.first.job.model_copy(
@@ -221,19 +197,20 @@ class Trial:
         )
         arrays: dict[str, Arrays] = {}
         with open_session(
-            job, python=case.python, folder=folder, limits=case.limits, toolchain=case.adaptor.toolchain
+            job, python=self.python, folder=folder, limits=self.limits, toolchain=self.adaptor.toolchain
         ) as session:
             loaded = session.load()
             if not isinstance(loaded, Loaded):
-                return Answers(failed=loaded, arrays=arrays, loaded=False)
+                return Outputs(arrays=arrays, load_failure=loaded)
             for shape in self.served:
-                save_arrays(folder / f"{shape.name}.npz", case.make_feeds(shape))
-                failed = session.run(folder / f"{shape.name}.npz", folder / f"{shape.name}-answer.npz")
+                feeds, outputs = folder / f"{shape.name}.npz", folder / f"{shape.name}-outputs.npz"
+                np.savez(feeds, allow_pickle=False, **self.make_feeds(shape))
+                failed = session.run(feeds, outputs)
                 if failed is not None:
-                    return Answers(failed=failed, arrays=arrays, loaded=True)
-                with np.load(folder / f"{shape.name}-answer.npz") as answer:
-                    arrays[shape.name] = {name: answer[name] for name in answer.files}
-        return Answers(failed=None, arrays=arrays, loaded=True)
+                    return Outputs(arrays=arrays, run_failure=failed)
+                with np.load(outputs) as archive:
+                    arrays[shape.name] = dict(archive)
+        return Outputs(arrays=arrays)
 
 
 def make_sizes(inputs: tuple[TensorSpec, ...], batch: int) -> dict[str, int]:
@@ -262,9 +239,3 @@ def make_arrays(inputs: tuple[TensorSpec, ...], shape: Shape, *, seed: int = 0) 
         floating = np.issubdtype(dtype, np.floating)
         arrays[spec.name] = (draw.normal(size=size) if floating else draw.integers(0, 2, size=size)).astype(dtype)
     return arrays
-
-
-def save_arrays(path: Path, arrays: Arrays) -> None:
-    """Write an npz file."""
-    with path.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **arrays)

@@ -7,13 +7,13 @@ import sys
 
 import numpy as np
 import pytest
+from toolchains.toy.adaptor import TOOLCHAIN
 
 from kedro_hone.core.contract import catalogue
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.nodes.pull import pull
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.sources.catalogue import describe_baseline
-from kedro_hone.testing.toy.adaptor import TOOLCHAIN
 
 STRANGER = '''
 """Matrices as text: a ``.matrix`` file holds the columns of the weights and the bias."""

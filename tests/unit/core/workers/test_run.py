@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
+from toolchains.toy import adaptor as toy
+from toolchains.toy.model import make_model
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.core.workers.host.job import explain_error
 from kedro_hone.core.workers.host.run import Job, JobInput, StepResult, call_worker
 from kedro_hone.core.workers.host.variables import make_environment
-from kedro_hone.testing.toy import adaptor as toy
-from kedro_hone.testing.toy.model import make_model
 
 HANG = 600
 """Seconds after which something is taken to hang."""

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toolchains.toy import adaptor as toy
+from toolchains.toy.model import make_model
 
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.artifact import Shape
@@ -16,8 +18,6 @@ from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host import session as worker_session
 from kedro_hone.core.workers.host.job import Loaded
 from kedro_hone.core.workers.host.run import Job, open_session
-from kedro_hone.testing.toy import adaptor as toy
-from kedro_hone.testing.toy.model import make_model
 
 HANG = 600
 """Seconds after which something is taken to hang."""

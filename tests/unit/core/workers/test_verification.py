@@ -4,13 +4,13 @@ import os
 import socket
 
 import pytest
+from toolchains.toy.adaptor import TOOLCHAIN
+from toolchains.toy.model import make_model
 
 from kedro_hone.core.values.artifact import Shape, TensorSpec
 from kedro_hone.core.values.outcome import FailureClass
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.verification import find_changes, read_promise, record_tree, verify_output
-from kedro_hone.testing.toy.adaptor import TOOLCHAIN
-from kedro_hone.testing.toy.model import make_model
 
 DESCRIBED = {
     "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}],

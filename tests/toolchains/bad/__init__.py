@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from toolchains.toy.adaptor import TOOLCHAIN as TOY
+
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
 from kedro_hone.core.values.artifact import Stage
 from kedro_hone.core.values.outcome import FailureClass
-from kedro_hone.testing.toy.adaptor import TOOLCHAIN as TOY
 
-_WORKERS = Path(__file__).parent / "bad_workers"
+_WORKERS = Path(__file__).parent / "workers"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +71,8 @@ BAD: Final = (
     _make("hangs", caught_by="transforms", failure=FailureClass.TIME_OUT, seconds=5),
     _make("grows", caught_by="transforms", failure=FailureClass.OUT_OF_MEMORY),
     _make("grows_in_child", caught_by="transforms", failure=FailureClass.OUT_OF_MEMORY),
-    _make("answers_nan", caught_by="finite", failure=FailureClass.NUMERICS, runs=True),
-    _make("answers_wrong_shape", caught_by="shapes", failure=FailureClass.BAD_OUTPUT, runs=True),
+    _make("returns_nan", caught_by="finite", failure=FailureClass.NUMERICS, runs=True),
+    _make("returns_wrong_shape", caught_by="shapes", failure=FailureClass.BAD_OUTPUT, runs=True),
     _make("writes_nothing", caught_by="verifies", failure=FailureClass.BAD_OUTPUT),
     _make("writes_other_format", caught_by="verifies", failure=FailureClass.BAD_OUTPUT),
     _make("writes_into_input", caught_by="input-unchanged", failure=FailureClass.BAD_OUTPUT),

@@ -48,7 +48,7 @@ class CompileOptions(ToyOptions):
     static: bool = False
 
 
-def can_take(artifact: Artifact, options: Options, host: Host) -> Refused | None:  # noqa: ARG001 - the contract's names
+def can_take(artifact: Artifact, options: Options, host: Host) -> Refused | None:
     """Refuse what is not one matrix."""
     if len(artifact.inputs) == 1 and len(artifact.outputs) == 1:
         return None

@@ -1,1 +1,0 @@
-"""Worker files that each misbehave in one way; run by path, never imported."""

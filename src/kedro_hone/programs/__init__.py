@@ -22,28 +22,25 @@ LIBRARY: Final = Path(__file__).parent
 WORKER: Final = LIBRARY / "worker" / "__init__.py"
 """The worker file that runs programs: its functions are ``check``, ``read`` and ``evaluate``."""
 
-_INIT, _SHARED = "__init__.py", "shared"
-_OTHERS = frozenset({_SHARED, "worker"})
+_INIT, _SHARED, _WORKER = "__init__.py", "shared", "worker"
 
 
 class ProgramFile(Value):
     """Code that workers run.
 
     Attributes:
-        name: As the recipe names it.
         path: The file, or the ``__init__.py`` of the package, absolute.
         digest: ``sha256:…`` of all that runs: of a program its file or package, and what it can import of ours.
     """
 
-    name: str
     path: str
     digest: str
 
 
 def list_programs() -> list[str]:
     """Return the names of the built-in programs, sorted: each package next to this file is one."""
-    folders = (path.parent.name for path in LIBRARY.glob("*/__init__.py"))
-    return sorted(name.replace("_", "-") for name in folders if name not in _OTHERS)
+    folders = {path.parent.name for path in LIBRARY.glob(f"*/{_INIT}")} - {_SHARED, _WORKER}
+    return sorted(name.replace("_", "-") for name in folders)
 
 
 def find_program(name: str, *, project: Path) -> ProgramFile:
@@ -54,18 +51,13 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
             project's root.
         project: The project's root.
 
-    Returns:
-        The program's file.
-
     Raises:
         HoneError: ``program-unknown``.
     """
     known, built_in = name.replace("_", "-"), list_programs()
     if known in built_in:
         folder = known.replace("-", "_")
-        return ProgramFile(
-            name=name, path=str(LIBRARY / folder / _INIT), digest=digest_code(LIBRARY, (folder, _SHARED))
-        )
+        return ProgramFile(path=str(LIBRARY / folder / _INIT), digest=digest_code(LIBRARY, (folder, _SHARED)))
     path = _find_file(name, project)
     if path is None:
         near = difflib.get_close_matches(known, built_in, 1)
@@ -78,18 +70,11 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
         )
     own = digest_code(path.parent.parent, (path.parent.name,)) if path.name == _INIT else digest_file(path)
     library = digest_code(LIBRARY, (_SHARED, *(each.replace("-", "_") for each in built_in)))
-    return ProgramFile(name=name, path=str(path), digest=digest_json([own, library]))
+    return ProgramFile(path=str(path), digest=digest_json([own, library]))
 
 
 def load_program(name: str, *, project: Path | str = ".") -> Any:
     """Import a program in this process, as workers do in theirs: for the tests of its author.
-
-    Args:
-        name: As the recipe names it.
-        project: The project's root.
-
-    Returns:
-        The program's module.
 
     Raises:
         HoneError: ``program-unknown``.
@@ -120,16 +105,15 @@ def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
             why="No such module or file was found from the project's root.",
             hint="Write package.module:function, or path/to/file.py:function from the project's root.",
         )
-    return ProgramFile(name=name, path=str(path), digest=digest_file(path))
+    return ProgramFile(path=str(path), digest=digest_file(path))
 
 
 def digest_programs() -> str:
     """Return ``sha256:…`` of the code that reads splits and scores candidates, for the keys of what it made."""
-    return digest_code(LIBRARY, ("worker",))
+    return digest_code(LIBRARY, (_WORKER,))
 
 
 def _find_file(name: str, project: Path) -> Path | None:
-    """Return the file of a module or package, by path or import name, without importing it; None if there is none."""
     if "/" in name and not name.endswith(".py"):
         path = (project / name / _INIT).resolve()
         return path if path.is_file() else None

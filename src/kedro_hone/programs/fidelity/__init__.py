@@ -23,12 +23,7 @@ OPTIONS: dict[str, Any] = {
     "compare": None,  # "cosine", "l2" or "argmax"; empty: see choose_comparison
 }
 
-NAMES = {
-    "cosine": "cosine_similarity",
-    "l2": "l2_similarity",
-    "argmax": "argmax_agreement",
-    "equal": "agreement",
-}
+NAMES = {"cosine": "cosine_similarity", "l2": "l2_similarity", "argmax": "argmax_agreement", "equal": "agreement"}
 """What the metric is called, by the comparison; ``similarity`` where outputs are compared in several ways."""
 
 CLASS_WORDS = frozenset({"logit", "logits", "prob", "probs", "probability", "probabilities", "softmax"})
@@ -36,14 +31,7 @@ CLASS_WORDS = frozenset({"logit", "logits", "prob", "probs", "probability", "pro
 
 
 def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Take the arrays as they are.
-
-    Args:
-        data: Arrays by name, rows first.
-        job: ``input`` with the model's ``inputs``, and ``program`` with the ``options``.
-
-    Returns:
-        The feeds by input, and no targets.
+    """Take the arrays as they are, as feeds by input; there are no targets.
 
     Raises:
         UnreadableError: An input has no array.
@@ -76,19 +64,16 @@ def choose_comparison(name: str, dtype: str, shape: tuple[int, ...]) -> str:
         name: The output's name.
         dtype: Its element type, as numpy names it.
         shape: Its shape, rows first.
-
-    Returns:
-        ``equal``, ``l2``, ``argmax`` or ``cosine``.
     """
     if np.dtype(dtype).kind not in "fc":
         return "equal"
     if int(np.prod(shape[1:])) == 1:
         return "l2"
     words = set(re.split(r"[^a-z]+", name.lower()))
-    return "argmax" if words & CLASS_WORDS and shape[find_class_axis(len(shape))] > 1 else "cosine"
+    return "argmax" if words & CLASS_WORDS and shape[_find_class_axis(len(shape))] > 1 else "cosine"
 
 
-def find_class_axis(dimensions: int) -> int:
+def _find_class_axis(dimensions: int) -> int:
     """Return the axis of the classes: the last one, or the second one of images (four dimensions or more)."""
     return 1 if dimensions > 3 else dimensions - 1
 
@@ -101,7 +86,7 @@ def _choose_all(targets: dict[str, Array], options: dict[str, Any]) -> dict[str,
         chosen[name] = asked or choose_comparison(name, str(target.dtype), target.shape)
         if target.dtype.kind not in "biufc":
             chosen[name] = "equal"  # text has no direction and no length
-        if chosen[name] == "argmax" and (target.ndim < 2 or target.shape[find_class_axis(target.ndim)] < 2):
+        if chosen[name] == "argmax" and (target.ndim < 2 or target.shape[_find_class_axis(target.ndim)] < 2):
             raise BadOptionError(f"compare is 'argmax', and {name!r} of shape {target.shape} has one number to choose")
     return chosen
 
@@ -118,7 +103,7 @@ def _count_decisions(target: Array, how: str) -> int:
     """Return how many things of a row can be right or wrong; 0 where it is a matter of degree."""
     numbers = int(np.prod(target.shape[1:]))
     if how == "argmax":
-        return numbers // int(target.shape[find_class_axis(target.ndim)])
+        return numbers // int(target.shape[_find_class_axis(target.ndim)])
     return numbers if how == "equal" else 0
 
 
@@ -128,35 +113,22 @@ def decode(outputs: dict[str, Array], options: dict[str, Any]) -> dict[str, Arra
 
 
 def score(predictions: dict[str, Array], targets: dict[str, Array], options: dict[str, Any]) -> Array:
-    """Return how similar each row is to the source's, from 0 to 1; the least similar output of a row counts.
+    """Return how similar each row of a candidate's outputs is to the source's (``targets``), from 0 to 1.
 
-    Args:
-        predictions: A candidate's outputs.
-        targets: The source's outputs.
-        options: This program's options.
-
-    Returns:
-        One number for each row; 0 for an output with numbers that are not finite.
+    The least similar output of a row counts; one with numbers that are not finite is 0.
 
     Raises:
         BadOptionError: ``compare`` is ``argmax``, and an output has nothing to choose from.
     """
-    rows = [MEASURES[how](predictions[name], targets[name]) for name, how in _choose_all(targets, options).items()]
+    rows = [_MEASURES[how](predictions[name], targets[name]) for name, how in _choose_all(targets, options).items()]
     return np.asarray(np.min(rows, axis=0), dtype=np.float64)
 
 
-def measure_cosine(given: Array, wanted: Array) -> Array:
-    """Return the cosine of each row, lowered where the two rows are not equally long.
+def _measure_cosine(given: Array, wanted: Array) -> Array:
+    """Return the cosine of each row, lowered where the two rows are not equally long; 0 where it is not finite.
 
     ``2 a·b / (|a|² + |b|²)`` is the cosine where both are equally long, and 0.8 where one is twice the other: the
     cosine alone would find nothing wrong with a candidate that returns half of everything.
-
-    Args:
-        given: A candidate's output, rows first.
-        wanted: The source's.
-
-    Returns:
-        From 0 (at right angles, opposite, or not finite) to 1.
     """
     given, wanted = _flatten(given), _flatten(wanted)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
@@ -165,18 +137,11 @@ def measure_cosine(given: Array, wanted: Array) -> Array:
     return _bound(cosine)
 
 
-def measure_l2(given: Array, wanted: Array) -> Array:
-    """Return 1 less the relative L2 error of each row.
+def _measure_l2(given: Array, wanted: Array) -> Array:
+    """Return 1 less the relative L2 error of each row; 0 where the error is as large as the row, or not finite.
 
     The error is relative to the length of the source's row, or to the root mean square of all rows' lengths where that
     is more: a row that happens to be near 0 has no large relative error of its own.
-
-    Args:
-        given: A candidate's output, rows first.
-        wanted: The source's.
-
-    Returns:
-        From 0 (an error as large as the row, or more, or not finite) to 1.
     """
     given, wanted = _flatten(given), _flatten(wanted)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -186,27 +151,19 @@ def measure_l2(given: Array, wanted: Array) -> Array:
     return _bound(1 - error)
 
 
-def measure_argmax(given: Array, wanted: Array) -> Array:
-    """Return the share of each row's positions whose largest number stands at the same class.
-
-    Args:
-        given: A candidate's output, rows first.
-        wanted: The source's.
-
-    Returns:
-        From 0 to 1; a position with numbers that are not finite is wrong.
-    """
-    axis = find_class_axis(wanted.ndim)
+def _measure_argmax(given: Array, wanted: Array) -> Array:
+    """Return the share of each row's positions with the same argmax; one with numbers that are not finite is wrong."""
+    axis = _find_class_axis(wanted.ndim)
     right = (given.argmax(axis=axis) == wanted.argmax(axis=axis)) & np.isfinite(given).all(axis=axis)
     return np.asarray(right.reshape(len(right), -1).mean(axis=1))
 
 
-def measure_equal(given: Array, wanted: Array) -> Array:
+def _measure_equal(given: Array, wanted: Array) -> Array:
     """Return the share of each row's elements that are equal."""
     return np.asarray((given == wanted).reshape(len(wanted), -1).mean(axis=1))
 
 
-MEASURES = {"cosine": measure_cosine, "l2": measure_l2, "argmax": measure_argmax, "equal": measure_equal}
+_MEASURES = {"cosine": _measure_cosine, "l2": _measure_l2, "argmax": _measure_argmax, "equal": _measure_equal}
 
 
 def _flatten(output: Array) -> Array:

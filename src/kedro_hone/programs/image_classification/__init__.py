@@ -12,20 +12,12 @@ import numpy as np
 from ..shared.arrays import Array, find_array
 from ..shared.classes import HIGHER_IS_BETTER, METRIC, Classes, metric, score
 from ..shared.errors import UnreadableError
-from ..shared.labels import LABELS, read_labels
+from ..shared.labels import LABELS, read_targets
 
 __all__ = [
-    "HIGHER_IS_BETTER",
-    "METRIC",
-    "OPTIONS",
-    "check",
-    "count_rows",
-    "decode",
-    "metric",
-    "prepare",
-    "probabilities",
+    "HIGHER_IS_BETTER", "METRIC", "OPTIONS", "check", "count_rows", "decode", "metric", "prepare", "probabilities",
     "score",
-]
+]  # fmt: skip
 
 OPTIONS: dict[str, Any] = {
     "arrays": {},  # input of the model, or "target": the name of its array in the data
@@ -46,14 +38,7 @@ IMAGES = ("images", "image", "x", "features", "data", "input")
 
 
 def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Turn images into the model's input.
-
-    Args:
-        data: Arrays by name, rows first: images as (rows, height, width) or with channels, and labels.
-        job: ``input`` with the model's ``inputs`` and ``outputs``, and ``program`` with the ``options``.
-
-    Returns:
-        The feeds by input, and the labels as ``target`` (nothing when the data have none).
+    """Turn images, as (rows, height, width) or with channels, into the model's input, and labels into ``target``.
 
     Raises:
         UnreadableError: An input has no array.
@@ -69,9 +54,7 @@ def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Arra
             raise UnreadableError(f"no array for the model's input {spec['name']!r}; the data have {', '.join(data)}")
         feeds[spec["name"]] = _prepare_images(images, spec["shape"], options)
     labels = find_array(data, "target", arrays=options["arrays"], aliases=LABELS)
-    if labels is None:
-        return feeds, {}
-    return feeds, {"target": read_labels(labels, job["input"].get("outputs", []), options)}
+    return feeds, read_targets(labels, job, options)
 
 
 def _prepare_images(images: Array, shape: list[int | str], options: dict[str, Any]) -> Array:
@@ -94,12 +77,11 @@ def _prepare_images(images: Array, shape: list[int | str], options: dict[str, An
 
 
 def _spread(values: Any, shape: tuple[int, ...], moved: str | None) -> Array:
-    """Lay one number for each channel along the channels' axis: the first axis of the image that fits, or the last."""
+    """Return one number for each channel along the channels' axis: the first one that fits, else the last."""
     numbers = np.atleast_1d(np.asarray(values, dtype=np.float32))
     axes = {"last": (1,), "first": (len(shape) - 1,), None: (1, len(shape) - 1)}[moved]
     axis = next((axis for axis in axes if numbers.size in (1, shape[axis])), None)
     if axis is None:
-        raise UnreadableError(
-            f"mean or std has {numbers.size} numbers, and images of shape {shape[1:]} have other channels"
-        )
+        why = f"mean or std has {numbers.size} numbers, and images of shape {shape[1:]} have other channels"
+        raise UnreadableError(why)
     return numbers.reshape([-1 if axis == at else 1 for at in range(len(shape))])

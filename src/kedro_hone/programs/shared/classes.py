@@ -33,15 +33,10 @@ class Classes:
         return None if labels is None else len(labels)
 
     def decode(self, outputs: dict[str, Array], options: dict[str, Any]) -> Array:
-        """Turn the model's outputs into classes.
+        """Return the class of each row of the outputs.
 
-        Args:
-            outputs: Arrays by name, rows first.
-            options: The program's options.
-
-        Returns:
-            One int64 for each row; -1, which is never right, where the scores are not finite. Text where the output is
-            text and no classes are named.
+        As int64; -1, which is never right, where the scores are not finite. As text where the output is text and no
+        classes are named.
         """
         options = self.defaults | options
         scores = find_output(outputs, options["output"])

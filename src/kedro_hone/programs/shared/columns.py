@@ -13,16 +13,21 @@ TABLES = ("x", "features", "data", "input")
 """The usual names of a whole table."""
 
 
+def read_table(
+    data: dict[str, Array], job: dict[str, Any], options: dict[str, Any], *, aliases: tuple[str, ...]
+) -> tuple[dict[str, Array], Array | None]:
+    """Return the model's inputs from columns or tables, and the target's array (None when the data have none).
+
+    Raises:
+        UnreadableError: An input has no array, or a column is not of the model's type.
+    """
+    target = find_array(data, "target", arrays=options["arrays"], aliases=aliases)
+    columns = {name: array for name, array in data.items() if array is not target}
+    return read_features(columns, job["input"]["inputs"], options), target
+
+
 def read_features(data: dict[str, Array], specs: list[dict[str, Any]], options: dict[str, Any]) -> dict[str, Array]:
-    """Return the model's inputs from columns or tables.
-
-    Args:
-        data: Columns or tables by name, without the target.
-        specs: The specifications of the model's inputs.
-        options: The program's options.
-
-    Returns:
-        One array for each input.
+    """Return one array for each of the model's inputs (``specs``) from columns or tables without the target.
 
     Raises:
         UnreadableError: An input has no array, or a column is not of the model's type.
@@ -34,7 +39,7 @@ def read_features(data: dict[str, Array], specs: list[dict[str, Any]], options: 
         if table is not None and (table.ndim == 2 or column):
             return {name: table.reshape(len(table), -1)}
         text = specs[0].get("dtype") == "str"
-        return {name: stack_columns(data, options["features"] or list(data), text=text)}
+        return {name: _stack_columns(data, options["features"] or list(data), text=text)}
     feeds = {}
     for spec in specs:
         column = find_array(data, spec["name"], arrays=options["arrays"], aliases=())
@@ -44,7 +49,7 @@ def read_features(data: dict[str, Array], specs: list[dict[str, Any]], options: 
     return feeds
 
 
-def stack_columns(data: dict[str, Array], names: list[str], *, text: bool = False) -> Array:
+def _stack_columns(data: dict[str, Array], names: list[str], *, text: bool) -> Array:
     """Return columns of numbers, or of text, next to each other, as (rows, columns)."""
     kinds, wanted = ("UO", "text") if text else ("biuf", "number")
     for name in names:

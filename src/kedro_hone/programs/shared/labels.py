@@ -17,6 +17,11 @@ NAMES = "name the classes in the order of the model's outputs: program.options.c
 FROM_ZERO = "count from 0; subtract 1 from each label, or name the classes in order: program.options.classes"
 
 
+def read_targets(labels: Array | None, job: dict[str, Any], options: dict[str, Any]) -> dict[str, Array]:
+    """Return labels as ``target``, or nothing where there are none; otherwise as ``read_labels``."""
+    return {} if labels is None else {"target": read_labels(labels, job["input"].get("outputs", []), options)}
+
+
 def read_labels(labels: Array, outputs: list[dict[str, Any]], options: dict[str, Any]) -> Array:
     """Return labels as class numbers, checked against what is known of the model's outputs.
 
@@ -36,9 +41,9 @@ def read_labels(labels: Array, outputs: list[dict[str, Any]], options: dict[str,
     if labels.ndim != 1:
         raise LabelsMismatchError(f"labels have shape {labels.shape}; one class for each row is needed")
     output = next((spec for spec in outputs if options["output"] in (None, spec["name"])), None)
-    classes = count_classes(output)
+    classes = _count_classes(output)
     if options["classes"]:
-        return number_names(labels, options["classes"], classes)
+        return _number_names(labels, options["classes"], classes)
     text = labels.dtype.kind not in "biuf"
     if output is not None and output["dtype"] == "str":
         if not text or not all(isinstance(label, str) for label in labels):
@@ -46,13 +51,13 @@ def read_labels(labels: Array, outputs: list[dict[str, Any]], options: dict[str,
         return labels.astype(np.str_)
     if text:
         raise LabelsMismatchError(f"labels are text, such as {str(labels[0])!r}, not class numbers; {NAMES}")
-    numbers = read_numbers(labels)
+    numbers = _read_numbers(labels)
     if classes:
         check_range(numbers, classes)
     return numbers
 
 
-def count_classes(output: dict[str, Any] | None) -> int | None:
+def _count_classes(output: dict[str, Any] | None) -> int | None:
     """Return how many classes an output tells of, or None: one that names the class itself does not say."""
     shape = output["shape"] if output else []
     if output is None or len(shape) != 2 or not isinstance(shape[1], int):
@@ -62,12 +67,7 @@ def count_classes(output: dict[str, Any] | None) -> int | None:
     return int(shape[1])
 
 
-def number_names(labels: Array, names: list[Any], classes: int | None) -> Array:
-    """Return the number of each name of a class.
-
-    Raises:
-        LabelsMismatchError: The model has more classes or fewer, or a label is no name of one.
-    """
+def _number_names(labels: Array, names: list[Any], classes: int | None) -> Array:
     if classes not in (None, len(names)):
         raise LabelsMismatchError(f"the option classes names {len(names)} classes, and the model has {classes}")
     numbers = {str(name): number for number, name in enumerate(names)}
@@ -85,12 +85,8 @@ def number_classes(predictions: Array, names: list[Any] | None) -> Array:
     return np.array([numbers.get(str(name), -1) for name in predictions], dtype=np.int64)
 
 
-def read_numbers(labels: Array) -> Array:
-    """Return numbers as int64, with a warning where they are floats.
-
-    Raises:
-        LabelsMismatchError: One is missing, or no whole number.
-    """
+def _read_numbers(labels: Array) -> Array:
+    """Return numbers as int64, with a warning where they are floats; one that is no whole number is refused."""
     if labels.dtype.kind == "f":
         rows = np.flatnonzero(~np.isfinite(labels))
         if rows.size:
@@ -107,9 +103,8 @@ def check_range(labels: Array, classes: int) -> None:
     if not labels.size or (labels.min() >= 0 and labels.max() < classes):
         return
     if labels.min() >= 1 and labels.max() == classes:
-        raise LabelsMismatchError(
-            f"labels run from {int(labels.min())} to {classes}, and the model's {classes} classes {FROM_ZERO}"
-        )
+        run = f"labels run from {int(labels.min())} to {classes}"
+        raise LabelsMismatchError(f"{run}, and the model's {classes} classes {FROM_ZERO}")
     worst = labels.min() if labels.min() < 0 else labels.max()
     raise LabelsMismatchError(f"label {int(worst)} is not one of the model's {classes} classes (0 to {classes - 1})")
 
@@ -120,7 +115,5 @@ def check_start(predictions: Array, labels: Array) -> None:
         return
     right, shifted = np.mean(predictions == labels), np.mean(predictions == labels - 1)
     if shifted > 0.5 and shifted > 2 * right:
-        raise LabelsMismatchError(
-            f"the predictions are the labels less 1 in {shifted:.0%} of the rows, and the labels in {right:.0%}: "
-            f"the model's classes {FROM_ZERO}"
-        )
+        found = f"the predictions are the labels less 1 in {shifted:.0%} of the rows, and the labels in {right:.0%}"
+        raise LabelsMismatchError(f"{found}: the model's classes {FROM_ZERO}")

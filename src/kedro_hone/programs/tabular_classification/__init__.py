@@ -7,23 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..shared.arrays import Array, find_array
+from ..shared.arrays import Array
 from ..shared.classes import HIGHER_IS_BETTER, METRIC, Classes, metric, score
-from ..shared.columns import read_features
-from ..shared.labels import LABELS, read_labels
+from ..shared.columns import read_table
+from ..shared.labels import LABELS, read_targets
 
 __all__ = [
-    "HIGHER_IS_BETTER",
-    "METRIC",
-    "OPTIONS",
-    "check",
-    "count_rows",
-    "decode",
-    "metric",
-    "prepare",
-    "probabilities",
+    "HIGHER_IS_BETTER", "METRIC", "OPTIONS", "check", "count_rows", "decode", "metric", "prepare", "probabilities",
     "score",
-]
+]  # fmt: skip
 
 OPTIONS: dict[str, Any] = {
     "arrays": {},  # input of the model, or "target": the name of its array or column in the data
@@ -38,23 +30,12 @@ count_rows, decode, probabilities, check = _CLASSES.count_rows, _CLASSES.decode,
 
 
 def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Turn a table into the model's inputs.
-
-    Args:
-        data: Columns by name, or a table of (rows, features) and labels.
-        job: ``input`` with the model's ``inputs`` and ``outputs``, and ``program`` with the ``options``.
-
-    Returns:
-        The feeds by input, and the labels as ``target`` (nothing when the data have none).
+    """Turn columns, or a table of (rows, features), into the model's inputs, and labels into ``target``.
 
     Raises:
         UnreadableError: An input has no array, or a column is no number.
         LabelsMismatchError: The labels are not classes of the model.
     """
     options = OPTIONS | job["program"]["options"]
-    labels = find_array(data, "target", arrays=options["arrays"], aliases=LABELS)
-    columns = {name: array for name, array in data.items() if array is not labels}
-    feeds = read_features(columns, job["input"]["inputs"], options)
-    if labels is None:
-        return feeds, {}
-    return feeds, {"target": read_labels(labels, job["input"].get("outputs", []), options)}
+    feeds, labels = read_table(data, job, options, aliases=LABELS)
+    return feeds, read_targets(labels, job, options)

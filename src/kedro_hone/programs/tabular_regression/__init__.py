@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..shared.arrays import Array, find_array, find_output
-from ..shared.columns import read_features
+from ..shared.arrays import Array, find_output
+from ..shared.columns import read_table
 from ..shared.errors import LabelsMismatchError
 
 METRIC = "r2"
@@ -26,23 +26,13 @@ LABELS = ("target", "targets", "y", "labels", "label")
 
 
 def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Turn a table into the model's inputs.
-
-    Args:
-        data: Columns by name, or a table of (rows, features) and the numbers to predict.
-        job: ``input`` with the model's ``inputs`` and ``outputs``, and ``program`` with the ``options``.
-
-    Returns:
-        The feeds by input, and the numbers to predict as ``target`` (nothing when the data have none).
+    """Turn columns, or a table of (rows, features), into the model's inputs, and what to predict into ``target``.
 
     Raises:
         UnreadableError: An input has no array, or a column is no number.
         LabelsMismatchError: The numbers to predict are no numbers.
     """
-    options = OPTIONS | job["program"]["options"]
-    labels = find_array(data, "target", arrays=options["arrays"], aliases=LABELS)
-    columns = {name: array for name, array in data.items() if array is not labels}
-    feeds = read_features(columns, job["input"]["inputs"], options)
+    feeds, labels = read_table(data, job, OPTIONS | job["program"]["options"], aliases=LABELS)
     if labels is None:
         return feeds, {}
     if labels.dtype.kind not in "biuf":
@@ -51,15 +41,7 @@ def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Arra
 
 
 def decode(outputs: dict[str, Array], options: dict[str, Any]) -> Array:
-    """Turn the model's outputs into predictions.
-
-    Args:
-        outputs: Arrays by name, rows first.
-        options: This program's options.
-
-    Returns:
-        Predictions as (rows, targets).
-    """
+    """Turn the model's outputs into predictions as (rows, targets)."""
     predicted = find_output(outputs, (OPTIONS | options)["output"])
     return predicted.reshape(len(predicted), -1).astype(np.float64)
 
@@ -85,6 +67,5 @@ def metric(predictions: Array, targets: dict[str, Array], options: dict[str, Any
     residual = ((wanted - predictions) ** 2).sum(axis=0)
     total = ((wanted - wanted.mean(axis=0)) ** 2).sum(axis=0)
     constant = total == 0  # such a target is either met or not
-    return float(
-        np.where(constant, np.where(residual == 0, 1.0, 0.0), 1 - residual / np.where(constant, 1, total)).mean()
-    )
+    scores = np.where(constant, np.where(residual == 0, 1.0, 0.0), 1 - residual / np.where(constant, 1, total))
+    return float(scores.mean())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,10 @@ from .errors import ReportedError
 Array = NDArray[Any]
 
 
+def _no_rows(_predictions: Any, _targets: Any) -> None:
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """One number for predictions and their targets.
@@ -29,8 +33,8 @@ class Metric:
         name: Its name in reports.
         higher_is_better: Its direction.
         value: The number, from predictions and targets.
-        rows: One number for each row, higher is better, whose mean is the metric or its negative; None when the metric
-            is no mean over rows.
+        rows: One number for each row, higher is better, whose mean is the metric or its negative; returns None when the
+            metric is no mean over rows.
         probabilities: Whether it takes the probabilities of classes as predictions.
         kind: ``proportion`` or ``mean`` where the program says it; None lets the numbers tell.
     """
@@ -38,21 +42,9 @@ class Metric:
     name: str
     higher_is_better: bool
     value: Callable[[Any, Any], float]
-    rows: Callable[[Any, Any], Array | None]
+    rows: Callable[[Any, Any], Array | None] = _no_rows
     probabilities: bool = False
     kind: str | None = None
-
-
-def _no_rows(_predictions: Any, _targets: Any) -> None:
-    return None
-
-
-def _pair(predictions: Array, targets: Mapping[str, Array]) -> tuple[Array, Array]:
-    """Return the predictions and the only target, in one shape."""
-    target = targets["target"] if "target" in targets else next(iter(targets.values()))
-    if predictions.size == target.size:
-        predictions = predictions.reshape(target.shape)
-    return predictions, target
 
 
 _ROWS: dict[str, tuple[bool, Callable[[Array, Array], Array]]] = {
@@ -82,8 +74,7 @@ _SKLEARN: dict[str, tuple[str, bool, dict[str, Any], bool]] = {
 }
 """Other metrics: scikit-learn's function, whether higher is better, its arguments, whether it takes probabilities."""
 
-NEGATED = "neg_"
-NAMES = sorted([*_ROWS, *_SKLEARN])
+_NEGATED = "neg_"
 
 
 def find_metric(name: str | None, program: Any, options: dict[str, Any], *, project: str | None) -> Metric:
@@ -95,9 +86,6 @@ def find_metric(name: str | None, program: Any, options: dict[str, Any], *, proj
         program: The program's module.
         options: The program's options.
         project: The folder that relative paths count from.
-
-    Returns:
-        The metric.
 
     Raises:
         ReportedError: ``metric-unknown``.
@@ -111,26 +99,36 @@ def find_metric(name: str | None, program: Any, options: dict[str, Any], *, proj
         )
     if ":" in name:
         return _import_metric(name, options, project)
-    plain = name.removeprefix(NEGATED)
+    plain = name.removeprefix(_NEGATED)
     if plain in _ROWS:
         metric = _make_row_metric(plain)
     elif plain in _SKLEARN:
         metric = _make_sklearn_metric(plain)
     else:
-        near = difflib.get_close_matches(plain, [*NAMES, program.METRIC], 1)
+        names = sorted([*_ROWS, *_SKLEARN])
+        near = difflib.get_close_matches(plain, [*names, program.METRIC], 1)
         why = f"did you mean {near[0]!r}? " if near else ""
-        raise ReportedError("metric-unknown", f"There is no metric {name!r}.", f"{why}There are {', '.join(NAMES)}.")
-    return metric if plain == name else _negate(metric)
+        raise ReportedError("metric-unknown", f"There is no metric {name!r}.", f"{why}There are {', '.join(names)}.")
+    if plain == name:
+        return metric
+    higher = not metric.higher_is_better
+    return replace(metric, name=name, higher_is_better=higher, value=lambda given, wanted: -metric.value(given, wanted))
+
+
+def _pair(predictions: Array, targets: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Return the predictions and the only target, in one shape."""
+    target = targets["target"] if "target" in targets else next(iter(targets.values()))
+    return predictions.reshape(target.shape) if predictions.size == target.size else predictions, target
 
 
 def _make_row_metric(name: str) -> Metric:
     higher, compare = _ROWS[name]
+    sign = 1.0 if higher else -1.0
 
     def rows(predictions: Any, targets: Any) -> Array:
         given = compare(*_pair(predictions, targets))
         return np.asarray(given.reshape(len(given), -1).mean(axis=1), dtype=np.float64)
 
-    sign = 1.0 if higher else -1.0
     return Metric(name=name, higher_is_better=higher, value=lambda p, t: sign * float(rows(p, t).mean()), rows=rows)
 
 
@@ -139,9 +137,8 @@ def _make_sklearn_metric(name: str) -> Metric:
     try:
         compute = getattr(importlib.import_module("sklearn.metrics"), function)
     except ImportError as error:
-        raise ReportedError(
-            "metric-unknown", f"The metric {name!r} cannot be used.", "it needs scikit-learn"
-        ) from error
+        what = f"The metric {name!r} cannot be used."
+        raise ReportedError("metric-unknown", what, "it needs scikit-learn") from error
 
     def value(predictions: Any, targets: Any) -> float:
         if not probabilities:
@@ -152,17 +149,7 @@ def _make_sklearn_metric(name: str) -> Metric:
             return float(compute(wanted, predictions, labels=range(predictions.shape[1])))
         return float(compute(wanted, predictions[:, 1] if predictions.shape[1] == 2 else predictions, **arguments))
 
-    return Metric(name=name, higher_is_better=higher, value=value, rows=_no_rows, probabilities=probabilities)
-
-
-def _negate(metric: Metric) -> Metric:
-    return Metric(
-        name=NEGATED + metric.name,
-        higher_is_better=not metric.higher_is_better,
-        value=lambda given, wanted: -metric.value(given, wanted),
-        rows=metric.rows,
-        probabilities=metric.probabilities,
-    )
+    return Metric(name=name, higher_is_better=higher, value=value, probabilities=probabilities)
 
 
 def _import_metric(name: str, options: dict[str, Any], project: str | None) -> Metric:
@@ -181,5 +168,4 @@ def _import_metric(name: str, options: dict[str, Any], project: str | None) -> M
         name=function,
         higher_is_better=getattr(module, "HIGHER_IS_BETTER", True),
         value=lambda given, wanted: float(compute(given, wanted, options)),
-        rows=_no_rows,
     )

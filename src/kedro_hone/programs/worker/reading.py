@@ -36,27 +36,31 @@ def read_arrays(path: Path) -> dict[str, Array]:
     Raises:
         ReportedError: ``data-unreadable``.
     """
-    what = f"{path.name} cannot be read."
     if path.is_dir():
         return _read_folder(path)
     if path.suffix not in SUFFIXES:
-        raise ReportedError("data-unreadable", what, f"{path.suffix or 'no suffix'} is none of {', '.join(SUFFIXES)}")
+        raise _unreadable(path, f"{path.suffix or 'no suffix'} is none of {', '.join(SUFFIXES)}")
     try:
         return _read_file(path)
     except ImportError as error:
         why = f"{path.suffix} needs a package that is not installed: {_first_line(error)}"
-        raise ReportedError("data-unreadable", what, why) from error
+        raise _unreadable(path, why) from error
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise ReportedError("data-unreadable", what, _first_line(error)) from error
+        raise _unreadable(path, _first_line(error)) from error
+
+
+def load_npz(path: Path | str) -> dict[str, Array]:
+    """Return the arrays of an npz file by name."""
+    # numpy leaves the file open when the archive is damaged
+    with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+        return dict(archive)
 
 
 def _read_file(path: Path) -> dict[str, Array]:
     if path.suffix == ".npy":
         return {path.stem: np.load(path, allow_pickle=False)}
     if path.suffix == ".npz":
-        # numpy leaves the file open when the archive is damaged
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+        return load_npz(path)
     import pandas as pd  # noqa: PLC0415 - only these formats need it
 
     frame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
@@ -67,25 +71,26 @@ def _read_folder(path: Path) -> dict[str, Array]:
     files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES)
     suffixes = {file.suffix for file in files}
     if len(suffixes) != 1:
-        why = f"the directory holds {' and '.join(sorted(suffixes)) or 'none'} of {', '.join(SUFFIXES)}; one is needed"
-        raise ReportedError("data-unreadable", f"{path.name} cannot be read.", why)
+        kinds = " and ".join(sorted(suffixes)) or "none"
+        raise _unreadable(path, f"the directory holds {kinds} of {', '.join(SUFFIXES)}; one is needed")
     parts = [read_arrays(file) for file in files]
     if suffixes == {".npy"}:
         return {name: array for part in parts for name, array in part.items()}
-    names = list(parts[0])
     for file, part in zip(files, parts, strict=True):
-        if set(part) != set(names):
-            raise ReportedError(
-                "data-unreadable", f"{path.name} cannot be read.", f"{file.name} has other names inside"
-            )
-    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+        if set(part) != set(parts[0]):
+            raise _unreadable(path, f"{file.name} has other names inside")
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _unreadable(path: Path, why: str) -> ReportedError:
+    return ReportedError("data-unreadable", f"{path.name} cannot be read.", why)
 
 
 def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: str) -> dict[str, Array]:
-    """Cast feeds to the model's element types and check their shapes.
+    """Cast what a program prepared to the model's element types and check the shapes.
 
     Args:
-        feeds: What the program prepared.
+        feeds: Arrays by name.
         specs: The specifications of the model's inputs.
         split: The split's name, for messages.
 
@@ -95,22 +100,19 @@ def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: s
     Raises:
         ReportedError: ``data-unreadable`` or ``data-empty``.
     """
-    what = f"The {split} split does not fit the model."
-    names = [spec["name"] for spec in specs]
+    what, names = f"The {split} split does not fit the model.", [spec["name"] for spec in specs]
     if set(feeds) != set(names):
-        raise ReportedError(
-            "data-unreadable", what, f"the program gave {sorted(feeds)}, and the model takes {sorted(names)}"
-        )
+        why = f"the program gave {sorted(feeds)}, and the model takes {sorted(names)}"
+        raise ReportedError("data-unreadable", what, why)
     fitted: dict[str, Array] = {}
     sizes: dict[str, int] = {}
-    for spec in specs:
-        array = np.asarray(feeds[spec["name"]])
+    for name, spec in zip(names, specs, strict=True):
+        array = np.asarray(feeds[name])
         if array.ndim == 1 and list(spec["shape"][1:]) == [1]:  # a column, for a model that takes a table of one
             array = array[:, None]
-        why = find_misfit(array, spec["shape"], sizes) or find_lossy_cast(array, spec["dtype"])
-        if why:
-            raise ReportedError("data-unreadable", what, f"input {spec['name']!r}: {why}")
-        fitted[spec["name"]] = np.ascontiguousarray(array.astype(spec["dtype"]))
+        if problem := _find_misfit(array, spec["shape"], sizes) or find_lossy_cast(array, spec["dtype"]):
+            raise ReportedError("data-unreadable", what, f"input {name!r}: {problem}")
+        fitted[name] = np.ascontiguousarray(array.astype(spec["dtype"]))
     counts = {name: len(array) for name, array in fitted.items()}
     if len(set(counts.values())) > 1:
         raise ReportedError("data-unreadable", what, f"the inputs have different numbers of rows: {counts}")
@@ -119,16 +121,10 @@ def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: s
     return fitted
 
 
-def find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) -> str | None:
-    """Say why an array does not have a shape; the first dimension is rows and may have any size.
+def _find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) -> str | None:
+    """Say why an array does not have a shape, whose first dimension is rows and may have any size.
 
-    Args:
-        array: The array.
-        shape: Sizes, or names of dynamic dimensions.
-        sizes: The size that each name has had so far; new ones are added.
-
-    Returns:
-        The reason, or None when it fits.
+    ``sizes`` are those that the names of dynamic dimensions have had so far; new ones are added.
     """
     wanted = f"shape {array.shape} does not fit {tuple(shape)}"
     if array.ndim != len(shape):
@@ -143,14 +139,9 @@ def find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) -> 
 
 
 def find_lossy_cast(array: Array, dtype: str) -> str | None:
-    """Say why an array cannot become another element type without changing its meaning.
+    """Say why an array cannot become another element type (of numpy's names) without changing its meaning, if so.
 
-    Args:
-        array: The array.
-        dtype: The numpy name of the element type.
-
-    Returns:
-        The reason, or None. Rounding to a float of less precision is no loss of meaning, becoming infinite is.
+    Rounding to a float of less precision is no loss of meaning, becoming infinite is.
     """
     try:
         target = np.dtype(dtype)
@@ -159,29 +150,19 @@ def find_lossy_cast(array: Array, dtype: str) -> str | None:
     if array.dtype == target:
         return None
     if target.kind == "U":
-        return find_no_text(array)
+        return _find_no_text(array)
     if target.kind not in "biuf":
         return f"the model wants {dtype}, and the data are {array.dtype}"
     if array.dtype.kind not in "biuf":
         return f"the data are {array.dtype}, not numbers"
     with np.errstate(over="ignore", invalid="ignore"):
         cast = array.astype(target)
-    if target.kind == "f":
-        lossless = bool(np.array_equal(np.isfinite(cast), np.isfinite(array)))
-    else:
-        lossless = bool(np.array_equal(cast, array))
-    return None if lossless else f"the data are {array.dtype}, and some do not fit {dtype}"
+    pair = (np.isfinite(cast), np.isfinite(array)) if target.kind == "f" else (cast, array)
+    return None if np.array_equal(*pair) else f"the data are {array.dtype}, and some do not fit {dtype}"
 
 
-def find_no_text(array: Array) -> str | None:
-    """Say why an array is not text: numbers and missing values are never turned into text unasked.
-
-    Args:
-        array: The array, rows first.
-
-    Returns:
-        The reason, or None.
-    """
+def _find_no_text(array: Array) -> str | None:
+    """Say why an array is not text: numbers and missing values are never turned into text unasked."""
     if array.dtype.kind == "U":
         return None
     if array.dtype.kind != "O":
@@ -193,32 +174,19 @@ def find_no_text(array: Array) -> str | None:
 
 
 def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bool) -> dict[str, Array]:
-    """Check that there is a target for each row.
-
-    Args:
-        targets: What the program prepared.
-        rows: The number of rows of the feeds.
-        split: The split's name, for messages.
-        needed: Whether there must be any.
-
-    Returns:
-        The targets as arrays.
+    """Return the targets that a program prepared as arrays, one for each row; without labels there may be none.
 
     Raises:
-        ReportedError: ``labels-mismatch``, or ``data-unreadable`` when there are none.
+        ReportedError: ``labels-mismatch``, or ``data-unreadable`` when there are none and some are needed.
     """
     arrays = {name: np.asarray(value) for name, value in targets.items()}
     if needed and not arrays:
-        raise ReportedError(
-            "data-unreadable",
-            f"The {split} split has no labels.",
-            "the program found none, and candidates cannot be scored without",
-        )
+        why = "the program found none, and candidates cannot be scored without"
+        raise ReportedError("data-unreadable", f"The {split} split has no labels.", why)
     for name, array in arrays.items():
         if array.dtype.kind == "O" or array.ndim == 0:
-            raise ReportedError(
-                "data-unreadable", f"The {split} split cannot be used.", f"{name!r} is no array of numbers"
-            )
+            what = f"The {split} split cannot be used."
+            raise ReportedError("data-unreadable", what, f"{name!r} is no array of numbers")
         if len(array) != rows:
             why = f"{name!r} has {len(array)} rows, and the inputs have {rows}"
             raise ReportedError("labels-mismatch", f"The labels of the {split} split do not fit its rows.", why)

@@ -1,4 +1,7 @@
-"""The comparison of candidates with the source on the same rows."""
+"""The comparison of candidates with the source on the same rows.
+
+In all functions ``predictions`` are what the program decoded, and ``targets`` are arrays by name.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,6 @@ UNDEFINED_LIMIT = 0.01
 def measure(metric: Metric, predictions: Any, targets: Any) -> float:
     """Compute a metric.
 
-    Args:
-        metric: The metric.
-        predictions: What the program decoded.
-        targets: Arrays by name.
-
-    Returns:
-        The number.
-
     Raises:
         ReportedError: ``program-failed`` when it cannot be computed, or is no number.
     """
@@ -52,13 +47,7 @@ def describe(metric: Metric, program: Any, targets: Any, options: dict[str, Any]
 
 
 def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[str, Any] | None:
-    """Compare a candidate with the source row by row.
-
-    Args:
-        metric: The metric.
-        source: The source's predictions.
-        candidate: The candidate's predictions.
-        targets: Arrays by name.
+    """Compare a candidate's predictions with the source's row by row.
 
     Returns:
         ``kind`` ``proportion`` with ``lost`` and ``gained`` rows when every row is right or wrong; ``mean`` with the
@@ -81,25 +70,17 @@ def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[s
 
 def _check_mean(metric: Metric, scores: Array, value: float) -> None:
     """Refuse scores that do not average to the metric: the interval would be about something else."""
-    if not np.isclose(abs(scores.mean()), abs(value), rtol=ROUNDING, atol=ROUNDING):
-        why = (
-            f"score averages to {scores.mean():.6g}, and metric is {value:.6g}; let score return None if it is no mean"
-        )
+    mean = scores.mean()
+    if not np.isclose(abs(mean), abs(value), rtol=ROUNDING, atol=ROUNDING):
+        why = f"score averages to {mean:.6g}, and metric is {value:.6g}; let score return None if it is no mean"
         raise ReportedError("program-failed", f"The rows of {metric.name!r} do not average to it.", why)
 
 
 def resample(metric: Metric, predictions: Any, targets: Any, *, replicates: int, seed: int) -> Array:
     """Compute a metric on resamples of the rows (bootstrap); one seed gives the same rows for every candidate.
 
-    Args:
-        metric: The metric.
-        predictions: What the program decoded.
-        targets: Arrays by name.
-        replicates: How many resamples.
-        seed: The seed.
-
     Returns:
-        One value for each resample; NaN where the metric is not defined, as when a class is missing.
+        One value for each of so many replicates; NaN where the metric is not defined, as when a class is missing.
     """
     rows = count_rows(targets)
     random = np.random.default_rng(seed)
@@ -109,24 +90,17 @@ def resample(metric: Metric, predictions: Any, targets: Any, *, replicates: int,
         for replicate in range(replicates):
             chosen = random.integers(0, rows, rows)
             try:
-                values[replicate] = metric.value(take_rows(predictions, chosen), take_rows(targets, chosen))
+                values[replicate] = metric.value(_take_rows(predictions, chosen), _take_rows(targets, chosen))
             except ValueError:
                 continue  # stays NaN; too many of them are refused by the caller
     return values
 
 
 def check_replicates(metric: Metric, drops: Array) -> Array:
-    """Return the drops without the resamples on which the metric is not defined.
-
-    Args:
-        metric: The metric.
-        drops: The drop of each resample; NaN where it is not defined.
-
-    Returns:
-        The finite ones.
+    """Return the drops of the resamples without those on which the metric is not defined (NaN).
 
     Raises:
-        ReportedError: ``program-failed`` when there are too many others: what is left would not be a fair sample.
+        ReportedError: ``program-failed`` when these are too many: what is left would not be a fair sample.
     """
     defined = np.isfinite(drops)
     if (~defined).mean() > UNDEFINED_LIMIT:
@@ -140,36 +114,18 @@ def count_rows(targets: Mapping[str, Array]) -> int:
     return len(next(iter(targets.values())))
 
 
-def check_rows(outputs: Mapping[str, Array], targets: Mapping[str, Array]) -> None:
-    """Refuse outputs that do not have one row for each target.
+def decode(program: Any, metric: Metric, *, outputs: dict[str, Array], targets: Any, options: dict[str, Any]) -> Any:
+    """Return the program's predictions, or its probabilities where the metric takes these.
 
     Raises:
-        ReportedError: ``labels-mismatch``.
+        ReportedError: ``labels-mismatch`` when outputs do not have one row for each target, or ``program-failed`` when
+            the program has no probabilities.
     """
     rows = count_rows(targets)
     for name, output in outputs.items():
         if output.ndim == 0 or len(output) != rows:
             why = f"output {name!r} has shape {output.shape}, and there are {rows} rows"
             raise ReportedError("labels-mismatch", "The labels do not match the model's outputs.", why)
-
-
-def decode(program: Any, metric: Metric, *, outputs: dict[str, Array], targets: Any, options: dict[str, Any]) -> Any:
-    """Turn outputs into what a metric takes, once rows and labels are known to match.
-
-    Args:
-        program: The program's module.
-        metric: The metric.
-        outputs: The model's outputs.
-        targets: Arrays by name.
-        options: The program's options.
-
-    Returns:
-        What the program decodes, or its probabilities.
-
-    Raises:
-        ReportedError: ``labels-mismatch``, or ``program-failed`` when the program has no probabilities.
-    """
-    check_rows(outputs, targets)
     if hasattr(program, "check"):
         program.check(outputs, targets, options)
     if not metric.probabilities:
@@ -180,8 +136,5 @@ def decode(program: Any, metric: Metric, *, outputs: dict[str, Array], targets: 
     return program.probabilities(outputs, options)
 
 
-def take_rows(value: Any, rows: Array) -> Any:
-    """Take rows of an array, or of each array of a mapping."""
-    if isinstance(value, Mapping):
-        return {name: array[rows] for name, array in value.items()}
-    return value[rows]
+def _take_rows(value: Any, rows: Array) -> Any:
+    return {name: array[rows] for name, array in value.items()} if isinstance(value, Mapping) else value[rows]

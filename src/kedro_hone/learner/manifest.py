@@ -14,11 +14,7 @@ __all__ = ["MANIFEST", "read_artifact", "write_manifest"]
 
 
 def write_manifest(folder: Path, artifact: Artifact) -> None:
-    """Write an artifact's manifest next to its files, after they were compared with the artifact's digest.
-
-    Args:
-        folder: A copy of the artifact's files.
-        artifact: What they are.
+    """Write an artifact's manifest next to a copy of its files, after they were compared with the artifact's digest.
 
     Raises:
         HoneError: ``model-corrupt``: the files are not those that were sealed.
@@ -32,13 +28,7 @@ def write_manifest(folder: Path, artifact: Artifact) -> None:
 
 
 def read_artifact(folder: Path) -> Artifact:
-    """Return the artifact that a directory holds, after every file was compared with the manifest.
-
-    Args:
-        folder: A directory with a manifest.
-
-    Returns:
-        The artifact.
+    """Return the artifact that a directory holds, after every file was compared with the manifest in it.
 
     Raises:
         HoneError: ``model-corrupt``: the manifest cannot be read, or a file is missing, changed or not in it.

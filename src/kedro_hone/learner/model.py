@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.inside.interfaces import Run, find_interface
@@ -39,21 +37,8 @@ class Learner:
 
     run: Run
 
-    def __init__(
-        self,
-        artifact: Artifact,
-        *,
-        interface: Interface | None = None,
-        threads: int | None = None,
-        toolchains: Mapping[str, Toolchain] | None = None,
-    ) -> None:
-        """Open an artifact.
-
-        Args:
-            artifact: A sealed artifact that can run.
-            interface: ``pytorch`` or ``onnx``; the source's own when not given.
-            threads: How many threads the runtime may use; as it was measured when not given.
-            toolchains: The toolchains by name; the installed ones when not given.
+    def __init__(self, artifact: Artifact, *, interface: Interface | None = None, threads: int | None = None) -> None:
+        """Open a sealed artifact; ``interface`` and ``threads`` are as in ``load``.
 
         Raises:
             HoneError: ``model-unsupported``: it cannot run, or its runtime is not known.
@@ -68,7 +53,7 @@ class Learner:
                 hint="Load what was published, or the end of a route.",
             )
         self.artifact = artifact
-        self._session = open_session(artifact, threads=threads, toolchains=toolchains)
+        self._session = open_session(artifact, threads=threads)
         run = self._session.run
         self.run = serve_any_rows(run, artifact) if artifact.static_shapes else run
         self._call = make(self.run, artifact)
@@ -104,11 +89,11 @@ def load(
     """
     path = Path(uri_or_path)
     if path.is_dir():
-        return Learner(find_artifact(path), interface=interface, threads=threads)
+        return Learner(_find_artifact(path), interface=interface, threads=threads)
     folder = tempfile.TemporaryDirectory(prefix="kedro-hone-")
     try:
         find_registry(str(uri_or_path)).pull(str(uri_or_path), Path(folder.name))
-        learner = Learner(find_artifact(Path(folder.name)), interface=interface, threads=threads)
+        learner = Learner(_find_artifact(Path(folder.name)), interface=interface, threads=threads)
     except BaseException:
         folder.cleanup()
         raise
@@ -116,14 +101,8 @@ def load(
     return learner
 
 
-def find_artifact(folder: Path) -> Artifact:
-    """Return the checked artifact of a published folder, or of the artifact's own folder.
-
-    Args:
-        folder: A model folder of MLflow's with a winner, or the ``artifact`` folder in it.
-
-    Returns:
-        The artifact.
+def _find_artifact(folder: Path) -> Artifact:
+    """Return the checked artifact of a model folder of MLflow's with a winner, or of the ``artifact`` folder in it.
 
     Raises:
         HoneError: ``model-unsupported``: there is none; ``model-corrupt``: it was changed.

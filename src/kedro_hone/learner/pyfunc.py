@@ -44,14 +44,7 @@ class PyfuncModel:
 
 
 def _load_pyfunc(path: str) -> PyfuncModel:
-    """Load a winner for MLflow, which asks for a function of this name.
-
-    Args:
-        path: The ``artifact`` folder of a published model folder.
-
-    Returns:
-        The model.
-    """
+    """Load the ``artifact`` folder of a published model folder for MLflow, which asks for a function of this name."""
     return PyfuncModel(Learner(read_artifact(Path(path)), interface="onnx"))
 
 

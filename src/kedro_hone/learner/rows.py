@@ -27,20 +27,17 @@ def serve_any_rows(run: Callable[[Arrays], Arrays], artifact: Artifact) -> Calla
     """
     sizes = [dict(shape.sizes) for shape in artifact.static_shapes]
     inputs = {spec.name: spec for spec in artifact.inputs}
-    names = list(inputs)
     exact = {tuple(spec.resolve(size) for spec in artifact.inputs) for size in sizes}
     input_axes = {spec.name: _find_axis(spec) for spec in artifact.inputs}
     output_axes = {spec.name: _find_axis(spec) for spec in artifact.outputs}
 
     def serve(feeds: Arrays) -> Arrays:
-        if tuple([feeds[name].shape for name in names]) in exact:
+        if tuple([feeds[name].shape for name in inputs]) in exact:
             return run(feeds)
         asked = _measure(feeds, inputs)
-        batches = _list_batches(asked, sizes)
-        rows = asked[BATCH]
         pieces: list[Arrays] = []
         start = 0
-        for size, used in plan_pieces(rows, batches):
+        for size, used in plan_pieces(asked[BATCH], _list_batches(asked, sizes)):
             piece = {name: _cut(array, input_axes[name], start, used, size) for name, array in feeds.items()}
             outputs = run(piece)
             pieces.append({name: _take(array, output_axes[name], used) for name, array in outputs.items()})
@@ -88,9 +85,8 @@ def _measure(feeds: Arrays, inputs: dict[str, TensorSpec]) -> dict[str, int]:
         for dim, size in zip(spec.shape, array.shape, strict=True):
             expected = found.setdefault(dim, size) if isinstance(dim, str) else dim
             if size != expected:
-                raise ValueError(
-                    f"{name} has the shape {array.shape}; the model takes {spec.shape}, {dim} = {expected}"
-                )
+                wanted = f"the model takes {spec.shape}, {dim} = {expected}"
+                raise ValueError(f"{name} has the shape {array.shape}; {wanted}")
     if found.get(BATCH) == 0:
         raise ValueError("there are no rows")
     return found

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -16,7 +14,7 @@ from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, find_toolchai
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.workers.host.job import JobInput
+from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.inside.loading import load_file
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -30,9 +28,7 @@ class RuntimeSession(Protocol):
         ...
 
 
-def open_session(
-    artifact: Artifact, *, threads: int | None, toolchains: Mapping[str, Toolchain] | None = None
-) -> RuntimeSession:
+def open_session(artifact: Artifact, *, threads: int | None) -> RuntimeSession:
     """Open an artifact with the runtime that it names.
 
     Only files of installed packages are executed; nothing that came with the artifact is.
@@ -40,41 +36,28 @@ def open_session(
     Args:
         artifact: The winner.
         threads: How many threads it may use; when not given, as many as it was measured with, else all cores.
-        toolchains: The toolchains by name; the installed ones when not given.
-
-    Returns:
-        The session.
 
     Raises:
         ImportError: The runtime is not installed; the message says what to install.
         HoneError: ``model-unsupported``: no installed toolchain has the runtime's name.
     """
-    toolchain = _find_toolchain(str(artifact.runtime), toolchains)
+    toolchain = _find_toolchain(str(artifact.runtime))
     for name, value in toolchain.environment.items():
         os.environ.setdefault(name, value)  # as in the worker that was measured; the user's own settings are kept
-    job = {
-        "function": "load",
-        "worker": str(toolchain.worker),
-        "adaptor": toolchain.name,
-        "input": JobInput.of(artifact).model_dump(mode="json"),
-        "output": None,
-        "temporary": None,
-        "options": {},
-        "calibration": None,
-        "program": None,
-        "shapes": [shape.model_dump(mode="json") for shape in artifact.static_shapes],
-        "seed": 0,
-        "threads": threads or _read_threads(artifact),
-        "produces": artifact.format,
-        "trust": [],
-    }
+    job = Job(
+        function="load",
+        worker=str(toolchain.worker),
+        adaptor=toolchain.name,
+        input=JobInput.of(artifact),
+        shapes=artifact.static_shapes,
+        threads=threads or _read_threads(artifact),
+        produces=artifact.format,
+    )
     try:
-        session: RuntimeSession = _import_worker(toolchain).load(job)
+        session: RuntimeSession = _import_worker(toolchain).load(job.model_dump(mode="json"))
     except ImportError as error:
-        extra = toolchain.extra
-        packages = (
-            f"'kedro-hone[{extra}]'" if extra else " ".join(f"'{need}'" for need in toolchain.runtime_requirements)
-        )
+        needs = (f"kedro-hone[{toolchain.extra}]",) if toolchain.extra else toolchain.runtime_requirements
+        packages = " ".join(f"'{need}'" for need in needs)
         raise ImportError(
             f"This model runs in {toolchain.name}, which cannot be imported ({error}). "
             f"Install it: pip install {packages or toolchain.name}",
@@ -83,12 +66,12 @@ def open_session(
     return session
 
 
-def _find_toolchain(name: str, toolchains: Mapping[str, Toolchain] | None) -> Toolchain:
-    if toolchains is None and name in BUILTIN_TOOLCHAINS:
+def _find_toolchain(name: str) -> Toolchain:
+    if name in BUILTIN_TOOLCHAINS:
         # One import instead of all, so that a process that serves a model starts fast.
         toolchain: Toolchain = importlib.import_module(BUILTIN_TOOLCHAINS[name]).TOOLCHAIN
         return toolchain
-    known = find_toolchains() if toolchains is None else toolchains
+    known = find_toolchains()
     if name not in known:
         raise HoneError(
             "model-unsupported",
@@ -105,7 +88,7 @@ def _import_worker(toolchain: Toolchain) -> ModuleType:
     module = sys.modules.get(name)
     if module is not None and module.__file__ == str(toolchain.worker):
         return module
-    if not Path(toolchain.worker).is_file():
+    if not toolchain.worker.is_file():
         raise HoneError(
             "model-unsupported",
             f"The toolchain {toolchain.name} has no worker.",

@@ -25,21 +25,26 @@ _SPEC.loader.exec_module(toy)
 
 
 @pytest.fixture
-def toolchains(tmp_path, monkeypatch):
+def install(tmp_path, monkeypatch):
+    """Install the toy, or another toolchain of its name."""
     monkeypatch.setenv("HONE_TOY", "1")
-    return {"toy": toy.make_toolchain(tmp_path / "toolchain")}
 
+    def install(toolchain):
+        registry.forget_registrations()
+        registry.register(toolchain)
 
-@pytest.fixture
-def installed(toolchains):
-    registry.register(toolchains["toy"])
-    yield
+    yield install
     registry.forget_registrations()
 
 
-def test_arrays_in_arrays_out(tmp_path, toolchains):
-    learner = Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains)
-    x, y = toy.answer(5)
+@pytest.fixture
+def installed(tmp_path, install):
+    install(toy.make_toolchain(tmp_path / "toolchain"))
+
+
+def test_arrays_in_arrays_out(tmp_path, installed):
+    learner = Learner(toy.make_artifact(tmp_path / "a"))
+    x, y = toy.predict(5)
     np.testing.assert_array_equal(learner(x), y)
     np.testing.assert_array_equal(learner(x=x), y)
     assert set(learner({"x": x})) == {"y"}
@@ -47,33 +52,34 @@ def test_arrays_in_arrays_out(tmp_path, toolchains):
     np.testing.assert_array_equal(learner(x.tolist()), y)
 
 
-def test_a_worker_may_have_parts_and_each_has_its_own(tmp_path, toolchains):
+def test_a_worker_may_have_parts_and_each_has_its_own(tmp_path, installed, install):
     artifact = toy.make_artifact(tmp_path / "a")
-    x, y = toy.answer(5)
-    np.testing.assert_array_equal(Learner(artifact, toolchains=toolchains)(x), y)
+    x, y = toy.predict(5)
+    np.testing.assert_array_equal(Learner(artifact)(x), y)
     for sign in (1, -1):
         source = f"{toy.WORKER.replace('* (index', '* sign.SIGN * (index')}\nfrom . import sign\n"
         toolchain = toy.make_toolchain(tmp_path / f"toolchain{sign}", source)
         toolchain.worker.with_name("sign.py").write_text(f"SIGN = {sign}\n")
-        np.testing.assert_array_equal(Learner(artifact, toolchains={"toy": toolchain})(x), sign * y)
+        install(toolchain)
+        np.testing.assert_array_equal(Learner(artifact)(x), sign * y)
 
 
-def test_run_is_the_session_itself(tmp_path, toolchains):
-    learner = Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains)
+def test_run_is_the_session_itself(tmp_path, installed):
+    learner = Learner(toy.make_artifact(tmp_path / "a"))
     assert learner.run == learner._session.run
 
 
-def test_several_outputs_of_arrays_are_a_dictionary(tmp_path, toolchains):
-    learner = Learner(toy.make_artifact(tmp_path / "a", outputs=("y", "z")), toolchains=toolchains)
-    x, y = toy.answer(2)
-    answers = learner(x)
-    np.testing.assert_array_equal(answers["y"], y)
-    np.testing.assert_array_equal(answers["z"], 2 * y)
+def test_several_outputs_of_arrays_are_a_dictionary(tmp_path, installed):
+    learner = Learner(toy.make_artifact(tmp_path / "a", outputs=("y", "z")))
+    x, y = toy.predict(2)
+    outputs = learner(x)
+    np.testing.assert_array_equal(outputs["y"], y)
+    np.testing.assert_array_equal(outputs["z"], 2 * y)
 
 
-def test_several_inputs_are_bound_like_arguments(tmp_path, toolchains):
-    learner = Learner(toy.make_artifact(tmp_path / "a", inputs=("a", "b")), toolchains=toolchains)
-    x, y = toy.answer(2)
+def test_several_inputs_are_bound_like_arguments(tmp_path, installed):
+    learner = Learner(toy.make_artifact(tmp_path / "a", inputs=("a", "b")))
+    x, y = toy.predict(2)
     np.testing.assert_array_equal(learner(x, b=x), 2 * y)
     for args, kwargs, message in [
         ((x,), {}, "b was not given"),
@@ -86,9 +92,9 @@ def test_several_inputs_are_bound_like_arguments(tmp_path, toolchains):
             learner(*args, **kwargs)
 
 
-def test_another_type_is_refused_before_the_runtime_misreads_it(tmp_path, toolchains):
-    learner = Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains)
-    x, _ = toy.answer(2)
+def test_another_type_is_refused_before_the_runtime_misreads_it(tmp_path, installed):
+    learner = Learner(toy.make_artifact(tmp_path / "a"))
+    x, _ = toy.predict(2)
     with pytest.raises(TypeError, match="x is float64; the model takes float32"):
         learner(x.astype(np.float64))
     with pytest.raises(TypeError, match="x is int64; the model takes float32"):
@@ -106,14 +112,14 @@ def test_another_type_is_refused_before_the_runtime_misreads_it(tmp_path, toolch
         (("y", "z"), {"kind": "dict", "items": [["b", "y"], [1, "z"]]}),
     ],
 )
-def test_tensors_come_back_in_the_sources_structure(tmp_path, toolchains, outputs, structure):
+def test_tensors_come_back_in_the_sources_structure(tmp_path, installed, outputs, structure):
     torch = pytest.importorskip("torch")
     noted = {"structure": structure} if structure else {}
     artifact = toy.make_artifact(tmp_path / "a", outputs=outputs, interface="pytorch", **noted)
-    x, array = toy.answer(3)
+    x, array = toy.predict(3)
     y = torch.from_numpy(array)
     values = {"y": y, "z": 2 * y, None: None}
-    found = Learner(artifact, toolchains=toolchains)(torch.from_numpy(x))
+    found = Learner(artifact)(torch.from_numpy(x))
     if structure is None:
         wanted = y if len(outputs) == 1 else (y, 2 * y)
     elif structure["kind"] == "dict":
@@ -144,37 +150,37 @@ def test_plan_pieces(rows, sizes, pieces):
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 9, 21])
-def test_static_models_serve_any_number_of_rows(tmp_path, toolchains, rows):
-    learner = Learner(toy.make_artifact(tmp_path / "a", batches=(2, 8)), toolchains=toolchains)
-    x, y = toy.answer(rows)
+def test_static_models_serve_any_number_of_rows(tmp_path, installed, rows):
+    learner = Learner(toy.make_artifact(tmp_path / "a", batches=(2, 8)))
+    x, y = toy.predict(rows)
     np.testing.assert_array_equal(learner(x), y)
     assert set(learner._session.calls) <= {2, 8}
 
 
-def test_static_models_say_what_they_cannot_serve(tmp_path, toolchains):
+def test_static_models_say_what_they_cannot_serve(tmp_path, installed):
     artifact = toy.make_artifact(tmp_path / "a", batches=(2,))
-    learner = Learner(artifact, toolchains=toolchains)
+    learner = Learner(artifact)
     with pytest.raises(ValueError, match="there are no rows"):
         learner(np.zeros((0, 4), np.float32))
     with pytest.raises(ValueError, match="the model takes"):
         learner(np.zeros((2, 5), np.float32))
     outputs = (artifact.outputs[0].model_copy(update={"shape": (3,)}),)
-    fixed = Learner(artifact.model_copy(update={"outputs": outputs}), toolchains=toolchains)
+    fixed = Learner(artifact.model_copy(update={"outputs": outputs}))
     with pytest.raises(HoneError, match="cannot be put together"):
         fixed(np.zeros((4, 4), np.float32))
 
 
-def test_threads_are_as_recorded_unless_given(tmp_path, toolchains):
+def test_threads_are_as_recorded_unless_given(tmp_path, installed):
     recorded = toy.make_artifact(tmp_path / "a", threads=3)
-    assert Learner(recorded, toolchains=toolchains)._session.job["threads"] == 3
-    assert Learner(recorded, toolchains=toolchains, threads=5)._session.job["threads"] == 5
-    free = Learner(toy.make_artifact(tmp_path / "b"), toolchains=toolchains)
+    assert Learner(recorded)._session.job["threads"] == 3
+    assert Learner(recorded, threads=5)._session.job["threads"] == 5
+    free = Learner(toy.make_artifact(tmp_path / "b"))
     assert free._session.job["threads"] == len(os.sched_getaffinity(0))
 
 
 def test_load_from_a_folder(tmp_path, installed):
     toy.make_artifact(tmp_path / "model" / "artifact")
-    x, y = toy.answer(2)
+    x, y = toy.predict(2)
     np.testing.assert_array_equal(kedro_hone.load(tmp_path / "model")(x), y)
     np.testing.assert_array_equal(kedro_hone.load(tmp_path / "model" / "artifact")(x), y)
 
@@ -227,35 +233,33 @@ def test_files_that_changed_since_they_were_sealed_are_not_published(tmp_path):
     assert not (tmp_path / "a" / "artifact.json").exists()
 
 
-def test_missing_runtime_says_what_to_install(tmp_path):
+def test_missing_runtime_says_what_to_install(tmp_path, install):
     source = "def load(job):\n    import a_runtime_that_is_not_there\n"
-    toolchains = {"toy": toy.make_toolchain(tmp_path / "t", source, extra="toy")}
+    install(toy.make_toolchain(tmp_path / "t", source, extra="toy"))
     with pytest.raises(ImportError, match=r"pip install 'kedro-hone\[toy\]'"):
-        Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains)
+        Learner(toy.make_artifact(tmp_path / "a"))
 
 
 def test_unknown_runtime_and_no_runtime(tmp_path):
     artifact = toy.make_artifact(tmp_path / "a")
     with pytest.raises(HoneError, match="runtime 'toy' is not known"):
-        Learner(artifact, toolchains={})
+        Learner(artifact)
     with pytest.raises(HoneError, match="cannot run by itself"):
         Learner(artifact.model_copy(update={"runtime": None}))
     with pytest.raises(ValueError, match="neither"):
         Learner(artifact, interface="keras")
 
 
-def test_pyfunc_takes_arrays_dictionaries_and_tables(tmp_path, toolchains):
+def test_pyfunc_takes_arrays_dictionaries_and_tables(tmp_path, installed):
     import pandas as pd
 
-    x, y = toy.answer(3)
-    one = PyfuncModel(Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains))
+    x, y = toy.predict(3)
+    one = PyfuncModel(Learner(toy.make_artifact(tmp_path / "a")))
     for data in [x, {"x": x}, x.astype(np.float64), pd.DataFrame(x), pd.DataFrame({"x": list(x)})]:
         np.testing.assert_array_equal(one.predict(data), y)
-    two = PyfuncModel(
-        Learner(toy.make_artifact(tmp_path / "b", inputs=("a", "b"), outputs=("y", "z")), toolchains=toolchains)
-    )
-    answers = two.predict(pd.DataFrame({"a": list(x), "b": list(x)}))
-    np.testing.assert_array_equal(answers["z"], 4 * y)
+    two = PyfuncModel(Learner(toy.make_artifact(tmp_path / "b", inputs=("a", "b"), outputs=("y", "z"))))
+    outputs = two.predict(pd.DataFrame({"a": list(x), "b": list(x)}))
+    np.testing.assert_array_equal(outputs["z"], 4 * y)
 
 
 def test_imports_stay_light():
@@ -279,8 +283,8 @@ def test_loading_a_folder_imports_no_mlflow(tmp_path):
         "from kedro_hone.core.contract.catalogue import register\n"
         "from kedro_hone.core.contract.toolchain import Toolchain\n"
         f"register(Toolchain(name='toy', folder=Path({str(tmp_path / 't')!r})))\n"
-        f"answer = kedro_hone.load({str(tmp_path / 'a')!r})([[1, 0, 0, 0]])\n"
-        "print(json.dumps([answer.tolist(), sorted({'kedro', 'dvc', 'mlflow', 'torch'} & set(sys.modules))]))"
+        f"output = kedro_hone.load({str(tmp_path / 'a')!r})([[1, 0, 0, 0]])\n"
+        "print(json.dumps([output.tolist(), sorted({'kedro', 'dvc', 'mlflow', 'torch'} & set(sys.modules))]))"
     )
     source = Path(kedro_hone.__file__).parents[1]
     done = subprocess.run(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.errors import HoneError
@@ -14,9 +15,6 @@ from kedro_hone.core.workers.inside.interfaces import Run, find_interface
 from kedro_hone.learner.manifest import MANIFEST, read_artifact
 from kedro_hone.learner.rows import serve_any_rows
 from kedro_hone.learner.runtimes import open_session
-
-if TYPE_CHECKING:
-    import os
 
 Interface = Literal["pytorch", "onnx"]
 ARTIFACT = "artifact"

@@ -15,15 +15,10 @@ BATCH = "batch"
 
 
 def serve_any_rows(run: Callable[[Arrays], Arrays], artifact: Artifact) -> Callable[[Arrays], Arrays]:
-    """Return a function that serves any number of rows with a model that was specialized for some.
+    """Return a function that serves any number of rows, given one that runs a model with static shapes on one of them.
 
-    Args:
-        run: Runs the model on feeds of one of its sizes.
-        artifact: The model; it has static shapes.
-
-    Returns:
-        A function from feeds to outputs. Rows are cut into the sizes that there are; the last piece is padded with
-        copies of its last row, whose results are dropped.
+    Rows are cut into the sizes that there are; the last piece is padded with copies of its last row, whose results are
+    dropped.
     """
     sizes = [dict(shape.sizes) for shape in artifact.static_shapes]
     inputs = {spec.name: spec for spec in artifact.inputs}
@@ -48,11 +43,7 @@ def serve_any_rows(run: Callable[[Arrays], Arrays], artifact: Artifact) -> Calla
 
 
 def plan_pieces(rows: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Cut a number of rows into pieces of given sizes, the largest first, and pad the last piece.
-
-    Args:
-        rows: How many rows there are, at least one.
-        sizes: The sizes that there are.
+    """Cut a number of rows, at least one, into pieces of given sizes, the largest first, and pad the last piece.
 
     Returns:
         For each piece its size, and how many of its rows are real.

@@ -6,9 +6,7 @@ import importlib
 import os
 import sys
 from types import ModuleType
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Any
 
 from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, find_toolchains
 from kedro_hone.core.contract.toolchain import Toolchain
@@ -17,18 +15,8 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.inside.loading import load_file
 
-Arrays = dict[str, np.ndarray[Any, Any]]
 
-
-class RuntimeSession(Protocol):
-    """What a worker's ``load`` returns."""
-
-    def run(self, feeds: Arrays) -> Arrays:
-        """Return the outputs for one array by each input's name."""
-        ...
-
-
-def open_session(artifact: Artifact, *, threads: int | None) -> RuntimeSession:
+def open_session(artifact: Artifact, *, threads: int | None) -> Any:
     """Open an artifact with the runtime that it names.
 
     Only files of installed packages are executed; nothing that came with the artifact is.
@@ -36,6 +24,9 @@ def open_session(artifact: Artifact, *, threads: int | None) -> RuntimeSession:
     Args:
         artifact: The winner.
         threads: How many threads it may use; when not given, as many as it was measured with, else all cores.
+
+    Returns:
+        What the ``load`` of the runtime's worker returns: its ``run`` takes and returns arrays by name.
 
     Raises:
         ImportError: The runtime is not installed; the message says what to install.
@@ -54,7 +45,7 @@ def open_session(artifact: Artifact, *, threads: int | None) -> RuntimeSession:
         produces=artifact.format,
     )
     try:
-        session: RuntimeSession = _import_worker(toolchain).load(job.model_dump(mode="json"))
+        return _import_worker(toolchain).load(job.model_dump(mode="json"))
     except ImportError as error:
         needs = (f"kedro-hone[{toolchain.extra}]",) if toolchain.extra else toolchain.runtime_requirements
         packages = " ".join(f"'{need}'" for need in needs)
@@ -63,7 +54,6 @@ def open_session(artifact: Artifact, *, threads: int | None) -> RuntimeSession:
             f"Install it: pip install {packages or toolchain.name}",
             name=error.name,
         ) from error
-    return session
 
 
 def _find_toolchain(name: str) -> Toolchain:

@@ -233,7 +233,7 @@ def _find_mismatch(promised: tuple[TensorSpec, ...], arrays: Arrays, shape: Shap
     for spec in promised:
         array = arrays[spec.name]
         sizes = [shape.sizes.get(dim) if isinstance(dim, str) else dim for dim in spec.shape]
-        fits = len(sizes) == array.ndim and all(map(lambda want, have: want in {None, have}, sizes, array.shape))
+        fits = len(sizes) == array.ndim and all(one in {None, had} for one, had in zip(sizes, array.shape, strict=True))
         if not fits or np.dtype(spec.dtype) != array.dtype:
             return f"promised {spec.name} as {spec.dtype} {spec.shape} and gave {array.dtype} {array.shape}"
     return None

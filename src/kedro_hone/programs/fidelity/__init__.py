@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..shared.arrays import Array
-from ..shared.errors import BadOptionError, UnreadableError
+from ..shared.arrays import Array, read_inputs
+from ..shared.errors import BadOptionError
 
 METRIC = "agreement"
 HIGHER_IS_BETTER = True
@@ -38,19 +38,11 @@ def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Arra
         BadOptionError: The option ``compare`` is not known.
     """
     options = OPTIONS | job["program"]["options"]
-    arrays, known = options["arrays"], ("cosine", "l2", "argmax")
+    known = ("cosine", "l2", "argmax")
     if options["compare"] not in (None, *known):
         raise BadOptionError(f"compare is {options['compare']!r}, and there are {', '.join(known)}")
-    specs = job["input"]["inputs"]
-    feeds = {}
-    for spec in specs:
-        name = arrays.get(spec["name"], spec["name"])
-        if name not in data and len(specs) == len(data) == 1 and spec["name"] not in arrays:
-            name = next(iter(data))  # there is no doubt which one is meant
-        if name not in data:
-            raise UnreadableError(f"no array for the model's input {spec['name']!r}; the data have {', '.join(data)}")
-        feeds[spec["name"]] = data[name]
-    return feeds, {}
+    only = tuple(data) if len(data) == 1 else ()  # there is no doubt which one is meant
+    return read_inputs(data, job["input"]["inputs"], options["arrays"], kind="array", aliases=only), {}
 
 
 def choose_comparison(name: str, dtype: str, shape: tuple[int, ...]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..shared.arrays import Array, find_array
+from ..shared.arrays import Array, find_array, read_inputs
 from ..shared.classes import HIGHER_IS_BETTER, METRIC, Classes, metric, score
 from ..shared.errors import UnreadableError
 from ..shared.labels import LABELS, read_targets
@@ -46,13 +46,8 @@ def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Arra
     """
     options = OPTIONS | job["program"]["options"]
     specs = job["input"]["inputs"]
-    feeds = {}
-    for spec in specs:
-        aliases = IMAGES if len(specs) == 1 else ()
-        images = find_array(data, spec["name"], arrays=options["arrays"], aliases=aliases)
-        if images is None:
-            raise UnreadableError(f"no array for the model's input {spec['name']!r}; the data have {', '.join(data)}")
-        feeds[spec["name"]] = _prepare_images(images, spec["shape"], options)
+    images = read_inputs(data, specs, options["arrays"], kind="array", aliases=IMAGES)
+    feeds = {spec["name"]: _prepare_images(images[spec["name"]], spec["shape"], options) for spec in specs}
     labels = find_array(data, "target", arrays=options["arrays"], aliases=LABELS)
     return feeds, read_targets(labels, job, options)
 

@@ -20,6 +20,28 @@ def find_array(data: dict[str, Array], name: str, *, arrays: dict[str, str], ali
     return next((data[known] for known in (name, *aliases) if known in data), None)
 
 
+def read_inputs(
+    data: dict[str, Array],
+    specs: list[dict[str, Any]],
+    arrays: dict[str, str],
+    *,
+    kind: str,
+    aliases: tuple[str, ...] = (),
+) -> dict[str, Array]:
+    """Return the array of each of the model's inputs (``specs``); a single input may have one of several usual names.
+
+    Raises:
+        UnreadableError: An input has no array; ``kind`` is what the message calls it.
+    """
+    feeds = {}
+    for spec in specs:
+        array = find_array(data, spec["name"], arrays=arrays, aliases=aliases if len(specs) == 1 else ())
+        if array is None:
+            raise UnreadableError(f"no {kind} for the model's input {spec['name']!r}; the data have {', '.join(data)}")
+        feeds[spec["name"]] = array
+    return feeds
+
+
 def find_output(outputs: dict[str, Array], name: str | None) -> Array:
     """Return the output that an option names, or the first one.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, find_array
+from .arrays import Array, find_array, read_inputs
 from .errors import UnreadableError
 
 TABLES = ("x", "features", "data", "input")
@@ -40,13 +40,9 @@ def read_features(data: dict[str, Array], specs: list[dict[str, Any]], options: 
             return {name: table.reshape(len(table), -1)}
         text = specs[0].get("dtype") == "str"
         return {name: _stack_columns(data, options["features"] or list(data), text=text)}
-    feeds = {}
-    for spec in specs:
-        column = find_array(data, spec["name"], arrays=options["arrays"], aliases=())
-        if column is None:
-            raise UnreadableError(f"no column for the model's input {spec['name']!r}; the data have {', '.join(data)}")
-        feeds[spec["name"]] = column[:, None] if column.ndim == 1 and len(spec["shape"]) == 2 else column
-    return feeds
+    columns = read_inputs(data, specs, options["arrays"], kind="column")
+    flat = {spec["name"] for spec in specs if len(spec["shape"]) == 2}
+    return {name: array[:, None] if array.ndim == 1 and name in flat else array for name, array in columns.items()}
 
 
 def _stack_columns(data: dict[str, Array], names: list[str], *, text: bool) -> Array:

@@ -62,18 +62,13 @@ def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[s
         return None
     before, after = (np.asarray(row, dtype=np.float64) for row in rows)
     for scores, predictions in ((before, source), (after, candidate)):
-        _check_mean(metric, scores, measure(metric, predictions, targets))
+        mean, value = scores.mean(), measure(metric, predictions, targets)
+        if not np.isclose(abs(mean), abs(value), rtol=ROUNDING, atol=ROUNDING):  # the interval would be of another
+            why = f"score averages to {mean:.6g}, and metric is {value:.6g}; let score return None if it is no mean"
+            raise ReportedError("program-failed", f"The rows of {metric.name!r} do not average to it.", why)
     if metric.kind != "mean" and np.isin(before, (0, 1)).all() and np.isin(after, (0, 1)).all():
         return {"kind": "proportion", "lost": int((before > after).sum()), "gained": int((before < after).sum())}
     return {"kind": "mean", "differences": before - after}
-
-
-def _check_mean(metric: Metric, scores: Array, value: float) -> None:
-    """Refuse scores that do not average to the metric: the interval would be about something else."""
-    mean = scores.mean()
-    if not np.isclose(abs(mean), abs(value), rtol=ROUNDING, atol=ROUNDING):
-        why = f"score averages to {mean:.6g}, and metric is {value:.6g}; let score return None if it is no mean"
-        raise ReportedError("program-failed", f"The rows of {metric.name!r} do not average to it.", why)
 
 
 def resample(metric: Metric, predictions: Any, targets: Any, *, replicates: int, seed: int) -> Array:

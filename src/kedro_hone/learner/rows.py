@@ -48,7 +48,7 @@ def plan_pieces(rows: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
     Returns:
         For each piece its size, and how many of its rows are real.
     """
-    largest, pieces = max(sizes), []
+    pieces = []
     while rows > 0:
         fitting = [size for size in sizes if size <= rows]
         covering = [size for size in sizes if size >= rows]
@@ -56,9 +56,8 @@ def plan_pieces(rows: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
         if covering and (not fitting or min(covering) <= 2 * rows):
             pieces.append((min(covering), rows))
             break
-        size = max(fitting, default=largest)
-        pieces.append((size, size))
-        rows -= size
+        pieces.append((max(fitting), max(fitting)))
+        rows -= max(fitting)
     return pieces
 
 
@@ -76,8 +75,8 @@ def _measure(feeds: Arrays, inputs: dict[str, TensorSpec]) -> dict[str, int]:
         for dim, size in zip(spec.shape, array.shape, strict=True):
             expected = found.setdefault(dim, size) if isinstance(dim, str) else dim
             if size != expected:
-                wanted = f"the model takes {spec.shape}, {dim} = {expected}"
-                raise ValueError(f"{name} has the shape {array.shape}; {wanted}")
+                shapes = f"{array.shape}; the model takes {spec.shape}"
+                raise ValueError(f"{name} has the shape {shapes}, {dim} = {expected}")
     if found.get(BATCH) == 0:
         raise ValueError("there are no rows")
     return found
@@ -99,13 +98,10 @@ def _list_batches(asked: dict[str, int], sizes: list[dict[str, int]]) -> list[in
 
 
 def _cut(array: np.ndarray[Any, Any], axis: int | None, start: int, used: int, size: int) -> np.ndarray[Any, Any]:
+    """Take the used rows from the start on, and the last of them again until there are so many as the size."""
     if axis is None:
         return array
-    piece = array.take(range(start, start + used), axis=axis)
-    if used == size:
-        return piece
-    last = piece.take([-1], axis=axis)
-    return np.concatenate([piece, last.repeat(size - used, axis=axis)], axis=axis)
+    return array.take(np.minimum(np.arange(start, start + size), start + used - 1), axis=axis)
 
 
 def _take(array: np.ndarray[Any, Any], axis: int | None, used: int) -> np.ndarray[Any, Any]:

@@ -24,8 +24,6 @@ Arrays = dict[str, NDArray[np.generic]]
 
 BATCHES = (1, 2, 5)
 CALIBRATION_ROWS = 32
-OTHER_SIZE = 8
-"""The size of every dynamic dimension but the first, unless another is given."""
 
 
 class CheckFailed(AssertionError):  # noqa: N818 - it reads as what it says
@@ -219,7 +217,7 @@ def make_sizes(inputs: tuple[TensorSpec, ...], batch: int) -> dict[str, int]:
     for spec in inputs:
         for position, dim in enumerate(spec.shape):
             if isinstance(dim, str):
-                sizes[dim] = batch if position == 0 or dim == "batch" else OTHER_SIZE
+                sizes[dim] = batch if position == 0 or dim == "batch" else 8
     return sizes
 
 

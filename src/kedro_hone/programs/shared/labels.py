@@ -70,11 +70,11 @@ def _count_classes(output: dict[str, Any] | None) -> int | None:
 def _number_names(labels: Array, names: list[Any], classes: int | None) -> Array:
     if classes not in (None, len(names)):
         raise LabelsMismatchError(f"the option classes names {len(names)} classes, and the model has {classes}")
-    numbers = {str(name): number for number, name in enumerate(names)}
-    unknown = sorted({str(label) for label in labels} - set(numbers))
-    if unknown:
-        raise LabelsMismatchError(f"label {unknown[0]!r} is not among the option classes")
-    return np.array([numbers[str(label)] for label in labels], dtype=np.int64)
+    numbers = number_classes(labels, names)
+    if (numbers < 0).any():
+        unknown = min(str(label) for label in labels[numbers < 0])
+        raise LabelsMismatchError(f"label {unknown!r} is not among the option classes")
+    return numbers
 
 
 def number_classes(predictions: Array, names: list[Any] | None) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
 import sys
@@ -130,8 +131,9 @@ def evaluate(job: Job) -> Notes:
     metric, given = _find_metric(job, program, options), job["options"]
     outputs = reading.load_npz(given["source"])
     targets = reading.load_npz(given["targets"]) if getattr(program, "NEEDS_TARGETS", True) else outputs
-    if given.get("metric") in {None, program.METRIC}:
-        metric = scoring.describe(metric, program, targets, options)
+    if given.get("metric") in {None, program.METRIC} and hasattr(program, "describe_metric"):
+        described = program.describe_metric(targets, options)
+        metric = dataclasses.replace(metric, name=described["name"], kind=described["kind"])
     source = scoring.decode(program, metric, outputs=outputs, targets=targets, options=options)
     measured = scoring.measure(metric, source, targets)
 

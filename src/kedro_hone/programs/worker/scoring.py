@@ -5,7 +5,6 @@ In all functions ``predictions`` are what the program decoded, and ``targets`` a
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -36,14 +35,6 @@ def measure(metric: Metric, predictions: Any, targets: Any) -> float:
     if not np.isfinite(value):
         raise ReportedError("program-failed", what, f"it is {value}")
     return value
-
-
-def describe(metric: Metric, program: Any, targets: Any, options: dict[str, Any]) -> Metric:
-    """Let a program say what its own metric is called and of which kind it is, where that depends on the targets."""
-    if not hasattr(program, "describe_metric"):
-        return metric
-    said = program.describe_metric(targets, options)
-    return dataclasses.replace(metric, name=said["name"], kind=said["kind"])
 
 
 def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[str, Any] | None:

@@ -91,8 +91,7 @@ def check_imports(trial: Trial) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CheckFailed(f"the module {name} cannot be imported by itself: {done.stderr.strip()[-500:]}")
-    heavy = HEAVY.intersection(json.loads(done.stdout.splitlines()[-1]))
-    if heavy:
+    if heavy := HEAVY.intersection(json.loads(done.stdout.splitlines()[-1])):
         raise CheckFailed(f"importing {name} imports {', '.join(sorted(heavy))}: that belongs into worker/")
 
 
@@ -110,11 +109,9 @@ def check_can_take(trial: Trial) -> None:
     one, two = (trial.adaptor.can_take(trial.artifact, trial.options, trial.host) for _ in range(2))
     if one != two:
         raise CheckFailed(f"can_take says {one} and then {two} of the same artifact")
-    loaded = HEAVY.intersection(set(sys.modules) - modules)
-    if loaded:
+    if loaded := HEAVY.intersection(set(sys.modules) - modules):
         raise CheckFailed(f"can_take imported {', '.join(sorted(loaded))}")
-    changed = find_changes(trial.artifact.folder, before)
-    if changed:
+    if changed := find_changes(trial.artifact.folder, before):
         raise CheckFailed(f"can_take changed {', '.join(changed)}")
 
 
@@ -131,12 +128,11 @@ def check_refusal(trial: Trial) -> None:
 
 def check_writes_inside(trial: Trial) -> None:
     """It writes only into its output and temporary directories."""
-    attempt = trial.first
-    outcome = attempt.outcome
+    outcome, strays = trial.first.outcome, trial.first.strays
     if isinstance(outcome, Failed) and outcome.trespass is Trespass.OUTSIDE:
         raise CheckFailed("it wrote outside its output and temporary directories", outcome)
-    if attempt.strays:
-        raise CheckFailed(f"it left {', '.join(attempt.strays)}")
+    if strays:
+        raise CheckFailed(f"it left {', '.join(strays)}")
 
 
 def check_input_unchanged(trial: Trial) -> None:
@@ -168,15 +164,13 @@ def check_verifies(trial: Trial) -> None:
 
 def check_processes(trial: Trial) -> None:
     """It leaves no orphan process."""
-    left = trial.require_result().left_behind
-    if left:
+    if left := trial.require_result().left_behind:
         raise CheckFailed(f"it left {left} process{'es' if left > 1 else ''} behind")
 
 
 def check_log(trial: Trial) -> None:
     """It prints no more than its log keeps, so that no message is lost."""
-    left_out = trial.require_result().log_left_out
-    if left_out:
+    if left_out := trial.require_result().log_left_out:
         raise CheckFailed(f"it printed {left_out} bytes more than its log keeps")
 
 
@@ -203,16 +197,15 @@ def check_runs(trial: Trial) -> None:
     """The result runs at every batch size that it must serve."""
     outputs = trial.outputs
     if outputs.run_failure is not None:
-        reason = f"the result runs at {list(outputs.arrays) or 'no shape'} and then fails"
-        raise CheckFailed(reason, outputs.run_failure)
+        served = list(outputs.arrays) or "no shape"
+        raise CheckFailed(f"the result runs at {served} and then fails", outputs.run_failure)
 
 
 def check_shapes(trial: Trial) -> None:
     """Its outputs have the declared names, types and shapes."""
     promise, arrays = trial.require_output(), trial.outputs.arrays
     for shape in trial.served:
-        problem = shape.name in arrays and _find_mismatch(promise.outputs, arrays[shape.name], shape)
-        if problem:
+        if shape.name in arrays and (problem := _find_mismatch(promise.outputs, arrays[shape.name], shape)):
             failed = Failed(by=trial.adaptor.name, failure=FailureClass.BAD_OUTPUT, reason=problem)
             raise CheckFailed(f"wrong outputs at {shape.name}", failed)
 

@@ -123,10 +123,30 @@ class Trial:
     @cached_property
     def outputs(self) -> Outputs:
         """The outputs of the first result at every shape that it must serve."""
-        promise = self.require_output()
-        if self.adaptor.produces not in self.adaptor.toolchain.runs:
-            raise NotApplicable(f"{self.adaptor.toolchain.name} does not run {self.adaptor.produces}")
-        return self._run(promise)
+        promise, toolchain, folder = self.require_output(), self.adaptor.toolchain, self.folder / "run"
+        if self.adaptor.produces not in toolchain.runs:
+            raise NotApplicable(f"{toolchain.name} does not run {self.adaptor.produces}")
+        model = JobInput(
+            path=str(self.first.job.output),
+            format=self.adaptor.produces,
+            run_options=self.adaptor.run_options(self.options),
+            **{name: getattr(promise, name) for name in ("inputs", "outputs", "static_shapes", "metadata")},
+        )
+        job = self.first.job.model_copy(update={"function": "load", "stage": "load", "input": model, "output": None})
+        arrays: dict[str, Arrays] = {}
+        with open_session(job, python=self.python, folder=folder, limits=self.limits, toolchain=toolchain) as session:
+            loaded = session.load()
+            if not isinstance(loaded, Loaded):
+                return Outputs(arrays=arrays, load_failure=loaded)
+            for shape in self.served:
+                feeds, outputs = folder / f"{shape.name}.npz", folder / f"{shape.name}-outputs.npz"
+                np.savez(feeds, allow_pickle=False, **self.make_feeds(shape))
+                failed = session.run(feeds, outputs)
+                if failed is not None:
+                    return Outputs(arrays=arrays, run_failure=failed)
+                with np.load(outputs) as archive:
+                    arrays[shape.name] = dict(archive)
+        return Outputs(arrays=arrays)
 
     @property
     def served(self) -> tuple[Shape, ...]:
@@ -178,40 +198,12 @@ class Trial:
             return self.calibration
         path = self.folder / "calibration.npz"
         if not path.exists():
-            sizes = {**self.shapes[0].sizes, **make_sizes(self.artifact.inputs, CALIBRATION_ROWS)}
+            sizes = {**self.shapes[0].sizes, **_make_sizes(self.artifact.inputs, CALIBRATION_ROWS)}
             np.savez(path, allow_pickle=False, **self.make_feeds(Shape(name="calibration", sizes=sizes)))
         return path
 
-    def _run(self, promise: Promise) -> Outputs:
-        folder = self.folder / "run"
-        model = JobInput(
-            path=str(self.first.job.output),
-            format=self.adaptor.produces,
-            run_options=self.adaptor.run_options(self.options),
-            **{name: getattr(promise, name) for name in ("inputs", "outputs", "static_shapes", "metadata")},
-        )
-        job = self.first.job.model_copy(
-            update={"function": "load", "stage": "load", "input": model, "output": None, "temporary": None}
-        )
-        arrays: dict[str, Arrays] = {}
-        with open_session(
-            job, python=self.python, folder=folder, limits=self.limits, toolchain=self.adaptor.toolchain
-        ) as session:
-            loaded = session.load()
-            if not isinstance(loaded, Loaded):
-                return Outputs(arrays=arrays, load_failure=loaded)
-            for shape in self.served:
-                feeds, outputs = folder / f"{shape.name}.npz", folder / f"{shape.name}-outputs.npz"
-                np.savez(feeds, allow_pickle=False, **self.make_feeds(shape))
-                failed = session.run(feeds, outputs)
-                if failed is not None:
-                    return Outputs(arrays=arrays, run_failure=failed)
-                with np.load(outputs) as archive:
-                    arrays[shape.name] = dict(archive)
-        return Outputs(arrays=arrays)
 
-
-def make_sizes(inputs: tuple[TensorSpec, ...], batch: int) -> dict[str, int]:
+def _make_sizes(inputs: tuple[TensorSpec, ...], batch: int) -> dict[str, int]:
     """Return a size for every dynamic dimension: the batch for the first of each input, eight for the others."""
     sizes = {"batch": batch}
     for spec in inputs:
@@ -225,12 +217,12 @@ def make_shapes(inputs: tuple[TensorSpec, ...]) -> tuple[Shape, ...]:
     """Return shapes of several batch sizes; only the model's own where its batch is fixed."""
     fixed = {spec.shape[0] for spec in inputs if spec.shape and isinstance(spec.shape[0], int)}
     batches = [size for size in fixed if isinstance(size, int)][:1] or BATCHES
-    return tuple(Shape(name=f"batch{batch}", sizes=make_sizes(inputs, batch)) for batch in batches)
+    return tuple(Shape(name=f"batch{batch}", sizes=_make_sizes(inputs, batch)) for batch in batches)
 
 
-def make_arrays(inputs: tuple[TensorSpec, ...], shape: Shape, *, seed: int = 0) -> Arrays:
+def make_arrays(inputs: tuple[TensorSpec, ...], shape: Shape) -> Arrays:
     """Return random inputs: standard normal floats, and zeros and ones for everything else."""
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(0)
     arrays: Arrays = {}
     for spec in inputs:
         size, dtype = spec.resolve(shape.sizes), np.dtype(spec.dtype)

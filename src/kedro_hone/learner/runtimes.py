@@ -19,11 +19,8 @@ from kedro_hone.core.workers.inside.loading import load_file
 def open_session(artifact: Artifact, *, threads: int | None) -> Any:
     """Open an artifact with the runtime that it names.
 
-    Only files of installed packages are executed; nothing that came with the artifact is.
-
-    Args:
-        artifact: The winner.
-        threads: How many threads it may use; when not given, as many as it was measured with, else all cores.
+    Only files of installed packages are executed; nothing that came with the artifact is. Where ``threads`` is None, it
+    may use as many as it was measured with, else all cores.
 
     Returns:
         What the ``load`` of the runtime's worker returns: its ``run`` takes and returns arrays by name.

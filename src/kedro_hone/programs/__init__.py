@@ -46,10 +46,8 @@ def list_programs() -> list[str]:
 def find_program(name: str, *, project: Path) -> ProgramFile:
     """Find a program without importing it.
 
-    Args:
-        name: A built-in program, a module or package by its import name, or the path of a file or package from the
-            project's root.
-        project: The project's root.
+    It is a built-in one, a module or package by its import name, or a file or package by its path from the project's
+    root.
 
     Raises:
         HoneError: ``program-unknown``.
@@ -84,10 +82,6 @@ def load_program(name: str, *, project: Path | str = ".") -> Any:
 
 def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
     """Find the file of the user's own metric without importing it, for the keys of what it measured.
-
-    Args:
-        name: What the recipe names as metric.
-        project: The project's root.
 
     Returns:
         The file that holds it; None when the metric is the program's own or one of the table.

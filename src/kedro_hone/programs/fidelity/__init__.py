@@ -50,12 +50,7 @@ def choose_comparison(name: str, dtype: str, shape: tuple[int, ...]) -> str:
 
     In this order: what holds no floating-point numbers is ``equal`` or not; one number a row is compared by ``l2``;
     an output with a word such as ``logits`` or ``probabilities`` in its name by ``argmax``; anything else, such as
-    embeddings and hidden states, by ``cosine``.
-
-    Args:
-        name: The output's name.
-        dtype: Its element type, as numpy names it.
-        shape: Its shape, rows first.
+    embeddings and hidden states, by ``cosine``. The type is as numpy names it, and the shape has rows first.
     """
     if np.dtype(dtype).kind not in "fc":
         return "equal"

@@ -23,12 +23,7 @@ def read_targets(labels: Array | None, job: dict[str, Any], options: dict[str, A
 
 
 def read_labels(labels: Array, outputs: list[dict[str, Any]], options: dict[str, Any]) -> Array:
-    """Return labels as class numbers, checked against what is known of the model's outputs.
-
-    Args:
-        labels: Numbers, or names of classes.
-        outputs: The specifications of the model's outputs.
-        options: The program's options.
+    """Return labels, numbers or names, as class numbers, checked against the specifications of the model's outputs.
 
     Returns:
         One int64 for each row; text where the model's output is text and no classes are named.

@@ -87,12 +87,7 @@ def _unreadable(path: Path, why: str) -> ReportedError:
 
 
 def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: str) -> dict[str, Array]:
-    """Cast what a program prepared to the model's element types and check the shapes.
-
-    Args:
-        feeds: Arrays by name.
-        specs: The specifications of the model's inputs.
-        split: The split's name, for messages.
+    """Cast what a program prepared to the types of the model's inputs (``specs``), and check the shapes.
 
     Returns:
         One contiguous array for each input, in the model's order, rows first.
@@ -194,13 +189,9 @@ def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bo
 
 
 def hash_rows(feeds: Mapping[str, Array]) -> list[bytes]:
-    """Hash each row over all its inputs, as the model will get them: the bytes of numbers, and the text itself.
+    """Hash each row over all its inputs, which are contiguous, as the model will get them, by BLAKE2b with 16 bytes.
 
-    Args:
-        feeds: Contiguous arrays, rows first.
-
-    Returns:
-        One BLAKE2b hash of 16 bytes for each row.
+    Of numbers their bytes are hashed, and of text the text itself.
     """
     arrays = [feeds[name] for name in sorted(feeds)]
     rows = [_view_bytes(array.reshape(len(array), -1)) for array in arrays if array.size]
@@ -223,10 +214,7 @@ def digest_rows(hashes: list[bytes]) -> str:
 
 
 def find_overlaps(hashes: Mapping[str, list[bytes]]) -> list[dict[str, Any]]:
-    """Find rows that two splits share.
-
-    Args:
-        hashes: The hashes of the rows of each split.
+    """Find rows that two splits share, by the hashes of the rows of each.
 
     Returns:
         For each pair of splits with shared rows: their names, how many different rows they share, and the first places

@@ -115,7 +115,7 @@ def raise_for_odd(artifact, options, host):
     assert artifact.inputs[0].shape
 
 
-def answer_at_random(artifact, options, host):
+def refuse_at_random(artifact, options, host):
     return Refused(by="x", reason=str(time.perf_counter_ns()))
 
 
@@ -138,7 +138,7 @@ def write_into_artifact(artifact, options, host):
         ("options", {"options": UnfrozenOptions}),
         ("refusal", {"can_take": raise_for_odd}),
         ("refusal", {"can_take": refuse_without_reason}),
-        ("can-take", {"can_take": answer_at_random}),
+        ("can-take", {"can_take": refuse_at_random}),
         ("can-take", {"can_take": write_into_artifact}),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value),

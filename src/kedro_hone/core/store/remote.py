@@ -13,13 +13,17 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 from fsspec.core import url_to_fs
+from fsspec.utils import get_protocol
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import FILES, MANIFEST, Manifest
 from kedro_hone.core.values.base import Json
+
+_WITH_FOLDERS: Final = frozenset({"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"})
+"""Where a folder must be made before its files. On an object storage the same call would create a bucket."""
 
 
 class Remote:
@@ -39,6 +43,7 @@ class Remote:
         with self._explain():
             # An instance of its own: a transaction belongs to the instance, and fsspec would share it between threads.
             self._files, self._root = url_to_fs(url, skip_instance_cache=True, **(options or {}))
+            self._protocol = get_protocol(url)
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file, or None when there is none."""
@@ -118,7 +123,8 @@ class Remote:
 
     def _open_new(self, name: str) -> Any:
         path = self._locate(name)
-        self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+        if self._protocol in _WITH_FOLDERS:
+            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
         return self._files.open(path, "wb")
 
     def _locate(self, name: str) -> str:

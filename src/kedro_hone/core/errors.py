@@ -55,6 +55,7 @@ SLUGS: Final = MappingProxyType(
         "source-format-taken": "Two source formats have one name",
         "store-full": "The disk that holds the store is full",
         "store-read-only": "The store cannot be written",
+        "store-unreachable": "The store that machines share cannot be used",
         "toolchain-unbuildable": "The environment of a toolchain cannot be built",
         "toolchain-unknown": "The recipe names a toolchain that does not exist",
         "version-unknown": "The registry has no such version",

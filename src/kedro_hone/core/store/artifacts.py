@@ -1,4 +1,4 @@
-"""The artifact store: a local folder that holds what the steps made, by the digest of its content.
+"""The artifact store: a folder that holds what the steps made, by the digest of its content.
 
 ::
 
@@ -11,6 +11,9 @@
 
 Everything is renamed into place inside one file system, after its bytes have reached the disk. So two processes may
 work at once, and a reader never sees an incomplete file.
+
+Where machines share a remote store, the local one is its cache: sealed folders are looked up here first and uploaded
+when they are made; steps and values are only read and written there.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kedro_hone.core.store.disk import Temporary, explain_disk_errors, sync_path, sync_tree, write_json
-from kedro_hone.core.store.manifest import FILES, is_unharmed, read_sealed, seal_files
+from kedro_hone.core.store.manifest import FILES, Manifest, is_unharmed, read_sealed, seal_files
+from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.store.sealing import UnsealableError, copy_tree, measure_files
 from kedro_hone.core.store.steps import StepRecord, step_key
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
@@ -41,13 +45,14 @@ class Store:
 
     Args:
         root: The folder; made when missing.
+        remote: The store that machines share, if there is one.
 
     Raises:
         HoneError: ``store-full`` or ``store-read-only``, from here and from every method that writes.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root.absolute()
+    def __init__(self, root: Path, *, remote: Remote | None = None) -> None:
+        self.root, self._remote = root.absolute(), remote
         self._objects, self._steps = self.root / "objects", self.root / "steps"
         self._values, self._trees = self.root / "values", self.root / "trees"
         with explain_disk_errors(self.root):
@@ -106,7 +111,7 @@ class Store:
             if not measure_files(stage / FILES):
                 raise UnsealableError(f"{folder} holds no file")
             digest = seal_files(stage, unsealed.manifest())
-            place = self._place(stage, self._objects / _check_key(digest))
+            place = self._keep(stage, self._objects / _check_key(digest))
         return unsealed.model_copy(update={"path": str(place / FILES), "digest": digest})
 
     def find_artifact(self, digest: str) -> Artifact | None:
@@ -116,7 +121,7 @@ class Store:
             digest: ``sha256:…``.
         """
         place = self._objects / _check_key(digest)
-        manifest = read_sealed(place)
+        manifest = self._find_sealed(place)
         if manifest is None or manifest.digest != digest:
             return None
         try:
@@ -199,12 +204,12 @@ class Store:
         with explain_disk_errors(self.root), self._temporary.make_folder() as stage:
             self._bring(folder, stage / FILES)
             seal_files(stage, None)
-            return self._place(stage, self._trees / _check_key(key)) / FILES
+            return self._keep(stage, self._trees / _check_key(key)) / FILES
 
     def find_tree(self, key: str) -> Path | None:
         """Return where the files kept under a key are; None when there are none, or one is missing or cut short."""
         place = self._trees / _check_key(key)
-        return place / FILES if read_sealed(place) else None
+        return place / FILES if self._find_sealed(place) else None
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
@@ -250,9 +255,27 @@ class Store:
             with self._temporary.make_folder() as bin_, suppress(FileNotFoundError):
                 place.rename(bin_ / "damaged")
 
+    def _keep(self, stage: Path, place: Path) -> Path:
+        """Move a complete folder to its place, and upload it where machines share a store."""
+        self._place(stage, place)
+        if self._remote is not None:
+            self._remote.push(place, self._name(place))
+        return place
+
+    def _find_sealed(self, place: Path) -> Manifest | None:
+        """Return the manifest of a place, downloaded before where machines share a store."""
+        manifest = read_sealed(place)
+        if manifest is not None or self._remote is None:
+            return manifest
+        with explain_disk_errors(self.root), self._temporary.make_folder() as stage:
+            if self._remote.pull(self._name(place), stage):
+                self._place(stage, place)
+        return read_sealed(place)
+
     def _read_json(self, path: Path) -> Json | None:
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
+            content = path.read_bytes() if self._remote is None else self._remote.read(self._name(path))
+            return None if content is None else json.loads(content)
         except FileNotFoundError:
             return None
         except ValueError:  # cut short, or not even text
@@ -260,12 +283,21 @@ class Store:
             return None
 
     def _write_json(self, path: Path, value: Json) -> None:
+        if self._remote is not None:
+            self._remote.write(self._name(path), json.dumps(value, indent=1, sort_keys=True).encode())
+            return
         with explain_disk_errors(self.root), self._temporary.make_folder() as folder:
             write_json(path, value, temporary=folder / path.name)
 
     def _discard(self, path: Path) -> None:
+        if self._remote is not None:
+            self._remote.remove(self._name(path))
+            return
         with explain_disk_errors(self.root):
             path.unlink(missing_ok=True)
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix()
 
 
 def _check_key(key: str) -> str:

@@ -1,0 +1,153 @@
+"""A store that many machines share, on any storage that fsspec reaches; each machine's local store is its cache.
+
+It has the layout of the local store. A sealed folder is uploaded file by file and its manifest last: a folder with a
+manifest is complete. What is downloaded is compared with the manifest byte for byte before it is used. Each file
+appears at once or not at all (`fsspec's transactions`_, which on an object storage are single or multipart uploads).
+
+.. _fsspec's transactions: https://filesystem-spec.readthedocs.io/en/latest/features.html#transactions
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from fsspec.core import url_to_fs
+from fsspec.utils import get_protocol
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.manifest import FILES, MANIFEST, Manifest
+from kedro_hone.core.values.base import Json
+
+_WITH_FOLDERS: Final = frozenset({"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"})
+"""Where a folder must be made before its files. On an object storage the same call would create a bucket."""
+
+
+class Remote:
+    """A shared store.
+
+    Args:
+        url: Such as ``s3://bucket/folder``; the package that fsspec needs for its protocol has to be installed.
+        options: Of its fsspec file system: credentials, an endpoint. What is not given is read from where that file
+            system looks itself, such as ``AWS_ACCESS_KEY_ID`` or ``~/.aws``.
+
+    Raises:
+        HoneError: ``store-unreachable``, from here and from every method.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, Json] | None = None) -> None:
+        self.url = url
+        with self._explain():
+            # An instance of its own: a transaction belongs to the instance, and fsspec would share it between threads.
+            self._files, self._root = url_to_fs(url, skip_instance_cache=True, **(options or {}))
+            self._protocol = get_protocol(url)
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file, or None when there is none."""
+        with self._explain():
+            try:
+                return bytes(self._files.cat_file(self._locate(name)))
+            except FileNotFoundError:
+                return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file at once, in place of what was there."""
+        with self._explain(), self._files.transaction, self._open_new(name) as stream:
+            stream.write(content)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        with self._explain(), suppress(FileNotFoundError):
+            self._files.rm_file(self._locate(name))
+
+    def push(self, place: Path, name: str) -> None:
+        """Upload a sealed folder of the local store, unless it is there.
+
+        Args:
+            place: The folder, with its manifest.
+            name: Its place in the store, such as ``objects/<hex>``.
+        """
+        with self._explain():
+            if self._files.exists(self._locate(f"{name}/{MANIFEST}")):
+                return
+            files = [f"{FILES}/{file}" for file in Manifest.read(place / MANIFEST).files]
+            for file in (*files, MANIFEST):
+                with (
+                    self._files.transaction,
+                    (place / file).open("rb") as source,
+                    self._open_new(f"{name}/{file}") as target,
+                ):
+                    shutil.copyfileobj(source, target, 1 << 20)
+
+    def pull(self, name: str, stage: Path) -> bool:
+        """Download a sealed folder.
+
+        Args:
+            name: Its place in the store.
+            stage: An empty folder of this machine.
+
+        Returns:
+            Whether ``stage`` now holds it, each byte as it was sealed. A damaged one is forgotten, so that it can be
+            made and uploaded again.
+        """
+        content = self.read(f"{name}/{MANIFEST}")
+        if content is None:
+            return False
+        try:
+            manifest = Manifest.model_validate_json(content)
+            found = [
+                self._download(f"{name}/{FILES}/{file}", _place_inside(stage / FILES, file)) for file in manifest.files
+            ]
+            sound = all(found) and manifest.find_difference(stage / FILES) is None
+        except ValueError:
+            sound = False
+        if sound:
+            (stage / MANIFEST).write_bytes(content)
+            for path in stage.rglob("*"):
+                path.chmod(0o755 if path.is_dir() else 0o444)
+        else:
+            self.remove(f"{name}/{MANIFEST}")
+        return sound
+
+    def _download(self, name: str, target: Path) -> bool:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with self._explain():
+            try:
+                self._files.get_file(self._locate(name), str(target))
+            except FileNotFoundError:
+                return False
+            return True
+
+    def _open_new(self, name: str) -> Any:
+        path = self._locate(name)
+        if self._protocol in _WITH_FOLDERS:
+            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+        return self._files.open(path, "wb")
+
+    def _locate(self, name: str) -> str:
+        return f"{self._root.rstrip('/')}/{name}"
+
+    @contextmanager
+    def _explain(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            # Every file system raises exceptions of its own: of botocore, aiohttp, paramiko …
+            raise HoneError(
+                "store-unreachable",
+                f"The store {self.url} cannot be used.",
+                why=f"{type(error).__name__}: {error}",
+                hint="Check the URL, the network and the credentials, and that the package for its protocol is "
+                "installed (s3fs for s3://, gcsfs for gs://, adlfs for abfs://). What was finished is kept.",
+            ) from error
+
+
+def _place_inside(folder: Path, name: str) -> Path:
+    """A manifest from elsewhere must not name a file outside its folder."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{name!r} leads out of the folder")
+    return folder / path

@@ -1,0 +1,172 @@
+"""A store that two machines share in S3: s3fs against moto's server, each machine a process with a folder of its own.
+
+Both are installed into an environment of their own: aiobotocore asks for older versions than the main environment has.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parents[2] / "src"
+
+PREAMBLE = """
+import sys, os
+from pathlib import Path
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.artifacts import StepRecord, Store
+from kedro_hone.core.store.remote import Remote
+
+def open_store(machine, url="s3://bucket/hone", endpoint=sys.argv[2]):
+    options = {"endpoint_url": endpoint, "key": "k", "secret": "s", "client_kwargs": {"region_name": "us-east-1"}}
+    return Store(Path(sys.argv[1]) / machine, remote=Remote(url, options))
+
+def seal(store, content):
+    with store.workspace() as workspace:
+        (workspace / "output" / "deep").mkdir(parents=True)
+        (workspace / "output" / "model.onnx").write_bytes(content)
+        (workspace / "output" / "deep" / "weights.bin").write_bytes(b"weights")
+        return store.seal(workspace / "output", format="onnx", inputs=(), outputs=())
+
+def record(store, artifact):
+    store.record("k", StepRecord(key="k", adaptor="a.b", outcome=artifact, seconds=1, created="now", inputs={}))
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory) -> Path:
+    venv = tmp_path_factory.mktemp("s3") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    pip = [venv / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--requirement", HERE / "requirements.lock"], check=True)
+    return venv / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def endpoint(python, tmp_path_factory):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    log = tmp_path_factory.mktemp("server") / "log"
+    with log.open("wb") as out:
+        server = subprocess.Popen([python, "-m", "moto.server", "--port", str(port)], stdout=out, stderr=out)
+    try:
+        for _ in range(600):
+            assert server.poll() is None, log.read_text()
+            try:
+                urllib.request.urlopen(url, timeout=10).read()
+                break
+            except OSError:
+                time.sleep(0.2)
+        request = urllib.request.Request(f"{url}/bucket", method="PUT")  # noqa: S310 - our own server
+        urllib.request.urlopen(request, timeout=60).read()  # noqa: S310 - our own server
+        yield url
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.fixture
+def start(python, endpoint, tmp_path):
+    def start(script: str) -> subprocess.Popen[str]:
+        names = ("PATH", "HOME", "LD_LIBRARY_PATH")
+        environment = {name: os.environ[name] for name in names if name in os.environ}
+        command = [python, "-c", PREAMBLE + script, tmp_path, endpoint]
+        environment |= {"PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+    return start
+
+
+@pytest.fixture
+def run(start):
+    def run(script: str) -> str:
+        process = start(script)
+        out, error = process.communicate(timeout=600)
+        assert process.returncode == 0, error
+        return out.strip()
+
+    return run
+
+
+def test_what_one_machine_made_another_finds(run):
+    digest = run("""
+store = open_store("one")
+artifact = seal(store, b"m" * (6 << 20))  # more than one part of a multipart upload
+record(store, artifact)
+store.keep_tree("samples", store.root / "objects" / artifact.digest.removeprefix("sha256:") / "files")
+store.write_value("v", {"a": 1})
+print(artifact.digest)
+""")
+
+    found = run("""
+store = open_store("two")
+artifact = store.find("k").outcome
+print(artifact.digest, store.verify(artifact.digest), sorted(p.name for p in store.find_tree("samples").iterdir()),
+      store.read_value("v"), store.read_value("w"))
+""")
+
+    assert found == f"{digest} True ['deep', 'model.onnx'] {{'a': 1}} None"
+
+
+def test_a_machine_killed_while_it_uploads_leaves_nothing_incomplete(start, run):
+    uploader = start("""
+store = open_store("one")
+remote = store._remote
+open_new, opened = remote._open_new, []
+def slow(name):
+    stream = open_new(name)
+    if name.endswith("artifact.json"):
+        print("files are there", flush=True)
+        import time; time.sleep(600)
+    return stream
+remote._open_new = slow
+record(store, seal(store, b"killed"))
+""")
+    assert uploader.stdout.readline() == "files are there\n"
+    uploader.send_signal(signal.SIGKILL)
+    uploader.communicate()
+
+    digest = run('print(seal(Store(Path(sys.argv[1]) / "alone"), b"killed").digest)')
+    after = run(f"""
+store = open_store("two")
+before = store.find_artifact({digest!r})
+seal(store, b"killed")
+print(before, open_store("three").verify({digest!r}))
+""")
+
+    assert after == "None True"
+
+
+def test_a_bucket_that_does_not_exist_is_explained(run):
+    said = run("""
+try:
+    open_store("one", "s3://other/hone").write_value("v", 1)
+except HoneError as error:
+    print(error.slug, error.what, error.why)
+""")
+
+    assert said.startswith("store-unreachable The store s3://other/hone cannot be used. ")
+    assert "bucket" in said
+
+
+def test_a_server_that_is_not_there_is_explained(run):
+    said = run("""
+try:
+    open_store("one", endpoint="http://127.0.0.1:1").read_value("v")
+except HoneError as error:
+    print(error.slug, error.why)
+""")
+
+    assert said.startswith("store-unreachable ")
+    assert "127.0.0.1:1" in said

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.artifacts import StepRecord, Store
+from kedro_hone.core.store.remote import Remote
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.outcome import Refused
+
+KEY = "0" * 64
+
+
+@pytest.fixture
+def url(tmp_path):
+    """A storage of this process's memory, which has the interface of an object storage: no folders, no renames."""
+    url = f"memory:/{tmp_path.as_posix().replace('[', '').replace(']', '')}/store"
+    yield url
+    files, root = fsspec.core.url_to_fs(url)
+    if files.exists(root):
+        files.rm(root, recursive=True)
+
+
+@pytest.fixture
+def machines(url, tmp_path) -> tuple[Store, Store]:
+    return tuple(Store(tmp_path / name, remote=Remote(url)) for name in ("one", "two"))
+
+
+def seal(store: Store, text: str = "model", **changes) -> Artifact:
+    with store.workspace() as workspace:
+        (workspace / "output" / "deep").mkdir(parents=True)
+        (workspace / "output" / "model.onnx").write_text(text)
+        (workspace / "output" / "deep" / "weights.bin").write_text("weights")
+        return store.seal(workspace / "output", **{"format": "onnx", "inputs": (), "outputs": (), **changes})
+
+
+def record(outcome) -> StepRecord:
+    return StepRecord(key=KEY, adaptor="a.b", outcome=outcome, seconds=1, created="now", inputs={})
+
+
+def list_remote(url: str) -> list[str]:
+    files, root = fsspec.core.url_to_fs(url)
+    return sorted(name.removeprefix(f"{root}/") for name in files.find(root))
+
+
+def read_files(store: Store, digest: str) -> dict[str, str]:
+    folder = store.root / "objects" / digest.removeprefix("sha256:") / "files"
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_one_machine_made_another_finds(machines):
+    one, two = machines
+    artifact = seal(one, runtime="onnxruntime")
+    one.record(KEY, record(artifact))
+
+    found = two.find(KEY).outcome
+
+    assert (found.digest, found.manifest()) == (artifact.digest, artifact.manifest())
+    assert read_files(two, found.digest) == {"model.onnx": "model", "deep/weights.bin": "weights"}
+    assert two.verify(found.digest)
+    assert all(not path.stat().st_mode & 0o222 for path in (two.root / "objects").rglob("*") if path.is_file())
+
+
+def test_a_tree_and_a_value_are_shared_too(machines, tmp_path):
+    one, two = machines
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "x.npz").write_bytes(b"x")
+    one.keep_tree("samples", tmp_path / "made")
+    one.write_value("v", {"a": 1})
+
+    assert (two.find_tree("samples") / "x.npz").read_bytes() == b"x"
+    assert two.read_value("v") == {"a": 1}
+
+
+def test_a_value_that_another_machine_changed_is_read_anew(machines):
+    one, two = machines
+    one.write_value("v", 1)
+    assert two.read_value("v") == 1
+    two.write_value("v", 2)
+
+    assert one.read_value("v") == 2
+
+
+def test_what_nobody_made_is_not_found(machines):
+    one, _ = machines
+
+    assert one.find_artifact(KEY) is None
+    assert one.find(KEY) is None
+    assert one.find_tree(KEY) is None
+    assert one.read_value("v") is None
+
+
+def test_a_lost_cache_costs_nothing_but_a_download(machines, tmp_path, url):
+    artifact = seal(machines[0])
+
+    third = Store(tmp_path / "three", remote=Remote(url))
+
+    assert third.find_artifact(artifact.digest) is not None
+
+
+def test_a_damaged_cache_is_downloaded_again(machines):
+    one, _ = machines
+    artifact = seal(one)
+    file = one.root / "objects" / artifact.digest.removeprefix("sha256:") / "files" / "model.onnx"
+    file.chmod(0o644)
+    file.write_text("")
+
+    assert one.find_artifact(artifact.digest) is not None
+    assert read_files(one, artifact.digest)["model.onnx"] == "model"
+
+
+@pytest.mark.parametrize("damage", ["changed", "removed", "manifest"])
+def test_a_damaged_download_is_a_miss_and_is_uploaded_again(machines, url, damage):
+    one, two = machines
+    digest = seal(one).digest
+    files, root = fsspec.core.url_to_fs(url)
+    place = f"{root}/objects/{digest.removeprefix('sha256:')}"
+    if damage == "changed":
+        files.pipe_file(f"{place}/files/model.onnx", b"MODEL")  # of the same size
+    elif damage == "removed":
+        files.rm_file(f"{place}/files/model.onnx")
+    else:
+        files.pipe_file(f"{place}/artifact.json", b"{")
+
+    assert two.find_artifact(digest) is None
+    assert not read_files(two, digest)
+    seal(one)
+    assert two.find_artifact(digest) is not None
+
+
+def test_an_upload_that_ended_early_is_a_miss(machines, url):
+    one, two = machines
+    digest = seal(one).digest
+    files, root = fsspec.core.url_to_fs(url)
+    files.rm_file(f"{root}/objects/{digest.removeprefix('sha256:')}/artifact.json")
+
+    assert two.find_artifact(digest) is None
+
+
+def test_the_manifest_is_uploaded_last(url, tmp_path, monkeypatch):
+    remote = Remote(url)
+    opened = []
+    real = remote._files.open
+    monkeypatch.setattr(remote._files, "open", lambda path, *rest: opened.append(path) or real(path, *rest))
+
+    seal(Store(tmp_path / "one", remote=remote))
+
+    assert opened[-1].endswith("/artifact.json")
+    assert len(opened) == 3
+
+
+def test_a_file_whose_upload_fails_does_not_appear(url):
+    remote = Remote(url)
+    remote.write("values/v.json", b"old")
+
+    def fail():
+        with remote._files.transaction, remote._open_new("values/v.json") as stream:
+            stream.write(b"new")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert remote.read("values/v.json") == b"old"
+
+
+@pytest.mark.parametrize("name", ["../../../evil", "/evil", "deep/../../../evil"])
+def test_a_manifest_cannot_name_a_file_outside(machines, url, name):
+    one, two = machines
+    digest = seal(one).digest
+    files, root = fsspec.core.url_to_fs(url)
+    place = f"{root}/objects/{digest.removeprefix('sha256:')}"
+    manifest = json.loads(files.cat_file(f"{place}/artifact.json"))
+    manifest["files"][name] = {"size": 4, "digest": "sha256:0"}
+    files.pipe_file(f"{place}/artifact.json", json.dumps(manifest).encode())
+
+    assert two.find_artifact(digest) is None
+    assert not list(two.root.parent.rglob("evil"))
+
+
+def test_a_damaged_record_is_a_miss_and_is_removed(machines, url):
+    one, two = machines
+    one.record(KEY, record(Refused(by="a.b", reason="no")))
+    files, root = fsspec.core.url_to_fs(url)
+    files.pipe_file(f"{root}/steps/{KEY}.json", b'{"key": ')
+
+    assert two.find(KEY) is None
+    assert f"steps/{KEY}.json" not in list_remote(url)
+
+
+def test_nothing_is_uploaded_twice(machines, url, monkeypatch):
+    one, _ = machines
+    seal(one)
+    before = list_remote(url)
+    monkeypatch.setattr(one._remote, "_open_new", lambda _: pytest.fail("uploaded again"))
+    seal(one)
+
+    assert list_remote(url) == before
+
+
+@pytest.mark.parametrize("url", ["nonsense://bucket/store", "sftp://host.invalid/store"])
+def test_a_storage_that_cannot_be_used_is_explained(url):
+    with pytest.raises(HoneError) as caught:
+        Remote(url).read("x")
+
+    assert caught.value.slug == "store-unreachable"
+    assert url in caught.value.what
+
+
+def test_a_storage_that_refuses_is_explained(url, monkeypatch, tmp_path):
+    store = Store(tmp_path, remote=Remote(url))
+    monkeypatch.setattr(
+        type(store._remote._files), "cat_file", lambda *_, **__: (_ for _ in ()).throw(PermissionError(url))
+    )
+
+    with pytest.raises(HoneError) as caught:
+        store.find(KEY)
+
+    assert (caught.value.slug, url in caught.value.why) == ("store-unreachable", True)
+
+
+def test_the_cache_is_plain_files(machines):
+    one, _ = machines
+    digest = seal(one).digest
+
+    assert Path(one.root / "objects" / digest.removeprefix("sha256:") / "files" / "model.onnx").is_file()
+    assert not list((one.root / "steps").iterdir())

@@ -185,6 +185,10 @@ def _evaluate(job: Job) -> Notes:
     def resample_source() -> Any:
         return resample(source)
 
+    @functools.lru_cache
+    def find_span() -> float:
+        return scoring.find_span(metric, source, targets)
+
     def resample(predictions: Any) -> Any:
         replicates, seed = given.get("replicates", 2000), given.get("seed", 0)
         return scoring.resample(metric, predictions, targets, replicates=replicates, seed=seed)
@@ -196,6 +200,8 @@ def _evaluate(job: Job) -> Notes:
             sign = 1.0 if metric.higher_is_better else -1.0
             drops = sign * (resample_source() - resample(candidate))
             row = {"kind": "bootstrap", "replicates": scoring.check_replicates(metric, drops)}
+        if row["kind"] != "proportion":
+            row["span"] = find_span()
         return {
             "metric": metric.name,
             "higher_is_better": metric.higher_is_better,

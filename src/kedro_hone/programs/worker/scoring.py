@@ -79,6 +79,31 @@ def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[s
     return {"kind": "mean", "differences": before - after}
 
 
+def find_span(metric: Metric, predictions: Any, targets: Mapping[str, Array]) -> float:
+    """Return how much is lost where each row is given another row's target, in the metric's unit.
+
+    It scales the interval of a candidate that differs in nothing: that is no proof, and not every metric ends at 1.
+
+    Args:
+        metric: The metric.
+        predictions: The source's.
+        targets: Arrays by name.
+
+    Returns:
+        The largest loss of a row, or that of the metric where it is no mean over rows; 0 where it is not known.
+    """
+    rows = count_rows(targets)
+    others = take_rows(targets, np.roll(np.arange(rows), rows // 2))
+    try:
+        before, after = (metric.rows(predictions, wanted) for wanted in (targets, others))
+        if before is None or after is None:
+            before, after = (metric.value(predictions, wanted) for wanted in (targets, others))
+    except ValueError:
+        return 0.0  # as for a class that the model does not know
+    span = float(np.abs(np.asarray(before, dtype=np.float64) - np.asarray(after, dtype=np.float64)).max())
+    return span if np.isfinite(span) else 0.0
+
+
 def _check_mean(metric: Metric, scores: Array, value: float) -> None:
     """Refuse scores that do not average to the metric: the interval would be about something else."""
     if not np.isclose(abs(scores.mean()), abs(value), rtol=ROUNDING, atol=ROUNDING):

@@ -7,10 +7,12 @@ the number at the end of the id.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Final, Literal
+from typing import Annotated
 
-from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 
+from kedro_hone.core.contract.proof import SCHEMA_ID, SchemaId
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.judgement import Judgement
 from kedro_hone.core.values.measurement import Confirmation, Finalist, Speedup, Verdict
@@ -28,8 +30,6 @@ from kedro_hone.report.records import (
     SourceRecord,
     WinnerRecord,
 )
-
-SCHEMA_ID: Final = "kedro-hone/evidence/1"
 
 
 def _require_digest(recipe: dict[str, Json]) -> dict[str, Json]:
@@ -79,7 +79,7 @@ class Evidence(Value):
         environments: The toolchains' locked environments.
         data: The splits.
         steps: Every recorded step.
-        timings: Seconds spent in each phase of the run.
+        phase_seconds: Seconds spent in each phase of the run.
         optimization_seconds: What the optimization cost; found in the store or not.
         break_even_calls: After so many calls at the deciding shape the optimization has paid for itself.
         counts: How much work this run did.
@@ -89,7 +89,7 @@ class Evidence(Value):
         allow_inf_nan=False, serialize_by_alias=True, validate_by_name=True, validate_by_alias=True
     )
 
-    schema_id: Literal["kedro-hone/evidence/1"] = Field(default=SCHEMA_ID, alias="schema")
+    schema_id: SchemaId = Field(default=SCHEMA_ID, alias="schema")
     run_id: str
     created: AwareDatetime
     producer: str = ""
@@ -111,7 +111,7 @@ class Evidence(Value):
     environments: tuple[EnvironmentRecord, ...] = ()
     data: tuple[DataRecord, ...] = ()
     steps: tuple[ReplayableStep, ...] = ()
-    timings: dict[str, float] = Field(default_factory=dict)
+    phase_seconds: dict[str, float] = Field(default_factory=dict)
     optimization_seconds: float = 0.0
     break_even_calls: int | None = None
     counts: Counts = Counts()
@@ -156,6 +156,19 @@ def parse_evidence(text: str | bytes) -> Evidence:
         The evidence. Fields that this version does not know are left out.
 
     Raises:
-        pydantic.ValidationError: It is no evidence, or of another schema id.
+        HoneError: ``evidence-unreadable``: it is no evidence, or of another schema id.
     """
-    return Evidence.model_validate_json(text, extra="ignore")
+    try:
+        return Evidence.model_validate_json(text, extra="ignore")
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(map(str, fault["loc"])) or "JSON"
+        why = f"{where}: {fault['msg']}."
+        if where == "schema":
+            why = f"It is of the schema {fault['input']}, and this version reads {SCHEMA_ID}."
+        raise HoneError(
+            "evidence-unreadable",
+            "The evidence of the run cannot be read.",
+            why=why,
+            hint="Open report.html next to it, or read it with the version of kedro-hone that wrote it.",
+        ) from error

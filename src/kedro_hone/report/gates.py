@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from kedro_hone.core.values.judgement import Judged, Judgement
+from kedro_hone.core.values.measurement import is_bounded
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord
 from kedro_hone.report.wording import name_metric, name_shape
@@ -50,7 +51,7 @@ def list_gate_rows(evidence: Evidence) -> tuple[GateRow, ...]:
 
 
 def _make_row(evidence: Evidence, judgement: Judgement) -> GateRow:
-    low, high, unit = judgement.low, judgement.high, judgement.unit
+    unit = judgement.unit
     return GateRow(
         candidate=evidence.find_candidate(judgement.candidate),
         identifier=judgement.candidate,
@@ -58,12 +59,18 @@ def _make_row(evidence: Evidence, judgement: Judgement) -> GateRow:
         cells=(
             format_measure(judgement.limit, unit),
             format_measure(judgement.measured, unit),
-            f"{low:.4g} to {high:.4g}" if low is not None and high is not None else "–",
+            _format_ends(judgement.low, judgement.high),
             judgement.judgement.value,
         ),
         status=STATUS[judgement.judgement],
         reason=judgement.reason,
     )
+
+
+def _format_ends(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return "–"
+    return f"{low:.4g} to {high:.4g}" if is_bounded(low) or is_bounded(high) else "unbounded"
 
 
 def format_measure(number: float | None, unit: str) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kedro_hone.core.values.measurement import Interval
+from kedro_hone.core.values.measurement import Interval, is_bounded
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.points import Point, list_points
 from kedro_hone.report.ticks import choose_steps, choose_ticks
-from kedro_hone.report.wording import is_bounded, is_fraction, name_metric, name_shape
+from kedro_hone.report.wording import is_fraction, name_metric, name_shape
 
 ROLES: Final = ("winner", "finalist", "source", "measured", "dropped")
 """As in the legend; drawn in the opposite order, so that the winner is on top."""

@@ -149,13 +149,13 @@ class RaceRecord(Value):
         rounds: How many rounds there were.
         seconds: How long it took, without the wait for another run's measuring.
         budget_ended: Whether the budget ended it, rather than that nothing was left to decide.
-        samples: The file with the raw timings, also those of the confirmation, relative to the run's folder.
+        timings: The file with the raw timings, also those of the confirmation, relative to the run's folder.
     """
 
     rounds: int
     seconds: float
     budget_ended: bool = False
-    samples: str
+    timings: str
 
 
 class Hardware(Value):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kedro_hone.core.values.measurement import Interval, Quality
+from kedro_hone.core.values.measurement import Interval, Quality, is_bounded
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord
-from kedro_hone.report.wording import format_drop, format_range, format_ratio, is_bounded, name_shape
+from kedro_hone.report.wording import format_drop, format_range, format_ratio, name_shape
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,9 @@ import re
 from pathlib import Path
 from typing import Final
 
+from kedro_hone.core.contract.proof import SCHEMA_ID
 from kedro_hone.core.values.base import Json
-from kedro_hone.report.evidence import SCHEMA_ID, Evidence
+from kedro_hone.report.evidence import Evidence
 
 SCHEMA_FILE: Final = Path(__file__).with_name("evidence.schema.json")
 _ATTRIBUTE: Final = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)

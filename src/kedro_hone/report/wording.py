@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kedro_hone.core.values.measurement import Interval, Quality, Speedup, Status, Verdict
+from kedro_hone.core.values.measurement import Interval, Quality, Speedup, Status, Verdict, is_bounded
 from kedro_hone.report.evidence import Evidence
 
 STATUS_NAMES: Final = {
@@ -87,11 +87,6 @@ def is_fraction(metric: str) -> bool:
 def format_metric(metric: str, value: float) -> str:
     """Return a metric's value: per cent for shares, four significant digits for anything else."""
     return f"{value * 100:.2f} %" if is_fraction(metric) else f"{value:.4g}"
-
-
-def is_bounded(value: float) -> bool:
-    """Whether the end of an interval is known: too few rows give the largest number there is."""
-    return abs(value) < 1e300
 
 
 def format_drop(metric: str, drop: float, *, unit: bool = True) -> str:

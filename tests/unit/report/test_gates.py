@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import jsonschema
 import pytest
@@ -48,6 +49,12 @@ def test_the_table_has_one_row_for_each_judgement(evidence):
     assert rows[1].cells == ("0.01", EMPTY, EMPTY, "undecided")
     assert rows[2].cells[:2] == ("1 MB", "2.5 MB")
     assert rows[3].candidate is None
+
+
+def test_an_interval_without_an_end_is_said_in_words():
+    endless = ROWS[0].model_copy(update={"low": -sys.float_info.max, "high": sys.float_info.max})
+    (row,) = list_gate_rows(make_evidence(gates=(endless,)))
+    assert row.cells[2] == "unbounded"
 
 
 def test_page_and_comment_show_the_table_and_escape_it(evidence):

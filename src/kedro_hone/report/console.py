@@ -13,7 +13,7 @@ from rich.text import Text
 
 from kedro_hone.core.values.measurement import Verdict
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.view import describe_verdict, group_candidates, write_usage
+from kedro_hone.report.view import MEANINGS, group_candidates, write_usage
 from kedro_hone.report.wording import (
     STATUS_NAMES,
     format_drop,
@@ -36,17 +36,13 @@ _STYLES: Final = {
 
 
 def print_verdict(
-    evidence: Evidence,
-    console: Console,
-    *,
-    folder: Path | None = None,
-    published: str | None = None,
+    evidence: Evidence, console: Console, *, folder: Path | None = None, published: str | None = None
 ) -> None:
     """Print the verdict, the finalists, where the report is, and how to use the winner.
 
     Args:
         evidence: The evidence.
-        console: Where to; its own settings decide about colours, and plain text stays plain in CI.
+        console: Its own settings decide about colours, and plain text stays plain in CI.
         folder: The run's folder, or None where nothing was written.
         published: The URI of the winner in its registry, or None when it was not published (or not yet).
     """
@@ -75,20 +71,13 @@ def print_verdict(
 
 
 def _list_sentences(evidence: Evidence) -> list[RenderableType]:
-    lines: list[RenderableType] = [
-        Text(f"{say_headline(evidence)}.", style="bold"),
-        Text(describe_verdict(evidence.verdict), style="dim"),
-    ]
-    if evidence.reasons:
-        lines.append(Text())
+    lines: list[RenderableType] = [Text(f"{say_headline(evidence)}.", style="bold")]
+    lines += [Text(MEANINGS[evidence.verdict], style="dim"), *([Text()] if evidence.reasons else [])]
     lines += [Text(f"• {reason}") for reason in evidence.reasons]
-    if evidence.speedup:
-        lines += [
-            Text(),
-            Text(f"Against {evidence.speedup.baseline}", style="dim"),
-            Text(f"{name_shape(evidence.speedup.shape).capitalize()}: {say_comparison(evidence.speedup)}", style="dim"),
-            Text(f"On {evidence.hardware.processor}", style="dim"),
-        ]
+    if speedup := evidence.speedup:
+        compared = f"{name_shape(speedup.shape).capitalize()}: {say_comparison(speedup)}"
+        said = (f"Against {speedup.baseline}", compared, f"On {evidence.hardware.processor}")
+        lines += [Text(), *(Text(line, style="dim") for line in said)]
     return lines
 
 
@@ -105,14 +94,7 @@ def _tabulate_finalists(evidence: Evidence) -> Table:
         for shape in shapes:
             speedup = next((one for one in finalist.speedups if one.shape == shape), None)
             latency = next((one for one in finalist.latency if one.shape == shape), None)
-            lines = (
-                []
-                if speedup is None
-                else [
-                    format_ratio(speedup.ratio.estimate),
-                    format_range(speedup.ratio),
-                ]
-            )
+            lines = [format_ratio(speedup.ratio.estimate), format_range(speedup.ratio)] if speedup else []
             cells.append(Text("\n".join([*lines, *([format_ms(latency.p50_ms)] if latency else [])])))
         name = Text(name_candidate(evidence, finalist.id), style="bold" if won else "")
         if won:

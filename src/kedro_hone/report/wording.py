@@ -133,41 +133,24 @@ def list_words(words: Iterable[str]) -> str:
 def say_headline(evidence: Evidence) -> str:
     """Return the verdict as one plain sentence without a full stop at the end.
 
-    Args:
-        evidence: The evidence.
-
-    Returns:
-        The sentence; for a pass it names the speed-up at every shape and what happened to the gate's metric. Where the
-        recipe names no class of the author's, it says what was measured against.
+    For a pass it names the speed-up at every shape and what happened to the gate's metric. Where the recipe names no
+    class of the author's, it says what was measured against.
     """
-    return ", ".join(filter(None, [_say_verdict(evidence), _say_baseline(evidence)]))
-
-
-def _say_verdict(evidence: Evidence) -> str:
+    compared = any(finalist.speedups for finalist in evidence.finalists)
     match evidence.verdict:
         case Verdict.PASS:
             speed = _say_speed(evidence.speedups or ((evidence.speedup,) if evidence.speedup else ()))
-            return ", ".join([speed, *(_say_quality(quality) for quality in evidence.subject_quality[:1])])
+            said = ", ".join([speed, *(_say_quality(quality) for quality in evidence.subject_quality[:1])])
         case Verdict.KEEP:
-            return "The original stays: no candidate was faster and held every gate"
+            said = "The original stays: no candidate was faster and held every gate"
         case Verdict.FAIL:
-            return "No candidate meets the recipe’s gates"
+            said = "No candidate meets the recipe’s gates"
+        case Verdict.INCONCLUSIVE if compared:
+            said = "The measurements cannot decide"
         case Verdict.INCONCLUSIVE:
-            compared = _was_compared(evidence)
-            return "The measurements cannot decide" if compared else "No candidate could be compared with the original"
-
-
-def _was_compared(evidence: Evidence) -> bool:
-    return any(finalist.speedups for finalist in evidence.finalists)
-
-
-def _say_baseline(evidence: Evidence) -> str:
-    """Return what was measured against, where that is not the class that the recipe names."""
-    named = (evidence.recipe.get("model") or {}).get("module")
-    nothing = evidence.verdict is Verdict.INCONCLUSIVE and not _was_compared(evidence)
-    if named or nothing or not evidence.source.baseline:
-        return ""
-    return f"measured against {evidence.source.baseline}"
+            return "No candidate could be compared with the original"
+    named, baseline = (evidence.recipe.get("model") or {}).get("module"), evidence.source.baseline
+    return said if named or not baseline else f"{said}, measured against {baseline}"
 
 
 def say_comparison(speedup: Speedup) -> str:
@@ -182,15 +165,13 @@ def _say_speed(speedups: tuple[Speedup, ...]) -> str:
     if not speedups:
         return "Faster"
     if len(speedups) > 3:
-        slowest, fastest = (pick(speedups, key=lambda speedup: speedup.ratio.estimate) for pick in (min, max))
-        span = f"{format_ratio(slowest.ratio.estimate)} to {format_ratio(fastest.ratio.estimate)}"
-        return f"{span} faster across {len(speedups)} shapes"
+        ratios = [speedup.ratio.estimate for speedup in speedups]
+        return f"{format_ratio(min(ratios))} to {format_ratio(max(ratios))} faster across {len(speedups)} shapes"
     groups: dict[str, list[str]] = {}
     for speedup in speedups:
         groups.setdefault(format_ratio(speedup.ratio.estimate), []).append(name_shape(speedup.shape))
-    first, *others = groups.items()
     return list_words(
-        [f"{first[0]} faster at {list_words(first[1])}", *(f"{ratio} at {list_words(at)}" for ratio, at in others)]
+        f"{ratio} {'at' if place else 'faster at'} {list_words(at)}" for place, (ratio, at) in enumerate(groups.items())
     )
 
 

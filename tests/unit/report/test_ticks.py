@@ -1,6 +1,6 @@
 import pytest
 
-from kedro_hone.report.ticks import choose_steps, choose_ticks
+from kedro_hone.report.plot import choose_steps, choose_ticks
 
 
 @pytest.mark.parametrize(

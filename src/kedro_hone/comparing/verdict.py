@@ -85,20 +85,10 @@ def ask_gates(
     unpublishable: Mapping[str, str],
     score: Score,
 ) -> GateResults:
-    """Ask the gates about each finalist until one holds all of them.
+    """Ask the gates about each finalist, fastest first, until one holds all of them.
 
     A finalist is scored on the gate split only when it holds every relative gate that needs no score and may be
-    published. One that misses an absolute gate cannot win; the next one may.
-
-    Args:
-        finalists: What was measured on each, fastest first.
-        source: What was measured on the source.
-        asked: The gates.
-        unpublishable: The finalists that may not be published, with the reason.
-        score: Scores a candidate on the gate split.
-
-    Returns:
-        The judgements, and which finalist wins.
+    published (``unpublishable`` has the reason). One that misses an absolute gate cannot win; the next one may.
     """
     results = GateResults(asked=asked)
     unscored = results.choose(relative=True, scored=False)
@@ -157,7 +147,7 @@ def decide(
     Args:
         results: The judgements of the finalists; those of the source are added where it stays.
         source: What was measured on the source.
-        compared: Whether any candidate was compared with the source.
+        compared: See ``was_compared``.
         launches: How many launches of each there were.
         require_improvement: Whether the verdict is FAIL where the source stays.
         score: Scores the source on the gate split, if an absolute gate needs that.
@@ -186,21 +176,14 @@ def decide(
 
 def _list_reasons(results: GateResults) -> list[str]:
     """Return what the relative gates found, of the best finalist first, and which absolute gates were missed."""
-    unscored, scored, absolute = (
-        {one.gate.name for one in chosen}
-        for chosen in (
-            results.choose(relative=True, scored=False),
-            results.choose(relative=True, scored=True),
-            results.choose(relative=False),
-        )
-    )
+    unscored, scored = ({one.gate.name for one in results.choose(relative=True, scored=it)} for it in (False, True))
     speed = [row.reason for row in results.judgements.get(results.best or "", ()) if row.name in unscored]
     withheld = [f"{name} is faster, but {why}: it is not published" for name, why in results.withheld.items()]
     others = [
         row.reason
         for row in results.list_judgements()
         if (row.name in scored and row.judgement is not Judged.NOT_ASKED)
-        or (row.name in absolute and row.judgement in {Judged.FAILS, Judged.UNDECIDED})
+        or (row.name not in scored | unscored and row.judgement in {Judged.FAILS, Judged.UNDECIDED})
     ]
     return list(dict.fromkeys([*speed, *withheld, *others]))  # one reason may be that of several gates
 
@@ -226,7 +209,6 @@ def _ask_source(
     if results.ask(absolute, source, source):
         return verdict
     rows = results.judgements[source.id]
-    missed = [row.reason for row in rows if row.judgement is Judged.FAILS]
-    unknown = [row.reason for row in rows if row.judgement is Judged.UNDECIDED]
+    missed, unknown = ([row.reason for row in rows if row.judgement is it] for it in (Judged.FAILS, Judged.UNDECIDED))
     reasons += [*missed, *unknown]
     return Verdict.FAIL if missed or verdict is Verdict.FAIL else Verdict.INCONCLUSIVE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from kedro.framework.hooks import hook_impl
@@ -35,21 +34,13 @@ class VerdictHooks:
         self.exit_code = ExitCode.SUCCESS
 
     @hook_impl
-    def after_pipeline_run(
-        self, run_params: dict[str, Any], pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]
-    ) -> None:
-        """Print the verdict, where the report is, and how to call the winner.
-
-        Args:
-            run_params: Unused.
-            pipeline: What ran.
-            catalog: Holds the evidence.
-        """
-        del run_params
-        if "evidence" not in pipeline.all_outputs():
+    def after_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
+        """Print the verdict, where the report is, and how to call the winner."""
+        made = pipeline.all_outputs()
+        if "evidence" not in made:
             return
         evidence, workplace = catalog.load("evidence"), catalog.load("workplace")
-        published = catalog.load("publications") if "publications" in pipeline.all_outputs() else ()
+        published = catalog.load("publications") if "publications" in made else ()
         self.exit_code = EXIT_CODES[evidence.verdict]
         uri = published[0].uri if published else None
-        print_verdict(evidence, self._console, folder=Path(workplace.folder), published=uri)
+        print_verdict(evidence, self._console, folder=workplace.folder, published=uri)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kedro_hone.core.values.measurement import Interval, Quality, is_bounded
 from kedro_hone.report.evidence import Evidence
@@ -105,7 +106,7 @@ def _find_ends(intervals: Sequence[Interval], marks: Marks, *, room: float) -> _
     return low - room, high + room
 
 
-def _place(interval: Interval, ends: _Ends) -> dict[str, float]:
+def _place(interval: Interval, ends: _Ends) -> dict[str, Any]:
     rows = {"low": interval.low, "high": interval.high, "at": interval.estimate}
     return {name: _position(value, ends) for name, value in rows.items()}
 

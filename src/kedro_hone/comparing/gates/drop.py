@@ -8,11 +8,7 @@ from kedro_hone.core.contract.gates import Gate, Measurements
 from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.core.values.measurement import is_bounded
 
-_WORDS = {
-    Judged.HOLDS: "holds",
-    Judged.FAILS: "fails",
-    Judged.UNDECIDED: "cannot be proved to hold",
-}
+_WORDS = {Judged.HOLDS: "holds", Judged.FAILS: "fails", Judged.UNDECIDED: "cannot be proved to hold"}
 
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001

@@ -94,13 +94,15 @@ def find_span(metric: Metric, predictions: Any, targets: Mapping[str, Array]) ->
     """
     rows = count_rows(targets)
     others = take_rows(targets, np.roll(np.arange(rows), rows // 2))
+
+    def score(wanted: Any) -> Array:
+        found = metric.rows(predictions, wanted)
+        return np.asarray(metric.value(predictions, wanted) if found is None else found, dtype=np.float64)
+
     try:
-        before, after = (metric.rows(predictions, wanted) for wanted in (targets, others))
-        if before is None or after is None:
-            before, after = (metric.value(predictions, wanted) for wanted in (targets, others))
+        span = float(np.abs(score(targets) - score(others)).max())
     except ValueError:
         return 0.0  # as for a class that the model does not know
-    span = float(np.abs(np.asarray(before, dtype=np.float64) - np.asarray(after, dtype=np.float64)).max())
     return span if np.isfinite(span) else 0.0
 
 

@@ -15,7 +15,7 @@ Score = Callable[[str], Quality | str]
 """From a candidate's id to its metric on the gate split, or to what kept it from being scored."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Asked:
     """A gate that the recipe asks for, with its limit."""
 
@@ -73,8 +73,8 @@ class GateResults:
 
 def list_asked(gates: GatesSection) -> tuple[Asked, ...]:
     """Return the gates for which a recipe has a limit, in the order in which they are asked."""
-    limits = {gate: getattr(gates, gate.name) for gate in read_gates()}
-    return tuple(Asked(gate=gate, limit=limit) for gate, limit in limits.items() if is_asked(limit))
+    rows = (Asked(gate, getattr(gates, gate.name)) for gate in read_gates())
+    return tuple(one for one in rows if is_asked(one.limit))
 
 
 def ask_gates(

@@ -13,13 +13,8 @@ from kedro_hone.core.errors import ExitCode
 from kedro_hone.core.values.measurement import Verdict
 from kedro_hone.report.console import print_verdict
 
-EXIT_CODES = {
-    Verdict.PASS: ExitCode.SUCCESS,
-    Verdict.KEEP: ExitCode.SUCCESS,
-    Verdict.FAIL: ExitCode.FAIL,
-    Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
-}
-"""The exit code of each verdict: keeping the original is a success."""
+EXIT_CODES = {Verdict.FAIL: ExitCode.FAIL, Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE}
+"""The exit code of each verdict that is no success; keeping the original is one."""
 
 
 class VerdictHooks:
@@ -41,6 +36,6 @@ class VerdictHooks:
             return
         evidence, workplace = catalog.load("evidence"), catalog.load("workplace")
         published = catalog.load("publications") if "publications" in made else ()
-        self.exit_code = EXIT_CODES[evidence.verdict]
+        self.exit_code = EXIT_CODES.get(evidence.verdict, ExitCode.SUCCESS)
         uri = published[0].uri if published else None
         print_verdict(evidence, self._console, folder=workplace.folder, published=uri)

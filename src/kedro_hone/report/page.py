@@ -48,7 +48,7 @@ def render(template: str, evidence: Evidence, publication: Publication | None, *
         publication=publication,
         headline=wording.say_headline(evidence),
         meaning=view.MEANINGS[evidence.verdict],
-        provable=view.say_provable(evidence),
+        provable=wording.say_provable(evidence),
         groups=view.group_candidates(evidence),
         spreads=view.list_spreads(evidence),
         usage=view.write_usage(evidence, published=publication.uri if publication else None),

@@ -54,10 +54,8 @@ class Mark:
     """A point in a drawing; positions in the units of the drawing, from its upper left corner.
 
     Attributes:
-        point: What is drawn.
-        x: The position of its latency and of the interval's ends.
-        y: The position of its quality and of the interval's ends.
-        label: Its label; empty where it has none.
+        x: The position of its latency and of the interval's ends, and ``y`` that of its quality.
+        label: Empty where it has none.
         label_y: The label's height.
         anchor: ``start`` or ``end``: the side of the label that is at the point.
     """

@@ -7,22 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kedro_hone.core.values.judgement import Judged, Judgement
+from kedro_hone.core.values.judgement import Judgement
 from kedro_hone.core.values.measurement import Quality, Status, Verdict, is_bounded
+from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord
-from kedro_hone.report.wording import (
-    format_bytes,
-    format_count,
-    format_drop,
-    format_metric,
-    format_ms,
-    format_percent,
-    format_seconds,
-    is_fraction,
-    name_metric,
-    name_shape,
-)
 
 MEANINGS: Final = {
     Verdict.PASS: "A faster model holds every gate.",
@@ -41,14 +30,8 @@ GROUPS: Final = {
         "Dropped early",
         "Clearly slower than the leader, or less accurate than the gate allows, so no more time was spent on them.",
     ),
-    Status.FAILED: (
-        "Failed",
-        "A toolchain broke, or what it made is wrong. The logs are in the steps’ folders.",
-    ),
-    Status.REFUSED: (
-        "Refused",
-        "They cannot take this model, or cannot run on this machine; nothing was tried.",
-    ),
+    Status.FAILED: ("Failed", "A toolchain broke, or what it made is wrong. The logs are in the steps’ folders."),
+    Status.REFUSED: ("Refused", "They cannot take this model, or cannot run on this machine; nothing was tried."),
     Status.NOT_TRIED: ("Not tried", "The budget ended before their turn."),
 }
 """Title and explanation of the candidates of each status."""
@@ -58,14 +41,6 @@ SPREAD_COLUMNS: Final = ("mean", "at most", "best row", "5 %", "median", "95 %",
 
 GATE_COLUMNS: Final = ("limit", "measured", "interval", "judgement")
 """The columns of ``list_gate_cells``."""
-
-GATE_STYLES: Final = {
-    Judged.HOLDS: "artifact",
-    Judged.FAILS: "failed",
-    Judged.UNDECIDED: "refused",
-    Judged.NOT_ASKED: "refused",
-}
-"""The class of the page's style in which a judgement is shown: that of a step's outcome."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,42 +67,28 @@ def list_key_numbers(evidence: Evidence) -> tuple[KeyNumber, ...]:
     """Return the numbers of the strip: what changed from the source to the winner, and what it cost."""
     numbers = []
     for both in evidence.latencies:
-        after, before = (both.winner, format_ms(both.source.p50_ms)) if both.winner else (both.source, "")
-        remark = f"median of {format_count(after.n)} calls{'' if both.winner else ' to the source'}"
-        label = f"Latency at {name_shape(both.source.shape)}"
-        numbers.append(KeyNumber(label=label, value=format_ms(after.p50_ms), before=before, remark=remark))
+        after, before = (both.winner, wording.format_ms(both.source.p50_ms)) if both.winner else (both.source, "")
+        remark = f"median of {wording.format_count(after.n)} calls{'' if both.winner else ' to the source'}"
+        label = f"Latency at {wording.name_shape(both.source.shape)}"
+        numbers.append(KeyNumber(label=label, value=wording.format_ms(after.p50_ms), before=before, remark=remark))
     subject, source = evidence.find_candidate(evidence.subject or ""), evidence.find_candidate("source")
     for label, attribute, write in (
-        ("Size on disk", "size_bytes", format_bytes),
-        ("Cold start", "cold_start_ms", format_ms),
-        ("Peak memory", "peak_memory_bytes", format_bytes),
+        ("Size on disk", "size_bytes", wording.format_bytes),
+        ("Cold start", "cold_start_ms", wording.format_ms),
+        ("Peak memory", "peak_memory_bytes", wording.format_bytes),
     ):
         size, old = getattr(subject, attribute, None), getattr(source, attribute, None)
         if size is not None and evidence.winner is not None:
             numbers.append(KeyNumber(label=label, value=write(size), before="" if old is None else write(old)))
         elif old is not None:
             numbers.append(KeyNumber(label=label, value=write(old), remark="of the source"))
-    took, calls = format_seconds(evidence.optimization_seconds), evidence.break_even_calls
+    took, calls = wording.format_seconds(evidence.optimization_seconds), evidence.break_even_calls
     if calls is not None:
         remark = f"calls; the optimization took {took}"
-        numbers.append(KeyNumber(label="Pays off after", value=format_count(calls), remark=remark))
+        numbers.append(KeyNumber(label="Pays off after", value=wording.format_count(calls), remark=remark))
     elif evidence.optimization_seconds:
         numbers.append(KeyNumber(label="Optimization", value=took))
     return tuple(numbers)
-
-
-def say_provable(evidence: Evidence) -> str:
-    """Return what the gate split can prove at all, in one sentence, or an empty string where it is not known."""
-    quality = next((quality for quality in evidence.subject_quality if quality.provable is not None), None)
-    if quality is None or quality.provable is None:
-        return ""
-    sentence = (
-        f"With {format_count(quality.n)} rows the gate split cannot prove a limit below "
-        f"{format_drop(quality.metric, quality.provable)} at {format_percent(quality.drop.confidence)}, "
-        "even when nothing is lost"
-    )
-    asked = "" if quality.limit is None else f"; the recipe asks for {format_drop(quality.metric, quality.limit)}"
-    return f"{sentence}{asked}."
 
 
 def group_candidates(evidence: Evidence) -> tuple[Group, ...]:
@@ -143,7 +104,7 @@ def group_candidates(evidence: Evidence) -> tuple[Group, ...]:
 
 def format_quality(candidate: CandidateRecord) -> str:
     """Return a candidate's metric on the search split."""
-    return format_metric(candidate.quality.metric, candidate.quality.candidate) if candidate.quality else "–"
+    return wording.format_metric(candidate.quality.metric, candidate.quality.candidate) if candidate.quality else "–"
 
 
 def list_spreads(evidence: Evidence) -> tuple[tuple[CandidateRecord, Quality], ...]:
@@ -161,24 +122,24 @@ def list_spread_cells(quality: Quality) -> tuple[str, ...]:
     """Return one row of the table of spreads: the mean with what the gate compares, then the rows' quantiles."""
     quantiles = quality.spread.model_dump().values() if quality.spread else ()
     numbers = (quality.drop.estimate, quality.drop.high, *quantiles)
-    return tuple(format_drop(quality.metric, number, unit=False) for number in numbers)
+    return tuple(wording.format_drop(quality.metric, number, unit=False) for number in numbers)
 
 
 def say_spread_unit(evidence: Evidence) -> str:
     """Return in which unit the spreads are, such as ``points of argmax agreement``."""
     metric = next((quality.metric for _, quality in list_spreads(evidence)), "")
-    return f"{'points of ' if is_fraction(metric) else ''}{name_metric(metric)}"
+    return f"{'points of ' if wording.is_fraction(metric) else ''}{wording.name_metric(metric)}"
 
 
 def name_gate(judgement: Judgement) -> str:
     """Return the gate's name, with the shape where it is about one."""
-    return f"{judgement.name}, {name_shape(judgement.shape)}" if judgement.shape else judgement.name
+    return f"{judgement.name}, {wording.name_shape(judgement.shape)}" if judgement.shape else judgement.name
 
 
 def list_gate_cells(judgement: Judgement) -> tuple[str, ...]:
     """Return what ``GATE_COLUMNS`` names: numbers with four significant digits, a dash where there is none."""
     limit, measured = (
-        "–" if number is None else f"{number:,.4g} {name_metric(judgement.unit)}".rstrip()
+        "–" if number is None else f"{number:,.4g} {wording.name_metric(judgement.unit)}".rstrip()
         for number in (judgement.limit, judgement.measured)
     )
     low, high, interval = judgement.low, judgement.high, "–"

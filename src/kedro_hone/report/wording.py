@@ -11,13 +11,7 @@ from typing import Final
 from kedro_hone.core.values.measurement import Interval, Quality, Speedup, Status, Verdict, is_bounded
 from kedro_hone.report.evidence import Evidence
 
-STATUS_NAMES: Final = {
-    Status.MEASURED: "measured",
-    Status.DROPPED: "dropped early",
-    Status.REFUSED: "refused",
-    Status.FAILED: "failed",
-    Status.NOT_TRIED: "not tried",
-}
+STATUS_NAMES: Final = {status: status.value.replace("_", " ") for status in Status} | {Status.DROPPED: "dropped early"}
 
 _FRACTIONS: Final = re.compile(
     r"accuracy|precision|recall|f1|jaccard|iou|auc|top_?\d|agreement|fidelity|exact", re.IGNORECASE
@@ -151,6 +145,20 @@ def say_headline(evidence: Evidence) -> str:
             return "No candidate could be compared with the original"
     named, baseline = (evidence.recipe.get("model") or {}).get("module"), evidence.source.baseline
     return said if named or not baseline else f"{said}, measured against {baseline}"
+
+
+def say_provable(evidence: Evidence) -> str:
+    """Return what the gate split can prove at all, in one sentence, or an empty string where it is not known."""
+    quality = next((quality for quality in evidence.subject_quality if quality.provable is not None), None)
+    if quality is None or quality.provable is None:
+        return ""
+    metric, limit = quality.metric, quality.limit
+    asked = "" if limit is None else f"; the recipe asks for {format_drop(metric, limit)}"
+    return (
+        f"With {format_count(quality.n)} rows the gate split cannot prove a limit below "
+        f"{format_drop(metric, quality.provable)} at {format_percent(quality.drop.confidence)}, "
+        f"even when nothing is lost{asked}."
+    )
 
 
 def say_comparison(speedup: Speedup) -> str:

@@ -54,13 +54,9 @@ def cut_calibration(path: Path, rows: int) -> None:
 
 
 def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> None:
-    """Write one batch for each shape, from the first rows of the search split, repeated where they do not suffice.
+    """Write one batch for each shape as ``shapes/<name>.npz`` in a folder.
 
-    Args:
-        feeds: The split's inputs, ``.npz``.
-        source: Names the inputs and their dimensions.
-        recipe: Names the shapes.
-        folder: Receives ``shapes/<name>.npz``.
+    It has the first rows of the search split's inputs (``feeds``, ``.npz``), repeated where they do not suffice.
 
     Raises:
         HoneError: ``data-unreadable``: the data are smaller than a shape asks for.

@@ -24,11 +24,8 @@ def print_verdict(
 ) -> None:
     """Print the verdict, the finalists, where the report is, and how to use the winner.
 
-    Args:
-        evidence: The evidence.
-        console: Its own settings decide about colours, and plain text stays plain in CI.
-        folder: The run's folder, or None where nothing was written.
-        published: The URI of the winner in its registry, or None when it was not published (or not yet).
+    The console's own settings decide about colours: plain text stays plain in CI. ``folder`` is the run's, and
+    ``published`` the URI of the winner in its registry, where it has one.
     """
     style = _STYLES[evidence.verdict]
     console.print(

@@ -116,13 +116,7 @@ def dump_evidence(evidence: Evidence) -> str:
 
 
 def parse_evidence(text: str | bytes) -> Evidence:
-    """Read ``evidence.json``, of this version or a later one of the same schema id.
-
-    Args:
-        text: The file's content.
-
-    Returns:
-        The evidence. Fields that this version does not know are left out.
+    """Read ``evidence.json``, of this version or a later one of the same schema id, whose new fields are left out.
 
     Raises:
         HoneError: ``evidence-unreadable``: it is no evidence, or of another schema id.

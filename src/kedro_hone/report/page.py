@@ -19,12 +19,7 @@ _TEMPLATES: Final = Path(__file__).with_name("templates")
 
 
 def render_page(evidence: Evidence, publication: Publication | None = None) -> str:
-    """Render the report as one self-contained HTML page that makes no request and runs no script.
-
-    Args:
-        evidence: The evidence.
-        publication: Where the winner went, or None when it was not published (or not yet).
-    """
+    """Render the report as one self-contained HTML page that makes no request and runs no script."""
     gate = view.read_gate(evidence)
     return render(
         "page.html.j2",
@@ -36,8 +31,7 @@ def render_page(evidence: Evidence, publication: Publication | None = None) -> s
         gate=gate,
         qualities=[(quality, scales.scale_quality(quality)) for quality in evidence.subject_quality],
         chart=draw_chart(evidence),
-        fastest=scales.find_fastest(evidence),
-        scales=scales,
+        ratios=scales.scale_ratios(evidence),
     )
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from kedro_hone.core.values.measurement import Interval, Quality, is_bounded
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.records import CandidateRecord
 from kedro_hone.report.wording import format_drop, format_range, format_ratio, name_shape
 
+_Ends = tuple[float, float]
 Marks = Sequence[tuple[float, str, str]]
 """Place, label, and kind (``one``, ``gate``) of each mark."""
 
@@ -41,15 +41,7 @@ class Scale:
 
 
 def scale_speedups(evidence: Evidence, *, gate: float | None) -> Scale | None:
-    """Put the confirmed speed-up of every shape, and the source against itself, on one scale.
-
-    Args:
-        evidence: The evidence.
-        gate: The recipe's threshold, or None.
-
-    Returns:
-        The scale, or None when nothing was confirmed.
-    """
+    """Put the confirmed speed-up of every shape, and the source against itself, on one scale with the recipe's gate."""
     if not evidence.speedups:
         return None
     itself, control = "source against itself, ", evidence.confirmation.control
@@ -81,20 +73,11 @@ def scale_quality(quality: Quality) -> Scale:
     return Scale(bars=(bar,), marks=_place_marks(marks, ends))
 
 
-def scale_ratio(candidate: CandidateRecord, *, most: float) -> tuple[float, float, float]:
-    """Return where a candidate's race interval is on a scale from 0 to the fastest, in per cent: low, high, at."""
-    if candidate.speedup is None:
-        return 0.0, 0.0, 0.0
-    place = _place(candidate.speedup, (0.0, most))
-    return place["low"], place["high"], place["at"]
-
-
-def find_fastest(evidence: Evidence) -> float:
-    """Return the highest end of any race interval, at least 1."""
-    return max([1.0, *(candidate.speedup.high for candidate in evidence.candidates if candidate.speedup)])
-
-
-_Ends = tuple[float, float]
+def scale_ratios(evidence: Evidence) -> dict[str, dict[str, float]]:
+    """Return where the race intervals are on a scale from 0 to the fastest, in per cent: low, high, at, by the id."""
+    ratios = {one.id: one.speedup for one in evidence.candidates if one.speedup}
+    most = max([1.0, *(ratio.high for ratio in ratios.values())])
+    return {identifier: _place(ratio, (0.0, most)) for identifier, ratio in ratios.items()}
 
 
 def _find_ends(intervals: Sequence[Interval], marks: Marks, *, room: float) -> _Ends:
@@ -107,8 +90,8 @@ def _find_ends(intervals: Sequence[Interval], marks: Marks, *, room: float) -> _
 
 
 def _place(interval: Interval, ends: _Ends) -> dict[str, Any]:
-    rows = {"low": interval.low, "high": interval.high, "at": interval.estimate}
-    return {name: _position(value, ends) for name, value in rows.items()}
+    rows = (("low", interval.low), ("high", interval.high), ("at", interval.estimate))
+    return {name: _position(value, ends) for name, value in rows}
 
 
 def _place_marks(marks: Marks, ends: _Ends) -> Marks:

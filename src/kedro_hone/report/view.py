@@ -108,10 +108,7 @@ def format_quality(candidate: CandidateRecord) -> str:
 
 
 def list_spreads(evidence: Evidence) -> tuple[tuple[CandidateRecord, Quality], ...]:
-    """Return the candidates of which it is known how much worse single rows are, the best candidate first.
-
-    On the gate split where the candidate was looked at there, else on the search split.
-    """
+    """Return how much worse single rows are, where known: on the gate split, or else the search split; best first."""
     gate: dict[str, Quality] = {quality.id: quality for quality in reversed(evidence.quality)}
     found = [(one, gate.get(one.id) or one.quality) for one in evidence.candidates]
     rows = [(candidate, quality) for candidate, quality in found if quality and quality.spread]
@@ -158,12 +155,7 @@ def tag_candidate(evidence: Evidence, candidate: CandidateRecord) -> str:
 
 
 def write_usage(evidence: Evidence, *, published: str | None) -> str:
-    """Return three lines of Python that load and call the winner; nothing where there is none.
-
-    Args:
-        evidence: The evidence.
-        published: The URI that it was published under, or None for the path on the machine of the run.
-    """
+    """Return three lines of Python that load the winner, by its URI or else its path, and call it; if there is one."""
     if evidence.winner is None:
         return ""
     place = published or evidence.winner.path or evidence.winner.digest

@@ -32,8 +32,7 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
             high=drop.high,
             unit=quality.metric,
             reason=f"{candidate.id} {_WORDS[judged]} the quality gate: {quality.metric} {quality.source:.4f} "
-            f"to {quality.candidate:.4f} on {quality.n} rows, a drop {most} "
-            f"where {limit:g} is allowed",
+            f"to {quality.candidate:.4f} on {quality.n} rows, a drop {most} where {limit:g} is allowed",
         ),
     )
 

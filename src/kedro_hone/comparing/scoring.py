@@ -216,9 +216,10 @@ def _read_score(row: Mapping[str, Json], confidence: float) -> Score:
 
 
 def _find_span(row: Mapping[str, Json]) -> float:
-    """How much can be lost: 1 at least of what is best at 1; else what predictions for other rows would lose."""
-    best_at_one = row["higher_is_better"] and 0 <= row["source"] <= 1
-    return max(row["span"], 1.0 if best_at_one else 0.0) or UNBOUNDED
+    """How much can be lost: 1 of what is best at 1; else what predictions for other rows would lose, if anything."""
+    if row["higher_is_better"] and 0 <= row["source"] <= 1:
+        return 1.0
+    return row["span"] or UNBOUNDED
 
 
 def _measure_spread(differences: NDArray[np.float64]) -> Spread:

@@ -42,8 +42,9 @@ def test_where_nothing_differs_the_interval_is_in_the_unit_of_the_metric(read, k
 
 
 @pytest.mark.parametrize("kind", ["mean", "bootstrap"])
-def test_a_metric_between_0_and_1_may_lose_all_of_it(read, kind):
-    assert read(kind, source=0.9, higher_is_better=True, span=0.7).high == pytest.approx(REACH)
+@pytest.mark.parametrize("span", [0.0, 0.7, 1.9])
+def test_a_metric_that_is_best_at_1_may_lose_1(read, kind, span):
+    assert read(kind, source=0.9, higher_is_better=True, span=span).high == pytest.approx(REACH)
 
 
 @pytest.mark.parametrize("kind", ["mean", "bootstrap"])

@@ -1,4 +1,4 @@
-"""Write the evidence for the verdict: evidence.json, report.html, report.md and samples.npz."""
+"""Write the evidence for the verdict: evidence.json, report.html, report.md and timings.npz."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from kedro_hone.comparing.evidence import gather_evidence
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import write_timings
-from kedro_hone.core.contract.proof import EVIDENCE, SAMPLES, EvidenceFolder
+from kedro_hone.core.contract.proof import EVIDENCE, TIMINGS, EvidenceFolder
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
@@ -54,7 +54,7 @@ def report(
     """
     folder = workplace.folder
     folder.mkdir(parents=True, exist_ok=True)
-    write_timings(folder / SAMPLES, {"race": result.timings, "confirm": confirmation.timings}, workplace.store)
+    write_timings(folder / TIMINGS, {"race": result.timings, "confirm": confirmation.timings}, workplace.store)
     evidence = gather_evidence(
         setting=Setting(source=source, samples=samples, recipe=recipe, workplace=workplace),
         version=version,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FILES, EvidenceFolder, ProvenWinner
+from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FILES, SCHEMA_ID, EvidenceFolder, ProvenWinner
 from kedro_hone.core.contract.registry import SOURCE
 from kedro_hone.core.values.artifact import Artifact
 
@@ -19,7 +19,7 @@ def write_evidence(folder: Path, artifact: Artifact, *, run_id: str = "1") -> Ev
     for name in EVIDENCE_FILES:
         (folder / name).write_text(f"{name} of {run_id}")
     claim = {
-        "schema": "kedro-hone/evidence/1",
+        "schema": SCHEMA_ID,
         "run_id": run_id,
         "verdict": "PASS",
         "source": {"uri": SOURCE_URI, "digest": SOURCE_DIGEST},

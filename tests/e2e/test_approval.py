@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from small_project import FAST, copy_project
 
-FILES = ("evidence.json", "report.html", "report.md", "samples.npz")
+FILES = ("evidence.json", "report.html", "report.md", "timings.npz")
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_the_report_alone_is_the_report_of_the_full_run(assessed):
     compare(first, assessed.evidence)
     latest = (assessed.work / "latest").resolve()
     assert latest != run
-    assert (latest / "samples.npz").read_bytes() == (run / "samples.npz").read_bytes()
+    assert (latest / "timings.npz").read_bytes() == (run / "timings.npz").read_bytes()
     assessed.run("--pipelines", "publish")
     (place,) = list_published(assessed)
     assert json.loads((place / "evidence" / "evidence.json").read_text()) == assessed.evidence
@@ -127,7 +127,7 @@ def test_builds_and_validations_that_are_run_again_change_nothing(assessed):
     for same in ("builds", "validations"):
         assert second["counts"][same] == first["counts"][same], same
     for same in ("build", "validate"):
-        assert second["timings"][same] == first["timings"][same], same
+        assert second["phase_seconds"][same] == first["phase_seconds"][same], same
     for one, other in zip(first["candidates"], second["candidates"], strict=True):
         for same in ("id", "build_seconds", "cached", "quality"):
             assert one[same] == other[same], same
@@ -146,9 +146,9 @@ def test_a_confirmation_alone_keeps_the_race(assessed):
     second = assessed.evidence
     for same in ("steps", "race", "candidates", "counts", "source", "data"):
         assert second[same] == first[same], same
-    assert second["timings"]["build"] == first["timings"]["build"] > 0
-    assert second["timings"]["validate"] == first["timings"]["validate"] > 0
-    with np.load(run / "samples.npz") as before, np.load(assessed.work / "latest" / "samples.npz") as after:
+    assert second["phase_seconds"]["build"] == first["phase_seconds"]["build"] > 0
+    assert second["phase_seconds"]["validate"] == first["phase_seconds"]["validate"] > 0
+    with np.load(run / "timings.npz") as before, np.load(assessed.work / "latest" / "timings.npz") as after:
         assert set(after.files) == set(before.files)
         np.testing.assert_array_equal(after["race/source/eight"], before["race/source/eight"])
         assert f"confirm/{FAST}/eight" in after.files

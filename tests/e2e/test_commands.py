@@ -85,6 +85,15 @@ def test_without_a_run_there_is_no_report(project):
     assert "[report-missing]" in ask(project, "report", code=3)
 
 
+def test_a_report_of_an_older_version_is_explained(project):
+    folder = project.work / "runs" / "older"
+    folder.mkdir(parents=True)
+    (folder / "evidence.json").write_text('{"schema": "kedro-hone/evidence/1", "run_id": "older"}')
+    text = ask(project, "report", str(folder), code=3)
+    assert "[evidence-unreadable]" in text
+    assert "kedro-hone/evidence/1" in text
+
+
 def test_a_step_is_run_again_by_hand(finished, tmp_path):
     (step,) = (path for path in finished.runs[-1].glob("steps/*-shop.round"))
     text = ask(finished, "replay", step.name, "--output", str(tmp_path / "kept"))

@@ -49,7 +49,7 @@ def test_a_faster_candidate_passes_and_is_published(finished):
     assert (evidence["verdict"], evidence["winner"]["candidate"]) == ("PASS", FAST)
     assert evidence["speedup"]["ratio"]["low"] > 1.05
     assert evidence["confirmation"]["launches"] == 4
-    with np.load(finished.work / "latest" / "samples.npz") as samples:
+    with np.load(finished.work / "latest" / "timings.npz") as samples:
         assert {"race/source/eight", f"confirm/{FAST}/eight"} <= set(samples.files)
     assert evidence["counts"] == {"builds": 8, "validations": 5, "launches": evidence["counts"]["launches"]}
     assert {row["split"]: row["n"] for row in evidence["data"]} == ROWS
@@ -59,7 +59,7 @@ def test_a_faster_candidate_passes_and_is_published(finished):
 
 def test_the_reported_speedup_is_that_of_the_recorded_times_paired_by_rounds(finished):
     rounds = finished.evidence["recipe"]["confirm"]["rounds"]
-    with np.load(finished.work / "latest" / "samples.npz") as samples:
+    with np.load(finished.work / "latest" / "timings.npz") as samples:
 
         def read(name, shape, launches):
             ends = samples[f"confirm/{name}/{shape}/calls"].cumsum()[:-1]

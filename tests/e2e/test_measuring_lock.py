@@ -37,4 +37,4 @@ def test_the_wait_for_another_run_is_not_the_races(template, tmp_path):
     assert race["seconds"] >= HELD_SECONDS
     # From the moment when the race had the lock until confirm had it: the race is a part of that.
     assert 0 < project.evidence["race"]["seconds"] <= confirm["at"] - race["at"]
-    assert project.evidence["timings"]["race"] == project.evidence["race"]["seconds"]
+    assert project.evidence["phase_seconds"]["race"] == project.evidence["race"]["seconds"]

@@ -17,14 +17,7 @@ from kedro_hone.recipe.schema import Recipe
 
 
 def describe_split(name: str, file: TrackedFile, read: dict[str, Json], folder: Path) -> Split:
-    """Return a prepared split.
-
-    Args:
-        name: ``calibration``, ``search`` or ``gate``.
-        file: The user's data.
-        read: What the program's worker noted of them.
-        folder: Where the samples are.
-    """
+    """Return a prepared split of the user's data, from what the program's worker noted of them."""
     return Split(
         name=name,
         n=read["n"],
@@ -39,10 +32,7 @@ def describe_split(name: str, file: TrackedFile, read: dict[str, Json], folder: 
 
 
 def refuse_overlaps(overlaps: list[dict[str, Json]]) -> None:
-    """Refuse splits that share rows.
-
-    Args:
-        overlaps: What the program's worker found.
+    """Refuse splits that share rows, as the program's worker found.
 
     Raises:
         HoneError: ``data-overlap``, naming the first shared row.
@@ -59,24 +49,14 @@ def refuse_overlaps(overlaps: list[dict[str, Json]]) -> None:
 
 
 def cut_calibration(path: Path, rows: int) -> None:
-    """Keep the first rows of a split.
-
-    Args:
-        path: Its inputs, ``.npz``, written again.
-        rows: How many.
-    """
-    arrays = {name: array[:rows] for name, array in _load(path).items()}
-    np.savez(path, allow_pickle=False, **arrays)
+    """Keep so many first rows of a split's inputs (``.npz``), which are written again."""
+    np.savez(path, allow_pickle=False, **{name: array[:rows] for name, array in _load(path).items()})
 
 
 def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> None:
-    """Write one batch for each shape, from the first rows of the search split, repeated where they do not suffice.
+    """Write one batch for each shape as ``shapes/<name>.npz`` in a folder.
 
-    Args:
-        feeds: The split's inputs, ``.npz``.
-        source: The source model.
-        recipe: The recipe, with the shapes.
-        folder: Receives ``shapes/<name>.npz``.
+    It has the first rows of the search split's inputs (``feeds``, ``.npz``), repeated where they do not suffice.
 
     Raises:
         HoneError: ``data-unreadable``: the data are smaller than a shape asks for.
@@ -94,15 +74,16 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
 def _crop(rows: NDArray[Any], dims: tuple[int | str, ...], sizes: dict[str, int]) -> NDArray[Any]:
     """Cut named dimensions beyond the batch to the sizes of a shape."""
     for axis, dim in enumerate(dims):
-        if axis > 0 and isinstance(dim, str) and dim in sizes:
-            if rows.shape[axis] < sizes[dim]:
-                raise HoneError(
-                    "data-unreadable",
-                    f"A shape of the recipe asks for {dim} = {sizes[dim]}, and the data have {rows.shape[axis]}.",
-                    why="What is timed is real data; it is cut, never stretched.",
-                    hint="Let the program prepare rows at least that long, or make the shape smaller.",
-                )
-            rows = np.take(rows, range(sizes[dim]), axis=axis)
+        if axis == 0 or not isinstance(dim, str) or dim not in sizes:
+            continue
+        if rows.shape[axis] < sizes[dim]:
+            raise HoneError(
+                "data-unreadable",
+                f"A shape of the recipe asks for {dim} = {sizes[dim]}, and the data have {rows.shape[axis]}.",
+                why="What is timed is real data; it is cut, never stretched.",
+                hint="Let the program prepare rows at least that long, or make the shape smaller.",
+            )
+        rows = np.take(rows, range(sizes[dim]), axis=axis)
     return rows
 
 

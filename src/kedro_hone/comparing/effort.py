@@ -30,17 +30,7 @@ class Effort:
 
 
 def sum_effort(reference: Reference, *, race: RaceResult, confirmation: Confirmation, decision: Decision) -> Effort:
-    """Return what a comparison took, from its values.
-
-    Args:
-        reference: The baseline's outputs.
-        race: The race, with the validations.
-        confirmation: The finalists.
-        decision: The verdict.
-
-    Returns:
-        The effort.
-    """
+    """Return what a comparison took, from the values of its nodes."""
     steps, validations = find_new_steps(race.validations), find_new_validations(race.validations)
     since = min((validation.since for validation in race.validations), default=reference.since)
     baseline = int(bool(reference.run) and reference.run >= since)
@@ -61,25 +51,13 @@ def sum_effort(reference: Reference, *, race: RaceResult, confirmation: Confirma
 
 
 def find_new_steps(validations: Iterable[Validation]) -> tuple[StepFacts, ...]:
-    """Return the steps of all routes that were built since the baseline was taken, in the order in which they began.
-
-    Args:
-        validations: Of every candidate.
-    """
-    new = {
-        step.key: step
-        for validation in validations
-        for step in validation.candidate.outcome.steps
-        if step.run and step.run >= validation.since
-    }
+    """Return the steps of all routes that were built since the baseline was taken, in the order in which they began."""
+    steps = ((step, v.since) for v in validations for step in v.candidate.outcome.steps)
+    new = {step.key: step for step, since in steps if step.run and step.run >= since}
     return tuple(sorted(new.values(), key=lambda step: (step.run, step.folder)))
 
 
 def find_new_validations(validations: Iterable[Validation]) -> tuple[Validation, ...]:
-    """Return what was validated since the baseline was taken; of candidates with the same artifact, one.
-
-    Args:
-        validations: Of every candidate.
-    """
+    """Return what was validated since the baseline was taken; of candidates with the same artifact, one."""
     new = [v for v in validations if v.run and v.run >= v.since]
     return tuple({o.digest: v for v in new if isinstance(o := v.candidate.outcome, Artifact)}.values())

@@ -13,7 +13,7 @@ import kedro_hone
 from kedro_hone.comparing.effort import Effort, sum_effort
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.proof import SAMPLES
+from kedro_hone.core.contract.proof import TIMINGS
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import describe_hardware
@@ -98,10 +98,10 @@ def gather_evidence(
             ),
         ),
         race=records.RaceRecord(
-            rounds=race.rounds, seconds=race.seconds, budget_ended=race.budget_ended, samples=SAMPLES
+            rounds=race.rounds, seconds=race.seconds, budget_ended=race.budget_ended, timings=TIMINGS
         ),
         confirmation=confirmation,
-        timings=effort.seconds,
+        phase_seconds=effort.seconds,
         optimization_seconds=effort.total,
         break_even_calls=_find_break_even(speed["latency"], effort.total),
         **_trace(setting, validations, effort),

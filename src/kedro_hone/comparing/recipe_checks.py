@@ -20,12 +20,8 @@ VERSION = 1
 def check_recipe(*, gate: TrackedFile, recipe: Recipe, workplace: Workplace) -> None:
     """Check the program with its options, the metric, and whether the gate split can prove the recipe's limit.
 
-    The program and the data are opened by a worker. Nothing is built, and the model is not needed.
-
-    Args:
-        gate: The gate split.
-        recipe: The recipe.
-        workplace: Where the run works; remembers what was found.
+    The program and the data are opened by a worker. Nothing is built, and the model is not needed. What was found is
+    remembered in the store.
 
     Raises:
         HoneError: ``program-unknown``, ``metric-unknown``, ``recipe-invalid`` (an unknown option of the program),
@@ -33,17 +29,8 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, workplace: Workplace) -> 
     """
     program = find_program(recipe.program.name, project=Path.cwd())
     metric = find_metric(recipe.program.metric, project=Path.cwd())
-    key = digest_json(
-        [
-            "recipe-checks",
-            VERSION,
-            digest_programs(),
-            program.digest,
-            recipe.program.model_dump(mode="json"),
-            metric.digest if metric else None,
-            gate.md5,
-        ]
-    )
+    asked = [program.digest, recipe.program.model_dump(mode="json"), metric.digest if metric else None, gate.md5]
+    key = digest_json(["recipe-checks", VERSION, digest_programs(), *asked])
     found = workplace.store.read_value(key)
     if found is None:
         job = {
@@ -59,11 +46,7 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, workplace: Workplace) -> 
 
 
 def check_provable(rows: int, recipe: Recipe) -> None:
-    """Refuse to begin when the gate split cannot prove the limit even if nothing is lost.
-
-    Args:
-        rows: Rows of the gate split, each of which is right or wrong.
-        recipe: The recipe.
+    """Refuse to begin when so many rows, each right or wrong, cannot prove the limit even if nothing is lost.
 
     Raises:
         HoneError: ``gate-unprovable``, with the rows that would be needed.

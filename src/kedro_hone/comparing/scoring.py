@@ -200,10 +200,10 @@ def _read_score(row: Mapping[str, Json], confidence: float) -> Score:
         # So few rows prove nothing; an interval without ends leaves every gate undecided.
         drop = Interval(estimate=estimate, low=-UNBOUNDED, high=UNBOUNDED, confidence=confidence)
     elif row["kind"] == "mean":
-        drop = stats.interval_of_mean(_load_array(row["differences"]), confidence=confidence)
+        drop = stats.interval_of_mean(_load_array(row["differences"]), confidence=confidence, span=_find_span(row))
     else:
         replicates = _load_array(row["replicates"])
-        drop = stats.interval_of_bootstrap(replicates, estimate, confidence=confidence, n=n)
+        drop = stats.interval_of_bootstrap(replicates, estimate, confidence=confidence, n=n, span=_find_span(row))
     return Score(
         metric=row["metric"],
         kind=row["kind"],
@@ -213,6 +213,13 @@ def _read_score(row: Mapping[str, Json], confidence: float) -> Score:
         drop=drop,
         spread=_measure_spread(_load_array(row["differences"])) if row["kind"] == "mean" else None,
     )
+
+
+def _find_span(row: Mapping[str, Json]) -> float:
+    """How much can be lost: 1 of what is best at 1; else what predictions for other rows would lose, if anything."""
+    if row["higher_is_better"] and 0 <= row["source"] <= 1:
+        return 1.0
+    return row["span"] or UNBOUNDED
 
 
 def _measure_spread(differences: NDArray[np.float64]) -> Spread:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.core import stats
-from kedro_hone.core.contract.proof import SAMPLES
+from kedro_hone.core.contract.proof import TIMINGS
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.measuring.rounds import Timings
 from kedro_hone.core.store.artifacts import Store
@@ -44,8 +44,8 @@ def keep_timings(store: Store, prefix: str, timings: Timings) -> str:
             arrays[f"{prefix}/{name}/{shape}"] = np.concatenate([np.asarray(calls, dtype=np.int64) for calls in rounds])
             arrays[f"{prefix}/{name}/{shape}/calls"] = np.asarray([len(calls) for calls in rounds], dtype=np.int64)
     with store.workspace() as folder:
-        np.savez_compressed(folder / SAMPLES, allow_pickle=False, **arrays)
-        key = digest_file(folder / SAMPLES)
+        np.savez_compressed(folder / TIMINGS, allow_pickle=False, **arrays)
+        key = digest_file(folder / TIMINGS)
         store.keep_tree(key, folder)
     return key
 
@@ -60,7 +60,7 @@ def read_timings(store: Store, key: str) -> dict[str, NDArray[np.int64]] | None:
     folder = store.find_tree(key)
     if folder is None:
         return None
-    with np.load(folder / SAMPLES, allow_pickle=False) as archive:
+    with np.load(folder / TIMINGS, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 
 

@@ -15,20 +15,12 @@ Score = Callable[[str], Quality | str]
 """From a candidate's id to its metric on the gate split, or to what kept it from being scored."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """A gate that the recipe asks for, with its limit."""
-
-    gate: Gate
-    limit: Any
-
-
 @dataclass
 class GateResults:
     """The judgements of the gates on the finalists, fastest first.
 
     Attributes:
-        asked: The gates that the recipe asks for.
+        asked: The gates that the recipe asks for, with their limits.
         judgements: By the candidate's id; the source's only where it was asked.
         qualities: The metric on the gate split of each candidate that was scored.
         withheld: The finalists that are faster and may not be published, with the reason.
@@ -36,7 +28,7 @@ class GateResults:
         winner: The first of them that holds every gate, or None.
     """
 
-    asked: tuple[Asked, ...]
+    asked: Mapping[Gate, Any]
     judgements: dict[str, list[Judgement]] = field(default_factory=dict)
     qualities: dict[str, Quality] = field(default_factory=dict)
     withheld: dict[str, str] = field(default_factory=dict)
@@ -53,14 +45,13 @@ class GateResults:
         rows = (judgement for judgements in self.judgements.values() for judgement in judgements)
         return tuple(row for row in rows if judged is None or row.judgement is judged)
 
-    def choose(self, *, relative: bool, scored: bool | None = None) -> list[Asked]:
+    def choose(self, *, relative: bool, scored: bool | None = None) -> list[Gate]:
         """Return the gates of one kind."""
-        kind = [one for one in self.asked if one.gate.relative is relative]
-        return [one for one in kind if scored is None or one.gate.scored is scored]
+        return [gate for gate in self.asked if gate.relative is relative and scored in {None, gate.scored}]
 
-    def ask(self, chosen: Iterable[Asked], candidate: Measurements, source: Measurements) -> bool:
+    def ask(self, chosen: Iterable[Gate], candidate: Measurements, source: Measurements) -> bool:
         """Ask some gates about a candidate, keep their judgements, and return whether it holds all of them."""
-        rows = [judgement for one in chosen for judgement in one.gate.ask(one.limit, candidate, source)]
+        rows = [judgement for gate in chosen for judgement in gate.ask(self.asked[gate], candidate, source)]
         self.judgements.setdefault(candidate.id, []).extend(rows)
         return all(row.judgement is Judged.HOLDS for row in rows)
 
@@ -68,37 +59,26 @@ class GateResults:
         """Note that the remaining gates are not asked about a candidate, and why."""
         rows = self.judgements.setdefault(candidate, [])
         known = {row.name for row in rows}
-        rows.extend(one.gate.skip(candidate, reason) for one in self.asked if one.gate.name not in known)
+        rows.extend(gate.skip(candidate, reason) for gate in self.asked if gate.name not in known)
 
 
-def list_asked(gates: GatesSection) -> tuple[Asked, ...]:
-    """Return the gates for which a recipe has a limit, in the order in which they are asked."""
-    limits = {gate: getattr(gates, gate.name) for gate in read_gates()}
-    return tuple(Asked(gate=gate, limit=limit) for gate, limit in limits.items() if is_asked(limit))
+def list_asked(gates: GatesSection) -> dict[Gate, Any]:
+    """Return the gates for which a recipe has a limit, with it, in the order in which they are asked."""
+    return {gate: limit for gate in read_gates() if is_asked(limit := getattr(gates, gate.name))}
 
 
 def ask_gates(
     finalists: Sequence[Measurements],
     *,
     source: Measurements,
-    asked: tuple[Asked, ...],
+    asked: Mapping[Gate, Any],
     unpublishable: Mapping[str, str],
     score: Score,
 ) -> GateResults:
-    """Ask the gates about each finalist until one holds all of them.
+    """Ask the gates about each finalist, fastest first, until one holds all of them.
 
     A finalist is scored on the gate split only when it holds every relative gate that needs no score and may be
-    published. One that misses an absolute gate cannot win; the next one may.
-
-    Args:
-        finalists: What was measured on each, fastest first.
-        source: What was measured on the source.
-        asked: The gates.
-        unpublishable: The finalists that may not be published, with the reason.
-        score: Scores a candidate on the gate split.
-
-    Returns:
-        The judgements, and which finalist wins.
+    published (``unpublishable`` has the reason). One that misses an absolute gate cannot win; the next one may.
     """
     results = GateResults(asked=asked)
     unscored = results.choose(relative=True, scored=False)
@@ -118,10 +98,10 @@ def ask_gates(
 
 def _ask_scored(results: GateResults, finalist: Measurements, source: Measurements, score: Score) -> None:
     name, relative = finalist.id, results.choose(relative=True, scored=True)
-    if any(one.gate.scored for one in results.asked):
+    if any(gate.scored for gate in results.asked):
         quality = score(name)
         if isinstance(quality, str):
-            results.judgements[name] += [one.gate.fail(name, quality) for one in relative]
+            results.judgements[name] += [gate.fail(name, quality) for gate in relative]
             results.skip(name, quality)
             return
         results.qualities[name] = quality
@@ -152,18 +132,10 @@ def decide(
     require_improvement: bool,
     score: Score,
 ) -> tuple[Verdict, list[str]]:
-    """Make the verdict.
+    """Make the verdict, with its reasons, one sentence each.
 
-    Args:
-        results: The judgements of the finalists; those of the source are added where it stays.
-        source: What was measured on the source.
-        compared: Whether any candidate was compared with the source.
-        launches: How many launches of each there were.
-        require_improvement: Whether the verdict is FAIL where the source stays.
-        score: Scores the source on the gate split, if an absolute gate needs that.
-
-    Returns:
-        The verdict and its reasons, one sentence each.
+    Where the source stays, it is scored if an absolute gate needs that, and its judgements are added to the results.
+    ``compared`` is what ``was_compared`` said, and ``launches`` how many launches of each model there were.
     """
     reasons = _list_reasons(results)
     if results.winner is not None:
@@ -176,8 +148,8 @@ def decide(
         return Verdict.INCONCLUSIVE, reasons
     if doubt := _find_doubt(results, launches):
         return Verdict.INCONCLUSIVE, [*reasons, doubt]
-    asked = " and ".join(dict.fromkeys(one.gate.asks.format(limit=one.limit) for one in results.choose(relative=True)))
-    reasons.append(f"no candidate is {asked}: the source model stays")
+    asks = (gate.asks.format(limit=results.asked[gate]) for gate in results.choose(relative=True))
+    reasons.append(f"no candidate is {' and '.join(dict.fromkeys(asks))}: the source model stays")
     if require_improvement:
         reasons.append("the recipe requires an improvement")
     verdict = Verdict.FAIL if require_improvement else Verdict.KEEP
@@ -186,21 +158,14 @@ def decide(
 
 def _list_reasons(results: GateResults) -> list[str]:
     """Return what the relative gates found, of the best finalist first, and which absolute gates were missed."""
-    unscored, scored, absolute = (
-        {one.gate.name for one in chosen}
-        for chosen in (
-            results.choose(relative=True, scored=False),
-            results.choose(relative=True, scored=True),
-            results.choose(relative=False),
-        )
-    )
+    unscored, scored = ({gate.name for gate in results.choose(relative=True, scored=it)} for it in (False, True))
     speed = [row.reason for row in results.judgements.get(results.best or "", ()) if row.name in unscored]
     withheld = [f"{name} is faster, but {why}: it is not published" for name, why in results.withheld.items()]
     others = [
         row.reason
         for row in results.list_judgements()
         if (row.name in scored and row.judgement is not Judged.NOT_ASKED)
-        or (row.name in absolute and row.judgement in {Judged.FAILS, Judged.UNDECIDED})
+        or (row.name not in scored | unscored and row.judgement in {Judged.FAILS, Judged.UNDECIDED})
     ]
     return list(dict.fromkeys([*speed, *withheld, *others]))  # one reason may be that of several gates
 
@@ -208,10 +173,10 @@ def _list_reasons(results: GateResults) -> list[str]:
 def _find_doubt(results: GateResults, launches: int) -> str:
     """Return what the data cannot tell of the finalists that were asked most gates, or an empty string."""
     undecided = results.list_judgements(Judged.UNDECIDED)
-    for one in reversed(results.choose(relative=True)):
-        names = ", ".join(dict.fromkeys(row.candidate for row in undecided if row.name == one.gate.name))
+    for gate in reversed(results.choose(relative=True)):
+        names = ", ".join(dict.fromkeys(row.candidate for row in undecided if row.name == gate.name))
         if names:
-            return one.gate.doubt.format(names=names, limit=one.limit, launches=launches)
+            return gate.doubt.format(names=names, limit=results.asked[gate], launches=launches)
     return ""
 
 
@@ -220,13 +185,12 @@ def _ask_source(
 ) -> Verdict:
     """Ask the absolute gates about the source, which stays: FAIL when it misses one."""
     absolute = results.choose(relative=False)
-    if any(one.gate.scored for one in absolute):
+    if any(gate.scored for gate in absolute):
         quality = score(source.id)
         source = source.model_copy(update={"quality": None if isinstance(quality, str) else quality})
     if results.ask(absolute, source, source):
         return verdict
     rows = results.judgements[source.id]
-    missed = [row.reason for row in rows if row.judgement is Judged.FAILS]
-    unknown = [row.reason for row in rows if row.judgement is Judged.UNDECIDED]
+    missed, unknown = ([row.reason for row in rows if row.judgement is it] for it in (Judged.FAILS, Judged.UNDECIDED))
     reasons += [*missed, *unknown]
     return Verdict.FAIL if missed or verdict is Verdict.FAIL else Verdict.INCONCLUSIVE

@@ -33,6 +33,7 @@ SLUGS: Final = MappingProxyType(
         "data-unreadable": "A split cannot be read as the program expects",
         "demo-failed": "The demo could not be made",
         "evidence-incomplete": "The evidence of a run is missing, was altered, or proves something else",
+        "evidence-unreadable": "The evidence of a run is of another version, or is no evidence",
         "gate-invalid": "A gate cannot be used",
         "gate-unprovable": "The gate split is too small to prove its limit",
         "labels-mismatch": "The labels do not match the model's outputs",

@@ -20,7 +20,7 @@ def choose_logging(conf: Path, package: str | None = None) -> Path | None:
 
     Args:
         conf: The project's ``conf``.
-        package: The project's package, which the file of ``kedro new`` names.
+        package: Its package, which the file of ``kedro new`` names.
 
     Returns:
         ``DEFAULT``; None where the project has chosen: by ``KEDRO_LOGGING_CONFIG``, or by a file in ``conf`` that is

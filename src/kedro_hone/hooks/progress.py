@@ -28,23 +28,13 @@ class ProgressHooks:
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline) -> None:
-        """Start the display.
-
-        Args:
-            pipeline: What will run.
-        """
+        """Start the display."""
         # Kedro's log handler writes to the same console, so that its lines go above the display.
         console = self._console or rich.get_console()
         if not console.is_terminal:
             return
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[best]}", markup=False),
-        )
+        name, best = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[best]}"))
+        columns = (SpinnerColumn(), name, BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), best)
         # Standard output stays as it is: colorama (through DVC) keeps what it finds there, and writes a reset to it
         # at the end, which rich would print as text.
         self._display = Progress(
@@ -56,28 +46,18 @@ class ProgressHooks:
 
     @hook_impl
     def before_node_run(self, node: Node) -> None:
-        """Show the running node.
-
-        Args:
-            node: The node.
-        """
+        """Show the running node."""
         if self._display is not None:
             self._display.update(self._task, description=node.name)
 
     @hook_impl
     def after_node_run(self, outputs: dict[str, Any]) -> None:
-        """Count the node as done, and show the best candidate so far.
-
-        Args:
-            outputs: What the node made.
-        """
+        """Count the node as done, and show the best candidate so far."""
         if self._display is None:
             return
         self._display.advance(self._task)
-        for value in outputs.values():
-            best = name_best(value)
-            if best:
-                self._display.update(self._task, best=best)
+        for best in filter(None, map(name_best, outputs.values())):
+            self._display.update(self._task, best=best)
 
     @hook_impl
     def after_pipeline_run(self) -> None:

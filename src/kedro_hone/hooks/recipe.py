@@ -16,7 +16,7 @@ from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.programs import find_metric, find_program
 from kedro_hone.recipe.schema import read_recipe
 
-_NEEDED = frozenset({GATE, "params:hone", "workplace"})
+_NEEDED = (GATE, "params:hone", "workplace")
 
 
 class RecipeHooks:
@@ -26,10 +26,8 @@ class RecipeHooks:
     def after_context_created(self, context: KedroContext) -> None:
         """Read the run's parameters, and look for the files that they name.
 
-        ``context.params`` would do it too, but it registers the pipelines first, with the wrong recipe.
-
-        Args:
-            context: The run's context, with ``--params`` and ``--env`` merged in.
+        The context has ``--params`` and ``--env`` merged in. ``context.params`` would read them too, but it registers
+        the pipelines first, with the wrong recipe.
         """
         configure_logging()
         parameters = find_parameters(context.config_loader)
@@ -41,13 +39,7 @@ class RecipeHooks:
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
-        """Check the program, the metric and the gate split as far as possible before the model is pulled.
-
-        Args:
-            pipeline: What will run.
-            catalog: Holds the gate split.
-        """
-        if pipeline.inputs() >= _NEEDED:
-            check_recipe(
-                gate=catalog.load(GATE), recipe=catalog.load("params:hone"), workplace=catalog.load("workplace")
-            )
+        """Check the program, the metric and the gate split as far as possible before the model is pulled."""
+        if pipeline.inputs().issuperset(_NEEDED):
+            gate, recipe, workplace = (catalog.load(name) for name in _NEEDED)
+            check_recipe(gate=gate, recipe=recipe, workplace=workplace)

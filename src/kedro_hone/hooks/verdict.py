@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from kedro.framework.hooks import hook_impl
@@ -14,13 +13,8 @@ from kedro_hone.core.errors import ExitCode
 from kedro_hone.core.values.measurement import Verdict
 from kedro_hone.report.console import print_verdict
 
-EXIT_CODES = {
-    Verdict.PASS: ExitCode.SUCCESS,
-    Verdict.KEEP: ExitCode.SUCCESS,
-    Verdict.FAIL: ExitCode.FAIL,
-    Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
-}
-"""The exit code of each verdict: keeping the original is a success."""
+EXIT_CODES = {Verdict.FAIL: ExitCode.FAIL, Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE}
+"""The exit code of each verdict that is no success; keeping the original is one."""
 
 
 class VerdictHooks:
@@ -35,21 +29,13 @@ class VerdictHooks:
         self.exit_code = ExitCode.SUCCESS
 
     @hook_impl
-    def after_pipeline_run(
-        self, run_params: dict[str, Any], pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]
-    ) -> None:
-        """Print the verdict, where the report is, and how to call the winner.
-
-        Args:
-            run_params: Unused.
-            pipeline: What ran.
-            catalog: Holds the evidence.
-        """
-        del run_params
-        if "evidence" not in pipeline.all_outputs():
+    def after_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
+        """Print the verdict, where the report is, and how to call the winner."""
+        made = pipeline.all_outputs()
+        if "evidence" not in made:
             return
         evidence, workplace = catalog.load("evidence"), catalog.load("workplace")
-        published = catalog.load("publications") if "publications" in pipeline.all_outputs() else ()
-        self.exit_code = EXIT_CODES[evidence.verdict]
+        published = catalog.load("publications") if "publications" in made else ()
+        self.exit_code = EXIT_CODES.get(evidence.verdict, ExitCode.SUCCESS)
         uri = published[0].uri if published else None
-        print_verdict(evidence, self._console, folder=Path(workplace.folder), published=uri)
+        print_verdict(evidence, self._console, folder=workplace.folder, published=uri)

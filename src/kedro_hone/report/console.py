@@ -12,43 +12,20 @@ from rich.table import Table
 from rich.text import Text
 
 from kedro_hone.core.values.measurement import Verdict
+from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.view import describe_verdict, group_candidates, write_usage
-from kedro_hone.report.wording import (
-    STATUS_NAMES,
-    format_drop,
-    format_ms,
-    format_range,
-    format_ratio,
-    name_candidate,
-    name_metric,
-    name_shape,
-    say_comparison,
-    say_headline,
-)
+from kedro_hone.report.view import MEANINGS, group_candidates, write_usage
 
-_STYLES: Final = {
-    Verdict.PASS: "green",
-    Verdict.KEEP: "blue",
-    Verdict.FAIL: "red",
-    Verdict.INCONCLUSIVE: "yellow",
-}
+_STYLES: Final = {Verdict.PASS: "green", Verdict.KEEP: "blue", Verdict.FAIL: "red", Verdict.INCONCLUSIVE: "yellow"}
 
 
 def print_verdict(
-    evidence: Evidence,
-    console: Console,
-    *,
-    folder: Path | None = None,
-    published: str | None = None,
+    evidence: Evidence, console: Console, *, folder: Path | None = None, published: str | None = None
 ) -> None:
     """Print the verdict, the finalists, where the report is, and how to use the winner.
 
-    Args:
-        evidence: The evidence.
-        console: Where to; its own settings decide about colours, and plain text stays plain in CI.
-        folder: The run's folder, or None where nothing was written.
-        published: The URI of the winner in its registry, or None when it was not published (or not yet).
+    The console's own settings decide about colours: plain text stays plain in CI. ``folder`` is the run's, and
+    ``published`` the URI of the winner in its registry, where it has one.
     """
     style = _STYLES[evidence.verdict]
     console.print(
@@ -62,7 +39,9 @@ def print_verdict(
     )
     if evidence.finalists:
         console.print(_tabulate_finalists(evidence))
-    tally = ", ".join(f"{len(group.candidates)} {STATUS_NAMES[group.status]}" for group in group_candidates(evidence))
+    tally = ", ".join(
+        f"{len(group.candidates)} {wording.STATUS_NAMES[group.status]}" for group in group_candidates(evidence)
+    )
     console.print(Text(f"Candidates: {tally}"))
     if folder is not None:
         console.print(Text("Report: ").append(str(folder / "report.html")), soft_wrap=True)
@@ -75,20 +54,13 @@ def print_verdict(
 
 
 def _list_sentences(evidence: Evidence) -> list[RenderableType]:
-    lines: list[RenderableType] = [
-        Text(f"{say_headline(evidence)}.", style="bold"),
-        Text(describe_verdict(evidence.verdict), style="dim"),
-    ]
-    if evidence.reasons:
-        lines.append(Text())
+    lines: list[RenderableType] = [Text(f"{wording.say_headline(evidence)}.", style="bold")]
+    lines += [Text(MEANINGS[evidence.verdict], style="dim"), *([Text()] if evidence.reasons else [])]
     lines += [Text(f"• {reason}") for reason in evidence.reasons]
-    if evidence.speedup:
-        lines += [
-            Text(),
-            Text(f"Against {evidence.speedup.baseline}", style="dim"),
-            Text(f"{name_shape(evidence.speedup.shape).capitalize()}: {say_comparison(evidence.speedup)}", style="dim"),
-            Text(f"On {evidence.hardware.processor}", style="dim"),
-        ]
+    if speedup := evidence.speedup:
+        compared = f"{wording.name_shape(speedup.shape).capitalize()}: {wording.say_comparison(speedup)}"
+        said = (f"Against {speedup.baseline}", compared, f"On {evidence.hardware.processor}")
+        lines += [Text(), *(Text(line, style="dim") for line in said)]
     return lines
 
 
@@ -97,24 +69,20 @@ def _tabulate_finalists(evidence: Evidence) -> Table:
     table = Table(title="Finalists, measured again in fresh processes", title_justify="left", box=None, pad_edge=False)
     table.add_column("candidate", overflow="fold")
     for shape in shapes:
-        table.add_column(Text(name_shape(shape)), justify="right", no_wrap=True)
+        table.add_column(Text(wording.name_shape(shape)), justify="right", no_wrap=True)
     table.add_column("drop at most", justify="right", no_wrap=True)
     for finalist in evidence.finalists:
         won = evidence.winner is not None and evidence.winner.candidate == finalist.id
         cells = []
         for shape in shapes:
-            speedup = next((one for one in finalist.speedups if one.shape == shape), None)
-            latency = next((one for one in finalist.latency if one.shape == shape), None)
-            lines = (
-                []
-                if speedup is None
-                else [
-                    format_ratio(speedup.ratio.estimate),
-                    format_range(speedup.ratio),
-                ]
-            )
-            cells.append(Text("\n".join([*lines, *([format_ms(latency.p50_ms)] if latency else [])])))
-        name = Text(name_candidate(evidence, finalist.id), style="bold" if won else "")
+            lines = [
+                f"{wording.format_ratio(one.ratio.estimate)}\n{wording.format_range(one.ratio)}"
+                for one in finalist.speedups
+                if one.shape == shape
+            ]
+            lines += [wording.format_ms(one.p50_ms) for one in finalist.latency if one.shape == shape]
+            cells.append(Text("\n".join(lines)))
+        name = Text(wording.name_candidate(evidence, finalist.id), style="bold" if won else "")
         if won:
             name.append("  winner", style="green")
         if finalist.reason:
@@ -125,5 +93,5 @@ def _tabulate_finalists(evidence: Evidence) -> Table:
 
 def _say_quality(evidence: Evidence, identifier: str) -> str:
     looked = [quality for quality in evidence.quality if quality.id == identifier]
-    bounds = [f"{name_metric(one.metric)} {format_drop(one.metric, one.drop.high)}" for one in looked]
+    bounds = [f"{wording.name_metric(one.metric)} {wording.format_drop(one.metric, one.drop.high)}" for one in looked]
     return "\n".join(bounds) or "not looked at"

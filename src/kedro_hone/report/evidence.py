@@ -7,50 +7,15 @@ the number at the end of the id.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import AwareDatetime, ConfigDict, Field, ValidationError, model_validator
 
+from kedro_hone.core.contract.proof import SCHEMA_ID, SchemaId
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.judgement import Judgement
 from kedro_hone.core.values.measurement import Confirmation, Finalist, Speedup, Verdict
-from kedro_hone.report.records import (
-    CandidateRecord,
-    Counts,
-    DataRecord,
-    DecidingSpeedup,
-    EnvironmentRecord,
-    GateQuality,
-    Hardware,
-    LatencyRecord,
-    RaceRecord,
-    ReplayableStep,
-    SourceRecord,
-    WinnerRecord,
-)
-
-SCHEMA_ID: Final = "kedro-hone/evidence/1"
-
-
-def _require_digest(recipe: dict[str, Json]) -> dict[str, Json]:
-    if not str(recipe.get("digest", "")).startswith("sha256:"):
-        raise ValueError("a recorded recipe carries its own digest under 'digest'")
-    return recipe
-
-
-RecordedRecipe = Annotated[
-    dict[str, Json],
-    AfterValidator(_require_digest),
-    WithJsonSchema(
-        {
-            "type": "object",
-            "description": "The settings of the run, as resolved, with their digest.",
-            "properties": {"digest": {"type": "string"}},
-            "required": ["digest"],
-        }
-    ),
-]
-"""The settings of a run with their ``digest``; the recipe's own schema describes the other keys."""
+from kedro_hone.report import records
 
 
 class Evidence(Value):
@@ -79,7 +44,7 @@ class Evidence(Value):
         environments: The toolchains' locked environments.
         data: The splits.
         steps: Every recorded step.
-        timings: Seconds spent in each phase of the run.
+        phase_seconds: Seconds spent in each phase of the run.
         optimization_seconds: What the optimization cost; found in the store or not.
         break_even_calls: After so many calls at the deciding shape the optimization has paid for itself.
         counts: How much work this run did.
@@ -89,35 +54,39 @@ class Evidence(Value):
         allow_inf_nan=False, serialize_by_alias=True, validate_by_name=True, validate_by_alias=True
     )
 
-    schema_id: Literal["kedro-hone/evidence/1"] = Field(default=SCHEMA_ID, alias="schema")
+    schema_id: SchemaId = Field(default=SCHEMA_ID, alias="schema")
     run_id: str
     created: AwareDatetime
     producer: str = ""
-    recipe: RecordedRecipe
+    recipe: dict[str, Json] = Field(
+        json_schema_extra={"properties": {"digest": {"type": "string"}}, "required": ["digest"]}
+    )
     verdict: Verdict
     reasons: tuple[str, ...]
-    source: SourceRecord
-    winner: WinnerRecord | None = None
-    speedup: DecidingSpeedup | None = None
+    source: records.SourceRecord
+    winner: records.WinnerRecord | None = None
+    speedup: records.DecidingSpeedup | None = None
     speedups: tuple[Speedup, ...] = ()
-    latency: LatencyRecord | None = None
-    latencies: tuple[LatencyRecord, ...] = ()
-    quality: tuple[GateQuality, ...] = ()
+    latency: records.LatencyRecord | None = None
+    latencies: tuple[records.LatencyRecord, ...] = ()
+    quality: tuple[records.GateQuality, ...] = ()
     gates: tuple[Judgement, ...] = ()
-    candidates: tuple[CandidateRecord, ...]
-    race: RaceRecord
+    candidates: tuple[records.CandidateRecord, ...]
+    race: records.RaceRecord
     confirmation: Confirmation
-    hardware: Hardware
-    environments: tuple[EnvironmentRecord, ...] = ()
-    data: tuple[DataRecord, ...] = ()
-    steps: tuple[ReplayableStep, ...] = ()
-    timings: dict[str, float] = Field(default_factory=dict)
+    hardware: records.Hardware
+    environments: tuple[records.EnvironmentRecord, ...] = ()
+    data: tuple[records.DataRecord, ...] = ()
+    steps: tuple[records.ReplayableStep, ...] = ()
+    phase_seconds: dict[str, float] = Field(default_factory=dict)
     optimization_seconds: float = 0.0
     break_even_calls: int | None = None
-    counts: Counts = Counts()
+    counts: records.Counts = records.Counts()
 
     @model_validator(mode="after")
-    def _require_finite(self) -> Evidence:
+    def _check(self) -> Evidence:
+        if not str(self.recipe.get("digest", "")).startswith("sha256:"):
+            raise ValueError("a recorded recipe carries its own digest under 'digest'")
         json.dumps(self.model_dump(), allow_nan=False, default=str)  # a ValueError where a number is not finite
         return self
 
@@ -132,11 +101,11 @@ class Evidence(Value):
         return self.winner.candidate if self.winner else next((finalist.id for finalist in self.finalists), None)
 
     @property
-    def subject_quality(self) -> tuple[GateQuality, ...]:
+    def subject_quality(self) -> tuple[records.GateQuality, ...]:
         """The gate metrics of that candidate."""
         return tuple(quality for quality in self.quality if quality.id == self.subject)
 
-    def find_candidate(self, identifier: str) -> CandidateRecord | None:
+    def find_candidate(self, identifier: str) -> records.CandidateRecord | None:
         """Return the candidate of that id, or None."""
         return next((candidate for candidate in self.candidates if candidate.id == identifier), None)
 
@@ -147,15 +116,22 @@ def dump_evidence(evidence: Evidence) -> str:
 
 
 def parse_evidence(text: str | bytes) -> Evidence:
-    """Read ``evidence.json``, of this version or a later one of the same schema id.
-
-    Args:
-        text: The file's content.
-
-    Returns:
-        The evidence. Fields that this version does not know are left out.
+    """Read ``evidence.json``, of this version or a later one of the same schema id, whose new fields are left out.
 
     Raises:
-        pydantic.ValidationError: It is no evidence, or of another schema id.
+        HoneError: ``evidence-unreadable``: it is no evidence, or of another schema id.
     """
-    return Evidence.model_validate_json(text, extra="ignore")
+    try:
+        return Evidence.model_validate_json(text, extra="ignore")
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(map(str, fault["loc"])) or "JSON"
+        why = f"{where}: {fault['msg']}."
+        if where == "schema":
+            why = f"It is of the schema {fault['input']}, and this version reads {SCHEMA_ID}."
+        raise HoneError(
+            "evidence-unreadable",
+            "The evidence of the run cannot be read.",
+            why=why,
+            hint="Open report.html next to it, or read it with the version of kedro-hone that wrote it.",
+        ) from error

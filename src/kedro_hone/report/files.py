@@ -16,16 +16,9 @@ from kedro_hone.report.page import render_page
 
 
 def write_reports(evidence: Evidence, folder: Path, publication: Publication | None = None) -> None:
-    """Write the page and the summary, each of them whole or not at all.
-
-    Args:
-        evidence: What they tell.
-        folder: The run's folder.
-        publication: Where the winner went, once it was published.
-    """
-    page, summary = REPORTS
-    write_text(folder / page, render_page(evidence, publication))
-    write_text(folder / summary, render_markdown(evidence, publication))
+    """Write the page and the summary into the run's folder, with where the winner went, once it was published."""
+    for name, render in zip(REPORTS, (render_page, render_markdown), strict=True):
+        write_text(folder / name, render(evidence, publication))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -36,14 +29,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def keep_winner(artifact: Artifact, folder: Path) -> Path:
-    """Put the winner into the run's folder, where ``kedro_hone.load`` can open it by its path.
+    """Put the winner into the run's folder, where ``kedro_hone.load`` can open it; return ``winner`` below it.
 
-    Args:
-        artifact: The winner.
-        folder: The run's folder.
-
-    Returns:
-        ``winner`` below it; the files share their bytes with the store.
+    The files share their bytes with the store.
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / "winner"

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kedro_hone.core.values.measurement import Interval
+from kedro_hone.core.values.measurement import Interval, Status, is_bounded
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.points import Point, list_points
-from kedro_hone.report.ticks import choose_steps, choose_ticks
-from kedro_hone.report.wording import is_bounded, is_fraction, name_metric, name_shape
+from kedro_hone.report.records import CandidateRecord
+from kedro_hone.report.view import tag_candidate
+from kedro_hone.report.wording import format_metric, format_ms, is_fraction, name_metric, name_route, name_shape
 
 ROLES: Final = ("winner", "finalist", "source", "measured", "dropped")
 """As in the legend; drawn in the opposite order, so that the winner is on top."""
@@ -20,16 +20,42 @@ _LONGEST_LABEL: Final = 60
 _TOP, _BOTTOM, _SPACE, _DIGIT = 34.0, 56.0, 14.0, 7.5
 """Room for the title of the vertical axis, for the horizontal axis, next to labels, and for one digit."""
 
+_DIGITS: Final = (
+    (1.0,),
+    (1.0, 3.0),
+    (1.0, 2.0, 5.0),
+    (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0),
+    tuple(tenth / 10 for tenth in range(10, 100)),
+)
+"""Leading digits of the ticks within one decade, sparse to dense."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One candidate that was timed.
+
+    Attributes:
+        role: One of ``ROLES``.
+        name: The end of its route.
+        text: What its tooltip says.
+        latency: Its median time in milliseconds; the interval is that of the race's ratio, relative to its estimate.
+        quality: The metric on the search split.
+    """
+
+    role: str
+    name: str
+    text: str
+    latency: Interval
+    quality: Interval
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """One point in a drawing; positions in the units of the drawing, from its upper left corner.
+    """A point in a drawing; positions in the units of the drawing, from its upper left corner.
 
     Attributes:
-        point: What is drawn.
-        x: The position of its latency and of the interval's ends.
-        y: The position of its quality and of the interval's ends.
-        label: Its label; empty where it has none.
+        x: The position of its latency and of the interval's ends, and ``y`` that of its quality.
+        label: Empty where it has none.
         label_y: The label's height.
         anchor: ``start`` or ``end``: the side of the label that is at the point.
     """
@@ -48,13 +74,9 @@ class Drawing:
 
     Attributes:
         kind: ``wide``, or ``narrow`` for a phone.
-        width: Of the whole drawing.
-        height: Of the whole drawing.
-        left: Where the plotted area begins.
-        right: Where it ends.
-        bottom: Where the horizontal axis is.
-        columns: Place and label of each tick of the horizontal axis.
-        rows: Place and label of each tick of the vertical axis.
+        width: Of the whole drawing, as ``height``.
+        left: Where the plotted area begins; it ends at ``right``, and the horizontal axis is at ``bottom``.
+        columns: Place and label of each tick of the horizontal axis, and ``rows`` of the vertical one.
         limit: The height of the gate's limit, or None.
         marks: The points, the most interesting last.
     """
@@ -73,12 +95,10 @@ class Drawing:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """The drawings and their caption.
+    """The wide drawing and the narrow one, with what their caption says.
 
     Attributes:
-        drawings: The wide one, and the narrow one for a phone.
-        metric: The metric's name, for people.
-        shape: The deciding shape's name, for people.
+        metric: The metric's name, for people, as the deciding ``shape``'s.
         roles: The roles that occur, for the legend.
         limited: Whether the gate's limit is drawn.
         rows: The number of rows of the search split.
@@ -95,28 +115,47 @@ class Chart:
 def draw_chart(evidence: Evidence) -> Chart | None:
     """Place quality (search split) against latency (deciding shape) of every candidate that was timed.
 
-    Args:
-        evidence: The evidence.
-
     Returns:
         The chart, or None when there is nothing to compare.
     """
     reference = next((one.quality for one in evidence.candidates if one.route and one.quality), None)
     if reference is None or evidence.latency is None:
         return None
-    shape = evidence.latency.source.shape
-    points = list_points(evidence, shape=shape, metric=reference.metric)
+    shape, metric = evidence.latency.source.shape, reference.metric
+    placed = (_place(evidence, candidate, shape, metric) for candidate in evidence.candidates)
+    points = [point for point in placed if point is not None]
     if not points:
         return None
     limit = None if reference.limit is None else reference.source - reference.limit
-    share = is_fraction(reference.metric)
     return Chart(
-        drawings=tuple(_draw(points, kind=kind, limit=limit, share=share) for kind in ("wide", "narrow")),
-        metric=name_metric(reference.metric),
+        drawings=tuple(_draw(points, kind=kind, limit=limit, share=is_fraction(metric)) for kind in ("wide", "narrow")),
+        metric=name_metric(metric),
         shape=name_shape(shape),
         roles=tuple(role for role in ROLES if any(point.role == role for point in points)),
         limited=limit is not None,
         rows=reference.n,
+    )
+
+
+def _place(evidence: Evidence, candidate: CandidateRecord, shape: str, metric: str) -> Point | None:
+    """Return the point of a candidate, if it has both a time at the shape and the metric."""
+    latency = next((one.p50_ms for one in candidate.latency if one.shape == shape), None)
+    quality, ratio = candidate.quality, candidate.speedup
+    if latency is None or quality is None or quality.metric != metric:
+        return None
+    role = tag_candidate(evidence, candidate) or ("measured" if candidate.status is Status.MEASURED else "dropped")
+    floor, ceiling = (0.0, 1.0) if is_fraction(metric) else (-math.inf, math.inf)
+    low, high = (ratio.estimate / ratio.high, ratio.estimate / ratio.low) if candidate.route and ratio else (1, 1)
+    value, drop = quality.candidate, quality.drop
+    said = f"{format_ms(latency)}, {name_metric(metric)} {format_metric(metric, value)}"
+    return Point(
+        role=role,
+        name=name_route(candidate.route, last=2),
+        text=f"{name_route(candidate.route)} ({role}): {said}",
+        latency=Interval(estimate=latency, low=latency * low, high=latency * high),
+        quality=Interval(
+            estimate=value, low=max(floor, quality.source - drop.high), high=min(ceiling, quality.source - drop.low)
+        ),
     )
 
 
@@ -135,7 +174,7 @@ def _draw(points: list[Point], *, kind: str, limit: float | None, share: bool) -
     def y(quality: float) -> float:
         return round(bottom - (bottom - _TOP) * (min(max(quality, low), top) - low) / (high - low), 1)
 
-    marks = [
+    marks = (
         Mark(
             point=point,
             x=_map(x, point.latency),
@@ -145,7 +184,7 @@ def _draw(points: list[Point], *, kind: str, limit: float | None, share: bool) -
             anchor="start" if x(point.latency.estimate) < (left + right) / 2 else "end",
         )
         for point in sorted(points, key=lambda point: -ROLES.index(point.role))
-    ]
+    )
     return Drawing(
         kind=kind,
         width=width,
@@ -188,3 +227,24 @@ def _label_point(point: Point, kind: str) -> str:
         return ""
     label = f"winner: {point.name}" if point.role == "winner" and kind == "wide" else point.role
     return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
+
+
+def choose_steps(low: float, high: float) -> list[float]:
+    """Return round numbers between two ends of a linear axis, about six."""
+    wanted = (high - low) / 6
+    power = 10.0 ** math.floor(math.log10(wanted))
+    step = next(power * digit for digit in (1, 2, 5, 10) if power * digit >= wanted * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(number * step, 12) for number in range(first, last + 1)]
+
+
+def choose_ticks(low: float, high: float, *, most: int) -> list[float]:
+    """Return round numbers between two ends of a logarithmic axis: as many as fit, or every so many decades."""
+    chosen: list[float] = []
+    for digits in _DIGITS:
+        ticks = [float(f"{digit}e{power}") for power in range(-9, 13) for digit in digits]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) > most:
+            return chosen or ticks[:: -(-len(ticks) // most)]
+        chosen = ticks
+    return chosen

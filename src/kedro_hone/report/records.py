@@ -50,13 +50,9 @@ class WinnerRecord(Value):
 
 
 class DecidingSpeedup(Speedup):
-    """The speed-up that the verdict rests on.
+    """The speed-up that the verdict rests on; the gate divides ``ratio.low`` by the noise floor.
 
     Attributes:
-        shape: The recipe's name of the shape.
-        ratio: Baseline time over candidate time, with its interval.
-        noise_floor: At least 1: what the source reached against itself. The gate divides ``ratio.low`` by it.
-        launches: How many launches of each were compared.
         baseline: What it was measured against, in words.
     """
 
@@ -80,15 +76,7 @@ class GateQuality(Quality):
 
     Attributes:
         id: The finalist's id.
-        metric: The metric's name.
-        split: ``gate``.
-        source: The source's value.
-        candidate: The finalist's value.
-        drop: How much worse the finalist is, in the metric's unit (positive is worse), with its interval.
-        limit: The largest drop that the recipe allows, or None when none was asked.
         provable: The smallest limit that so many rows could prove with nothing lost, or None where it is not known.
-        n: The number of rows.
-        spread: How much worse single rows are; None where rows are right or wrong, or the metric is no mean over rows.
     """
 
     id: str
@@ -149,13 +137,13 @@ class RaceRecord(Value):
         rounds: How many rounds there were.
         seconds: How long it took, without the wait for another run's measuring.
         budget_ended: Whether the budget ended it, rather than that nothing was left to decide.
-        samples: The file with the raw timings, also those of the confirmation, relative to the run's folder.
+        timings: The file with the raw timings, also those of the confirmation, relative to the run's folder.
     """
 
     rounds: int
     seconds: float
     budget_ended: bool = False
-    samples: str
+    timings: str
 
 
 class Hardware(Value):

@@ -10,8 +10,9 @@ import re
 from pathlib import Path
 from typing import Final
 
+from kedro_hone.core.contract.proof import SCHEMA_ID
 from kedro_hone.core.values.base import Json
-from kedro_hone.report.evidence import SCHEMA_ID, Evidence
+from kedro_hone.report.evidence import Evidence
 
 SCHEMA_FILE: Final = Path(__file__).with_name("evidence.schema.json")
 _ATTRIBUTE: Final = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
@@ -20,8 +21,11 @@ _ATTRIBUTE: Final = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 def generate_schema() -> dict[str, Json]:
     """Return the JSON Schema (Draft 2020-12) of ``evidence.json``."""
     schema = Evidence.model_json_schema(by_alias=True)
-    for part in (schema, *schema["$defs"].values()):
+    parts = schema["$defs"]
+    for part in (schema, *parts.values()):
         _publish(part)
+    for name, base in (("DecidingSpeedup", "Speedup"), ("GateQuality", "Quality")):  # they describe what they add
+        parts[name]["properties"].update(parts[base]["properties"])
     schema["properties"]["schema"].pop("default")
     schema["required"].insert(0, "schema")
     return {

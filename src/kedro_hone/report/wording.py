@@ -8,16 +8,10 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kedro_hone.core.values.measurement import Interval, Quality, Speedup, Status, Verdict
+from kedro_hone.core.values.measurement import Interval, Quality, Speedup, Status, Verdict, is_bounded
 from kedro_hone.report.evidence import Evidence
 
-STATUS_NAMES: Final = {
-    Status.MEASURED: "measured",
-    Status.DROPPED: "dropped early",
-    Status.REFUSED: "refused",
-    Status.FAILED: "failed",
-    Status.NOT_TRIED: "not tried",
-}
+STATUS_NAMES: Final = {status: status.value.replace("_", " ") for status in Status} | {Status.DROPPED: "dropped early"}
 
 _FRACTIONS: Final = re.compile(
     r"accuracy|precision|recall|f1|jaccard|iou|auc|top_?\d|agreement|fidelity|exact", re.IGNORECASE
@@ -89,11 +83,6 @@ def format_metric(metric: str, value: float) -> str:
     return f"{value * 100:.2f} %" if is_fraction(metric) else f"{value:.4g}"
 
 
-def is_bounded(value: float) -> bool:
-    """Whether the end of an interval is known: too few rows give the largest number there is."""
-    return abs(value) < 1e300
-
-
 def format_drop(metric: str, drop: float, *, unit: bool = True) -> str:
     """Return a drop in the metric's unit: points (hundredths) for shares."""
     if not is_bounded(drop):
@@ -138,41 +127,38 @@ def list_words(words: Iterable[str]) -> str:
 def say_headline(evidence: Evidence) -> str:
     """Return the verdict as one plain sentence without a full stop at the end.
 
-    Args:
-        evidence: The evidence.
-
-    Returns:
-        The sentence; for a pass it names the speed-up at every shape and what happened to the gate's metric. Where the
-        recipe names no class of the author's, it says what was measured against.
+    For a pass it names the speed-up at every shape and what happened to the gate's metric. Where the recipe names no
+    class of the author's, it says what was measured against.
     """
-    return ", ".join(filter(None, [_say_verdict(evidence), _say_baseline(evidence)]))
-
-
-def _say_verdict(evidence: Evidence) -> str:
+    compared = any(finalist.speedups for finalist in evidence.finalists)
     match evidence.verdict:
         case Verdict.PASS:
             speed = _say_speed(evidence.speedups or ((evidence.speedup,) if evidence.speedup else ()))
-            return ", ".join([speed, *(_say_quality(quality) for quality in evidence.subject_quality[:1])])
+            said = ", ".join([speed, *(_say_quality(quality) for quality in evidence.subject_quality[:1])])
         case Verdict.KEEP:
-            return "The original stays: no candidate was faster and held every gate"
+            said = "The original stays: no candidate was faster and held every gate"
         case Verdict.FAIL:
-            return "No candidate meets the recipe’s gates"
+            said = "No candidate meets the recipe’s gates"
+        case Verdict.INCONCLUSIVE if compared:
+            said = "The measurements cannot decide"
         case Verdict.INCONCLUSIVE:
-            compared = _was_compared(evidence)
-            return "The measurements cannot decide" if compared else "No candidate could be compared with the original"
+            return "No candidate could be compared with the original"
+    named, baseline = (evidence.recipe.get("model") or {}).get("module"), evidence.source.baseline
+    return said if named or not baseline else f"{said}, measured against {baseline}"
 
 
-def _was_compared(evidence: Evidence) -> bool:
-    return any(finalist.speedups for finalist in evidence.finalists)
-
-
-def _say_baseline(evidence: Evidence) -> str:
-    """Return what was measured against, where that is not the class that the recipe names."""
-    named = (evidence.recipe.get("model") or {}).get("module")
-    nothing = evidence.verdict is Verdict.INCONCLUSIVE and not _was_compared(evidence)
-    if named or nothing or not evidence.source.baseline:
+def say_provable(evidence: Evidence) -> str:
+    """Return what the gate split can prove at all, in one sentence, or an empty string where it is not known."""
+    quality = next((quality for quality in evidence.subject_quality if quality.provable is not None), None)
+    if quality is None or quality.provable is None:
         return ""
-    return f"measured against {evidence.source.baseline}"
+    metric, limit = quality.metric, quality.limit
+    asked = "" if limit is None else f"; the recipe asks for {format_drop(metric, limit)}"
+    return (
+        f"With {format_count(quality.n)} rows the gate split cannot prove a limit below "
+        f"{format_drop(metric, quality.provable)} at {format_percent(quality.drop.confidence)}, "
+        f"even when nothing is lost{asked}."
+    )
 
 
 def say_comparison(speedup: Speedup) -> str:
@@ -187,15 +173,13 @@ def _say_speed(speedups: tuple[Speedup, ...]) -> str:
     if not speedups:
         return "Faster"
     if len(speedups) > 3:
-        slowest, fastest = (pick(speedups, key=lambda speedup: speedup.ratio.estimate) for pick in (min, max))
-        span = f"{format_ratio(slowest.ratio.estimate)} to {format_ratio(fastest.ratio.estimate)}"
-        return f"{span} faster across {len(speedups)} shapes"
+        ratios = [speedup.ratio.estimate for speedup in speedups]
+        return f"{format_ratio(min(ratios))} to {format_ratio(max(ratios))} faster across {len(speedups)} shapes"
     groups: dict[str, list[str]] = {}
     for speedup in speedups:
         groups.setdefault(format_ratio(speedup.ratio.estimate), []).append(name_shape(speedup.shape))
-    first, *others = groups.items()
     return list_words(
-        [f"{first[0]} faster at {list_words(first[1])}", *(f"{ratio} at {list_words(at)}" for ratio, at in others)]
+        f"{ratio} {'at' if place else 'faster at'} {list_words(at)}" for place, (ratio, at) in enumerate(groups.items())
     )
 
 

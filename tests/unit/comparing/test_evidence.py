@@ -134,7 +134,7 @@ def test_a_winner_has_its_speed_at_the_deciding_shape_and_at_each(gather):
     assert [one.shape for one in evidence.speedups] == list(SOURCE_MS)
     assert [(one.source.p50_ms, one.winner.p50_ms) for one in evidence.latencies] == [(4.0, 2.0), (20.0, 10.0)]
     assert evidence.latency == evidence.latencies[1]
-    assert evidence.timings == {"build": 5.0, "validate": 7.0, "race": 11.0, "confirm": 13.0}
+    assert evidence.phase_seconds == {"build": 5.0, "validate": 7.0, "race": 11.0, "confirm": 13.0}
     # 5 + 7 + 11 + 13 seconds, and 10 ms are saved by a call.
     assert (evidence.optimization_seconds, evidence.break_even_calls) == (36.0, 3600)
     assert (evidence.counts.builds, evidence.counts.validations, evidence.counts.launches) == (1, 1, 1)

@@ -316,5 +316,5 @@ def test_a_verdict_never_says_more_than_the_gates(race):
         assert all(Judged.FAILS in judged[name] or name in race["unpublishable"] for name in set(judged) - {"source"})
     if verdict is Verdict.FAIL and not race["require_improvement"]:
         assert any(Judged.FAILS in found for found in judged.values())
-    asked = {one.gate.name for one in results.asked}
+    asked = {gate.name for gate in results.asked}
     assert all({row.name for row in rows} == asked for name, rows in results.judgements.items() if name != "source")

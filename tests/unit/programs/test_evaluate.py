@@ -121,6 +121,17 @@ def test_a_positive_drop_is_worse_whatever_the_direction(evaluate, random, metri
     assert drops.mean() == pytest.approx(drop, rel=1e-9 if kind == "mean" else 0.3)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1000.0])
+@pytest.mark.parametrize("metric", ["root_mean_squared_error", "mean_absolute_error"])
+def test_the_size_of_a_loss_is_what_the_predictions_of_other_rows_would_lose(evaluate, random, metric, unit):
+    wanted = random.normal(size=(N, 1)) * unit
+    given = wanted + 0.1 * unit
+    row = evaluate("tabular-regression", source=given, targets=wanted, metric=metric, same=given)["candidates"]["same"]
+    errors = np.abs(given - np.roll(wanted, -(N // 2), axis=0))
+    lost = errors.max() if row["kind"] == "mean" else np.sqrt((errors**2).mean())
+    assert row["span"] == pytest.approx(lost - 0.1 * unit)
+
+
 def test_the_default_of_regression_is_r2_as_scikit_learn_has_it(evaluate, random):
     wanted, given = random.normal(size=(N, 2)), random.normal(size=(N, 2))
     row = evaluate("tabular-regression", source=wanted, targets=wanted, given=given)["candidates"]["given"]

@@ -71,7 +71,7 @@ def test_an_alias_may_be_none(tmp_path, winner):
 
 def test_evidence_that_changes_after_it_was_proved_is_not_published(tmp_path, winner):
     proven = prove(tmp_path, winner)
-    (proven.folder / "samples.npz").write_bytes(b"other times")
+    (proven.folder / "timings.npz").write_bytes(b"other times")
     with pytest.raises(HoneError) as caught:
         LocalRegistry(tmp_path).publish(proven, name="digits", tags=TAGS, alias="honed")
     assert caught.value.slug == "evidence-incomplete"

@@ -272,7 +272,7 @@ def _describe_measurements(verdict: Verdict) -> dict[str, Any]:
         "speedups": finalists[0].speedups,
         "latency": latencies[0],
         "latencies": latencies,
-        "race": RaceRecord(rounds=30, seconds=58.3, budget_ended=True, samples="samples.npz"),
+        "race": RaceRecord(rounds=30, seconds=58.3, budget_ended=True, timings="timings.npz"),
         "confirmation": Confirmation(
             finalists=finalists,
             source_latency=source,
@@ -372,7 +372,7 @@ def _describe_provenance() -> dict[str, Any]:
             )
             for number, (adaptor, outcome) in enumerate(_list_steps(), start=1)
         ),
-        "timings": {
+        "phase_seconds": {
             "pull": 0.8, "prepare": 1.9, "build": 142.6, "validate": 61.2,
             "race": 58.3, "confirm": 96.0, "gate": 2.2, "report": 1.4,
         },

@@ -6,21 +6,24 @@ import pytest
 from pydantic import ValidationError
 from sample import make_evidence
 
+from kedro_hone.core.contract.proof import SCHEMA_ID
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import Verdict
-from kedro_hone.report.evidence import SCHEMA_ID, dump_evidence, parse_evidence
+from kedro_hone.report.evidence import dump_evidence, parse_evidence
 from kedro_hone.report.schema import SCHEMA_FILE, format_schema
 
 # What evidence.json holds at least, by these names.
 FIELDS = {
     "": "schema run_id created recipe verdict reasons source winner speedup speedups latency latencies quality "
-    "candidates race confirmation hardware environments data steps timings optimization_seconds break_even_calls "
+    "candidates race confirmation hardware environments data steps phase_seconds optimization_seconds break_even_calls "
     "counts",
     "source": "uri version format digest",
     "winner": "candidate route format digest",
     "speedup": "ratio noise_floor baseline shape launches",
     "latency": "source winner",
     "confirmation": "finalists control launches looks",
-    "race": "rounds seconds budget_ended samples",
+    "race": "rounds seconds budget_ended timings",
     "hardware": "cpu cores flags gpu driver os",
     "counts": "builds validations launches",
 }
@@ -58,7 +61,7 @@ def test_sample_holds_to_the_published_schema(published, verdict):
     ("break_it", "where"),
     [
         (lambda document: document.pop("schema"), "schema"),
-        (lambda document: document.update(schema="kedro-hone/evidence/2"), "schema"),
+        (lambda document: document.update(schema="kedro-hone/evidence/99"), "schema"),
         (lambda document: document.update(verdict="MAYBE"), "verdict"),
         (lambda document: document["recipe"].pop("digest"), "digest"),
         (lambda document: document["candidates"][3].update(status="lost"), "status"),
@@ -122,10 +125,42 @@ def test_evidence_survives_the_file(verdict):
     assert parse_evidence(dump_evidence(evidence)) == evidence
 
 
-def test_evidence_of_another_schema_is_refused():
+def test_evidence_of_another_schema_is_refused_with_both_ids():
     text = dump_evidence(make_evidence()).replace(SCHEMA_ID, "kedro-hone/evidence/99")
-    with pytest.raises(ValidationError, match="schema"):
+    with pytest.raises(HoneError) as raised:
         parse_evidence(text)
+    assert raised.value.slug == "evidence-unreadable"
+    assert "kedro-hone/evidence/99" in raised.value.why
+    assert SCHEMA_ID in raised.value.why
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("{", "JSON"), ("[]", "JSON"), ("{}", "run_id"), (f'{{"schema": "{SCHEMA_ID}"}}', "run_id")],
+)
+def test_what_is_no_evidence_is_refused(text, why):
+    with pytest.raises(HoneError) as raised:
+        parse_evidence(text)
+    assert raised.value.slug == "evidence-unreadable"
+    assert why in raised.value.why
+
+
+def test_another_shape_of_the_evidence_has_another_id(published):
+    """A field that changed or went raises the number in ``SCHEMA_ID``; note the digest of the new shape here."""
+    assert (SCHEMA_ID, digest_json(strip_words(published))) == (
+        "kedro-hone/evidence/2",
+        "sha256:1fd7927fb52e502f65df58c82a9fef7fa110850ae0d69e5e226a646a7893c714",
+    )
+
+
+def strip_words(part):
+    """The schema without what is only said of it."""
+    if isinstance(part, list):
+        return [strip_words(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    words = {"description", "title", "$id", "$schema"}
+    return {name: strip_words(one) for name, one in part.items() if name not in words}
 
 
 def test_numbers_that_json_cannot_hold_are_refused():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import jsonschema
 import pytest
@@ -9,10 +10,10 @@ from sample import WINNER, make_evidence
 
 from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.report.evidence import dump_evidence, parse_evidence
-from kedro_hone.report.gates import format_measure, list_gate_rows
 from kedro_hone.report.markdown import render_markdown
 from kedro_hone.report.page import render_page
 from kedro_hone.report.schema import SCHEMA_FILE
+from kedro_hone.report.view import list_gate_cells, name_gate
 
 NAN, EMPTY = float("nan"), "–"  # noqa: RUF001 - the dash of an empty cell
 ROWS = (
@@ -41,13 +42,18 @@ def test_the_evidence_keeps_one_record_for_all_gates(evidence):
 
 
 def test_the_table_has_one_row_for_each_judgement(evidence):
-    rows = list_gate_rows(evidence)
+    rows = [list_gate_cells(row) for row in evidence.gates]
 
-    assert [row.gate for row in rows] == ["speedup, batch 64", "drop", "size_mb", "quality"]
-    assert rows[0].cells == ("1.05 times", "4.58 times", "4.2 to 4.9", "holds")
-    assert rows[1].cells == ("0.01", EMPTY, EMPTY, "undecided")
-    assert rows[2].cells[:2] == ("1 MB", "2.5 MB")
-    assert rows[3].candidate is None
+    assert [name_gate(row) for row in evidence.gates] == ["speedup, batch 64", "drop", "size_mb", "quality"]
+    assert rows[0] == ("1.05 times", "4.58 times", "4.2 to 4.9", "holds")
+    assert rows[1] == ("0.01", EMPTY, EMPTY, "undecided")
+    assert rows[2][:2] == ("1 MB", "2.5 MB")
+    assert "<code>nobody</code>" in render_page(evidence)
+
+
+def test_an_interval_without_an_end_is_said_in_words():
+    endless = ROWS[0].model_copy(update={"low": -sys.float_info.max, "high": sys.float_info.max})
+    assert list_gate_cells(endless)[2] == "unbounded"
 
 
 def test_page_and_comment_show_the_table_and_escape_it(evidence):
@@ -66,4 +72,5 @@ def test_page_and_comment_show_the_table_and_escape_it(evidence):
     ("number", "unit", "text"), [(None, "ms", EMPTY), (0.5, "", "0.5"), (0.98, "f1_score", "0.98 f1")]
 )
 def test_a_measure_is_a_number_with_its_unit(number, unit, text):
-    assert format_measure(number, unit) == text
+    judgement = ROWS[0].model_copy(update={"limit": number, "measured": number, "unit": unit})
+    assert list_gate_cells(judgement)[:2] == (text, text)

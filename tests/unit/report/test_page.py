@@ -128,7 +128,7 @@ def test_a_run_that_measured_nothing_has_a_page_too():
     bare = evidence.model_copy(
         update={
             "speedup": None, "speedups": (), "latency": None, "latencies": (), "quality": (), "confirmation": nothing,
-            "environments": (), "data": (), "steps": (), "timings": {}, "candidates": (),
+            "environments": (), "data": (), "steps": (), "phase_seconds": {}, "candidates": (),
             "break_even_calls": None, "optimization_seconds": 0.0,
         }
     )  # fmt: skip

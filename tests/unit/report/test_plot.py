@@ -10,7 +10,7 @@ from sample import SOURCE_MS, WINNER, make_evidence
 
 from kedro_hone.core.values.measurement import Interval, Verdict
 from kedro_hone.report.page import render_page
-from kedro_hone.report.plot import draw_chart
+from kedro_hone.report.plot import choose_steps, choose_ticks, draw_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -182,3 +182,20 @@ def test_an_interval_without_an_end_reaches_the_edge_of_the_chart():
         assert {mark.y.low for mark in drawing.marks if mark.point.role != "source"} == {drawing.bottom}
         assert all(0 < mark.y.high <= mark.y.estimate < drawing.bottom for mark in drawing.marks)
     assert set(read_drawings(evidence)) == {"chart wide", "chart narrow"}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "most"), [(0.1, 0.7, 9), (1.1, 1.5, 9), (0.1, 400, 5), (2.0, 2.1, 5), (1, 1e6, 5)]
+)
+def test_ticks_are_inside_and_few(low, high, most):
+    ticks = choose_ticks(low, high, most=most)
+    assert len(ticks) <= most
+    assert all(low <= tick <= high for tick in ticks)
+    assert len(ticks) >= 2 or high / low < 1.2
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.9617, 0.982), (0.9, 1.0), (-3.0, 12.5), (1000.0, 1001.0), (0.0, 1e-6)])
+def test_steps_are_inside_and_round(low, high):
+    steps = choose_steps(low, high)
+    assert 3 <= len(steps) <= 8
+    assert low - 1e-9 <= steps[0] < steps[-1] <= high + 1e-9

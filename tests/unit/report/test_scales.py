@@ -4,7 +4,7 @@ import pytest
 from sample import make_evidence
 
 from kedro_hone.core.values.measurement import Interval
-from kedro_hone.report.scales import scale_quality, scale_ratio, scale_speedups
+from kedro_hone.report.scales import scale_quality, scale_ratios, scale_speedups
 
 
 def test_speedups_share_one_scale_with_the_source_against_itself():
@@ -37,7 +37,11 @@ def test_a_drop_without_a_bound_fills_the_scale():
 
 
 def test_a_race_interval_is_on_a_scale_from_nothing_to_the_fastest():
-    candidate = make_evidence().candidates[1]
-    low, high, at = scale_ratio(candidate, most=2 * candidate.speedup.high)
-    assert (low < at < high, high) == (True, 50.0)
-    assert scale_ratio(candidate.model_copy(update={"speedup": None}), most=2.0) == (0.0, 0.0, 0.0)
+    evidence = make_evidence()
+    fastest, other, *rest = evidence.candidates[1:]
+    half = Interval(**{end: number / 2 for end, number in fastest.speedup.model_dump(exclude={"confidence"}).items()})
+    candidates = (fastest, other.model_copy(update={"speedup": half}), rest[0].model_copy(update={"speedup": None}))
+    bars = scale_ratios(evidence.model_copy(update={"candidates": candidates}))
+    assert list(bars) == [fastest.id, other.id]
+    assert (bars[fastest.id]["high"], bars[other.id]["high"]) == (100.0, 50.0)
+    assert all(0 < bar["low"] < bar["at"] < bar["high"] for bar in bars.values())

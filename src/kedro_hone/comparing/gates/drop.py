@@ -6,12 +6,9 @@ from pydantic import Field
 
 from kedro_hone.core.contract.gates import Gate, Measurements
 from kedro_hone.core.values.judgement import Judged, Judgement
+from kedro_hone.core.values.measurement import is_bounded
 
-_WORDS = {
-    Judged.HOLDS: "holds",
-    Judged.FAILS: "fails",
-    Judged.UNDECIDED: "cannot be proved to hold",
-}
+_WORDS = {Judged.HOLDS: "holds", Judged.FAILS: "fails", Judged.UNDECIDED: "cannot be proved to hold"}
 
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
@@ -22,6 +19,7 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
         said = Judgement(name=GATE.name, candidate=candidate.id, judgement=Judged.UNDECIDED, limit=limit, reason=reason)
         return (said,)
     drop = quality.drop
+    most = f"of at most {drop.high:.4f}" if is_bounded(drop.high) else "without a known end"
     judged = Judged.HOLDS if drop.high < limit else Judged.FAILS if drop.low > limit else Judged.UNDECIDED
     return (
         Judgement(
@@ -34,8 +32,7 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
             high=drop.high,
             unit=quality.metric,
             reason=f"{candidate.id} {_WORDS[judged]} the quality gate: {quality.metric} {quality.source:.4f} "
-            f"to {quality.candidate:.4f} on {quality.n} rows, a drop of at most "
-            f"{drop.high:.4f} where {limit:g} is allowed",
+            f"to {quality.candidate:.4f} on {quality.n} rows, a drop {most} where {limit:g} is allowed",
         ),
     )
 

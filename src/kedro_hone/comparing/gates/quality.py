@@ -13,21 +13,17 @@ from kedro_hone.core.values.judgement import Judged, Judgement
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
     """Compare the metric with the limit; exactly the limit holds."""
     quality = candidate.quality
-    said = Judgement(name=GATE.name, candidate=candidate.id, judgement=Judged.UNDECIDED, limit=limit)
+    reason = f"the metric of {candidate.id} was not measured, where {limit:g} is asked for"
+    said = Judgement(name=GATE.name, candidate=candidate.id, judgement=Judged.UNDECIDED, limit=limit, reason=reason)
     if quality is None or not math.isfinite(quality.candidate):
-        reason = f"the metric of {candidate.id} was not measured, where {limit:g} is asked for"
-        return (said.model_copy(update={"reason": reason}),)
-    return (
-        said.model_copy(
-            update={
-                "judgement": Judged.HOLDS if quality.candidate >= limit else Judged.FAILS,
-                "measured": quality.candidate,
-                "unit": quality.metric,
-                "reason": f"{quality.metric} of {candidate.id} is {quality.candidate:.4f}, "
-                f"where {limit:g} is asked for",
-            }
-        ),
-    )
+        return (said,)
+    found = {
+        "judgement": Judged.HOLDS if quality.candidate >= limit else Judged.FAILS,
+        "measured": quality.candidate,
+        "unit": quality.metric,
+        "reason": f"{quality.metric} of {candidate.id} is {quality.candidate:.4f}, where {limit:g} is asked for",
+    }
+    return (said.model_copy(update=found),)
 
 
 GATE = Gate(

@@ -23,10 +23,8 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
     if candidate.speedup is None:
         return (said,)
     ratio, shape, launches = candidate.speedup.ratio, candidate.speedup.shape, candidate.speedup.launches
-    reason = (
-        f"{candidate.id} is {ratio.estimate:.2f} times as fast at {shape} "
-        f"({ratio.low:.2f} to {ratio.high:.2f}, {launches} launches)"
-    )
+    ends = f"{ratio.low:.2f} to {ratio.high:.2f}, {launches} launches"
+    reason = f"{candidate.id} is {ratio.estimate:.2f} times as fast at {shape} ({ends})"
     measured = {"measured": ratio.estimate, "low": ratio.low, "high": ratio.high, "shape": shape, "reason": reason}
     return (Judgement.model_validate({**dict(said), **measured}),)
 

@@ -16,10 +16,14 @@ from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_file
 from kedro_hone.core.values.measurement import Verdict
 
+SchemaId = Literal["kedro-hone/evidence/2"]
+SCHEMA_ID: Final[SchemaId] = "kedro-hone/evidence/2"
+"""The id of the schema of the evidence: another one where a field changed or went."""
+
 EVIDENCE: Final = "evidence.json"
-SAMPLES: Final = "samples.npz"
+TIMINGS: Final = "timings.npz"
 REPORTS: Final = ("report.html", "report.md")
-EVIDENCE_FILES: Final = (EVIDENCE, *REPORTS, SAMPLES)
+EVIDENCE_FILES: Final = (EVIDENCE, *REPORTS, TIMINGS)
 """What every publication carries: the evidence, its two reports, and every time that was measured."""
 
 
@@ -75,7 +79,7 @@ class _Claim(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    schema_id: Literal["kedro-hone/evidence/1"] = Field(alias="schema")
+    schema_id: SchemaId = Field(alias="schema")
     run_id: str
     verdict: Verdict
     source: _Model

@@ -28,6 +28,11 @@ class Interval(Value):
     confidence: float = 0.95
 
 
+def is_bounded(end: float) -> bool:
+    """Whether the end of an interval is known: JSON has no infinity, and the largest number stands for it."""
+    return abs(end) < 1e300
+
+
 class Latency(Value):
     """Times of one call at one shape.
 

@@ -145,6 +145,10 @@ def evaluate(job: Job) -> Notes:
         replicates, seed = given.get("replicates", 2000), given.get("seed", 0)
         return scoring.resample(metric, predictions, targets, replicates=replicates, seed=seed)
 
+    @functools.lru_cache
+    def find_span() -> float:
+        return scoring.find_span(metric, source, targets)
+
     @_explained
     def compare(path: str) -> Notes:
         candidate = scoring.decode(program, metric, outputs=reading.load_npz(path), targets=targets, options=options)
@@ -159,7 +163,7 @@ def evaluate(job: Job) -> Notes:
             "source": measured,
             "candidate": scoring.measure(metric, candidate, targets),
             "n": scoring.count_rows(targets),
-            **row,
+            **(row if row["kind"] == "proportion" else {**row, "span": find_span()}),
         }
 
     scores = {}

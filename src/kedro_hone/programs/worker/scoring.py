@@ -62,6 +62,28 @@ def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[s
     return {"kind": "mean", "differences": before - after}
 
 
+def find_span(metric: Metric, predictions: Any, targets: Mapping[str, Array]) -> float:
+    """Return how much is lost where each row is given another row's target, in the metric's unit.
+
+    It scales the interval of a candidate that differs in nothing: that is no proof, and not every metric ends at 1.
+
+    Returns:
+        The largest loss of a row, or that of the metric where it is no mean over rows; 0 where it is not known.
+    """
+    rows = count_rows(targets)
+    others = _take_rows(targets, np.roll(np.arange(rows), rows // 2))
+
+    def score(wanted: Any) -> Array:
+        found = metric.rows(predictions, wanted)
+        return np.asarray(metric.value(predictions, wanted) if found is None else found, dtype=np.float64)
+
+    try:
+        span = float(np.abs(score(targets) - score(others)).max())
+    except ValueError:
+        return 0.0  # as for a class that the model does not know
+    return span if np.isfinite(span) else 0.0
+
+
 def resample(metric: Metric, predictions: Any, targets: Any, *, replicates: int, seed: int) -> Array:
     """Compute a metric on resamples of the rows (bootstrap); one seed gives the same rows for every candidate.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 
 import pytest
 from hypothesis import given
@@ -51,6 +52,13 @@ def test_gates_are_found_and_asked_in_their_order():
 def test_without_a_limit_it_is_not_asked(name):
     for limit in (None, {}):
         assert ask(GATES[name], limit).judgement is Judged.NOT_ASKED
+
+
+def test_a_drop_without_an_end_is_said_in_words():
+    judgement = ask(drop.GATE, 0.01, quality=make_quality(-sys.float_info.max, sys.float_info.max))
+    assert judgement.judgement is Judged.UNDECIDED
+    assert "a drop without a known end where 0.01 is allowed" in judgement.reason
+    assert len(judgement.reason) < 200
 
 
 @pytest.mark.parametrize("name", AT_MOST)

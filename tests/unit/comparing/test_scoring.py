@@ -1,0 +1,52 @@
+"""What the program's worker measured, as a score with an interval."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kedro_hone.comparing.scoring import UNBOUNDED, _read_score
+from kedro_hone.core.stats import smallest_provable_drop
+
+N = 1000
+REACH = smallest_provable_drop(N, 0.95)
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Read the score of a candidate that does not differ from the source at all."""
+
+    def read(kind, *, source, higher_is_better=False, span=0.0):
+        name = "differences" if kind == "mean" else "replicates"
+        np.savez(tmp_path / "same.npz", **{name: np.zeros(N)})
+        row = {
+            "metric": "root_mean_squared_error",
+            "higher_is_better": higher_is_better,
+            "source": source,
+            "candidate": source,
+            "n": N,
+            "kind": kind,
+            "span": span,
+            name: str(tmp_path / "same.npz"),
+        }
+        return _read_score(row, 0.95).drop
+
+    return read
+
+
+@pytest.mark.parametrize("kind", ["mean", "bootstrap"])
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e6])
+def test_where_nothing_differs_the_interval_is_in_the_unit_of_the_metric(read, kind, unit):
+    drop = read(kind, source=12.0 * unit, span=40.0 * unit)
+    assert (drop.low, drop.high) == pytest.approx((-40 * unit * REACH, 40 * unit * REACH))
+
+
+@pytest.mark.parametrize("kind", ["mean", "bootstrap"])
+@pytest.mark.parametrize("span", [0.0, 0.7, 1.9])
+def test_a_metric_that_is_best_at_1_may_lose_1(read, kind, span):
+    assert read(kind, source=0.9, higher_is_better=True, span=span).high == pytest.approx(REACH)
+
+
+@pytest.mark.parametrize("kind", ["mean", "bootstrap"])
+def test_where_nothing_tells_the_size_of_a_loss_nothing_is_proved(read, kind):
+    assert read(kind, source=0.0).high > UNBOUNDED * REACH / 2

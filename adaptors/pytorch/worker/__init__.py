@@ -16,12 +16,24 @@ def _use_temporary(job: dict[str, Any]) -> None:
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(job["temporary"]) / "inductor"))
 
 
-def transform(job: dict[str, Any]) -> dict[str, Any] | None:
-    """Make ``job["output"]`` from ``job["input"]`` as ``job["adaptor"]`` says."""
+def transform(job: dict[str, Any]) -> dict[str, Any]:
+    """Make ``job["output"]`` from ``job["input"]`` as ``job["adaptor"]`` says; a class only where it is trusted."""
     _use_temporary(job)
-    from . import compilers, steps, torchscript
+    from . import compilers, models, steps, torchscript
 
-    table = {**steps.STEPS, **compilers.STEPS, **torchscript.STEPS}
+    if job["input"]["format"] == "pytorch-module" and "module" not in job["trust"]:
+        name = models.read_reference(Path(job["input"]["path"]))["class"]
+        return {"refused": f"{name} is code; 'trust: [module]' would allow it"}
+    table = {
+        "pytorch.export": steps.export,
+        "pytorch.onnx": steps.to_onnx,
+        "pytorch.pt2e-int8": steps.quantize,
+        "pytorch.torchscript": torchscript.trace,
+        "pytorch.compile": compilers.copy,
+        "pytorch.compile-exported": compilers.copy,
+        "pytorch.aoti": compilers.compile_ahead,
+        "pytorch.aoti-bf16": compilers.compile_ahead,
+    }
     return table[job["adaptor"]](job)
 
 

@@ -34,7 +34,7 @@ class PlainProgram:
     """
 
     def __init__(self, program: torch.export.ExportedProgram) -> None:
-        self._positional, self._keywords = models.find_arguments(program)
+        self._keywords = models.find_program_keywords(program)
         guarded = program.module()
         self._dtypes = [node.meta["val"].dtype for node in guarded.graph.find_nodes(op="placeholder")]
         self.module = make_plain(guarded)
@@ -56,8 +56,7 @@ class PlainProgram:
         for number, (tensor, dtype) in enumerate(zip(tensors, self._dtypes, strict=True)):
             if tensor.dtype is not dtype:
                 raise TypeError(f"input {number} is {tensor.dtype}; the program was exported with {dtype}")
-        named = dict(zip(self._keywords, tensors[self._positional :], strict=True))
-        self._checker(*tensors[: self._positional], **named)
+        models.call(self._checker, tensors, self._keywords)
         if len(self._known) < _MOST_SIGNATURES:
             self._known.add(signature)
 
@@ -109,13 +108,9 @@ def make_plain(guarded: fx.GraphModule) -> fx.GraphModule:
 
 
 def keep_checks(guarded: fx.GraphModule) -> fx.GraphModule:
-    """Remove everything from an exported program but the checks of its inputs; changed in place, and returned.
+    """Remove everything from what ``ExportedProgram.module`` returned but the checks of its inputs.
 
-    Args:
-        guarded: What ``ExportedProgram.module`` returned.
-
-    Returns:
-        A module that is called as the program is, raises what it raises, and returns nothing useful.
+    It is changed in place, and returned: called as before, it raises what it raised, and returns nothing useful.
     """
     graph = guarded.graph
     graph.output_node().args = ((),)

@@ -9,11 +9,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
 from kedro_hone.core.machine.instructions import Int8Options
-from kedro_hone.core.values.artifact import Artifact, Precision, Stage
-from kedro_hone.core.values.outcome import Refused
+from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="openvino",
@@ -98,12 +96,6 @@ def _run_in(precision: str, _options: Options) -> dict[str, Any]:
     return {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
 
 
-def _needs_bf16(_artifact: Artifact, _options: Options, host: Host) -> Refused | None:
-    if {"avx512_bf16", "amx_bf16"} & host.flags:
-        return None
-    return Refused(by="openvino.bf16", slug="no-bf16", reason="the CPU has no bf16 instructions")
-
-
 _adaptor = partial(Adaptor, version=1, toolchain=TOOLCHAIN, produces="openvino-ir", supports=_SUPPORTS)
 _on_ir = partial(_adaptor, accepts=frozenset({"openvino-ir"}))
 _to_int8 = partial(_on_ir, stage=Stage.COMPRESS, precisions=frozenset({Precision.INT8}))
@@ -128,7 +120,6 @@ ADAPTORS = (
         precisions=frozenset({Precision.BF16}),
         needs=frozenset({Need.AVX512_BF16}),
         machine_specific=True,
-        can_take=_needs_bf16,
         run_options=partial(_run_in, "bf16"),
     ),
     _to_int8(

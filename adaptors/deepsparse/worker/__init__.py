@@ -61,10 +61,6 @@ class Session:
         values = engine.run([np.ascontiguousarray(feeds[name]) for name in self._names])
         return dict(zip(engine.output_names, values, strict=True))
 
-    def close(self) -> None:
-        """Release the engines and their threads."""
-        self._engines.clear()
-
 
 load = Session
 
@@ -119,7 +115,7 @@ def transform(job: Job) -> Notes:
     onnx.save(model, str(Path(job["output"]) / "model.onnx"))
     saved = {**job["input"], "path": job["output"], "static_shapes": job["shapes"]}
     try:
-        Session({**job, "input": saved}).close()
+        Session({**job, "input": saved})
     except Exception as error:  # noqa: BLE001 - the engine raises its own classes for what it cannot do
         return {"failed": {"class": "compile", "reason": f"the engine does not take it: {_first_line(error)}"}}
     return {"static_shapes": [shape["name"] for shape in job["shapes"]]}

@@ -50,10 +50,6 @@ class Session:
         values = result if isinstance(result, tuple | list) else (result,)
         return {name: value.to_host() for name, value in zip(self._outputs, values, strict=True)}
 
-    def close(self) -> None:
-        """Release the module."""
-        del self._call, self._context
-
 
 load = Session
 

@@ -23,10 +23,6 @@ class Session:
         """Return every output by name, for inputs by name."""
         return dict(zip(self._outputs, self._session.run(None, feeds), strict=True))
 
-    def close(self) -> None:
-        """Release the session and its threads."""
-        del self._session
-
 
 def open_session(job: Job) -> Session:
     """Open ``model.onnx``; errors of a file that cannot be read become ValueErrors that say so."""

@@ -45,10 +45,6 @@ class Session:
         results = self._request.infer(indexed, share_inputs=True, share_outputs=False)
         return {name: results[index] for index, name in enumerate(self._outputs)}
 
-    def close(self) -> None:
-        """Release the request and the compiled model."""
-        del self._request, self._compiled
-
 
 def open_session(job: Job, properties: dict[str, Any]) -> Session:
     """Compile the job's ``model.xml`` for the CPU.

@@ -28,7 +28,7 @@ def _convert(job: Job, source: Path, output: Path) -> Notes:
 
 def _compile(job: Job, source: Path, output: Path) -> Notes:
     """Copy the files, and check that this CPU supports the precision that the adaptor is named after."""
-    session.open_session(job, {"INFERENCE_PRECISION_HINT": job["adaptor"].removeprefix("openvino.")}).close()
+    session.open_session(job, {"INFERENCE_PRECISION_HINT": job["adaptor"].removeprefix("openvino.")})
     for name in ("model.xml", "model.bin"):
         shutil.copyfile(source / name, output / name)
     return {}

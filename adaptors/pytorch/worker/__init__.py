@@ -5,20 +5,12 @@ Run by path with the environment's python; imports nothing of kedro-hone.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 
-def _use_temporary(job: dict[str, Any]) -> None:
-    """Keep what Inductor compiles in the job's own folder, unless the host chose another."""
-    if job.get("temporary"):
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(job["temporary"]) / "inductor"))
-
-
 def transform(job: dict[str, Any]) -> dict[str, Any]:
     """Make ``job["output"]`` from ``job["input"]`` as ``job["adaptor"]`` says; a class only where it is trusted."""
-    _use_temporary(job)
     from . import compilers, models, steps, torchscript
 
     if job["input"]["format"] == "pytorch-module" and "module" not in job["trust"]:
@@ -39,7 +31,6 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
 
 def describe(job: dict[str, Any]) -> dict[str, Any] | None:
     """Return the specs of a saved model of one of PyTorch's formats."""
-    _use_temporary(job)
     from . import jobs
 
     return jobs.describe(job)
@@ -47,7 +38,6 @@ def describe(job: dict[str, Any]) -> dict[str, Any] | None:
 
 def load(job: dict[str, Any]) -> Any:
     """Return a session on ``job["input"]``."""
-    _use_temporary(job)
     from . import session
 
     return session.open_session(job)

@@ -39,7 +39,7 @@ def compile_ahead(job: Job) -> Notes:
         return {"refused": f"the model is fixed to {inputs[0]['shape']}, which is none of the recipe's shapes"}
     flat: nn.Module = models.flatten_program(program)
     if half:
-        flat = HalfPrecision(flat, [spec["dtype"] for spec in outputs])
+        flat = _HalfPrecision(flat, [spec["dtype"] for spec in outputs])
     torch.set_num_threads(job["threads"])  # the number is written into the compiled loops
     packages = []
     for shape in shapes:
@@ -57,7 +57,7 @@ def compile_ahead(job: Job) -> Notes:
     return {"outputs": outputs, "static_shapes": [shape["name"] for shape in shapes]}
 
 
-class HalfPrecision(nn.Module):  # type: ignore[misc]
+class _HalfPrecision(nn.Module):  # type: ignore[misc]
     """A model that computes in bfloat16 and keeps the types of its inputs and outputs."""
 
     def __init__(self, model: nn.Module, dtypes: Sequence[str]) -> None:

@@ -78,7 +78,7 @@ def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgr
     if threat:
         raise PermissionError(f"loading {path.name} could run code from it: {threat}; 'trust: [pickle]' would allow it")
     if archive.is_quantized(path):
-        import_torchao()
+        importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")  # registers PT2E's operators
     if "pickle" in trust:
         return torch.export.load(path)
     before = os.environ.get(_WEIGHTS_ONLY)
@@ -89,12 +89,6 @@ def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgr
         os.environ.pop(_WEIGHTS_ONLY)
         if before is not None:
             os.environ[_WEIGHTS_ONLY] = before
-
-
-def import_torchao() -> None:
-    """Register PT2E's operators, which exported programs refer to."""
-    os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")  # CUDA libraries, missing on most machines
-    importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")
 
 
 def save_program(program: torch.export.ExportedProgram, folder: Path, inputs: list[Spec], outputs: list[Spec]) -> None:

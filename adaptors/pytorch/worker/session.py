@@ -41,10 +41,6 @@ class Session:
         named = structure.name_outputs(value)
         return {name: tensor.numpy() for name, tensor in zip(self.outputs, named.values(), strict=True)}
 
-    def close(self) -> None:
-        """Release the model."""
-        del self._call
-
 
 class AuthorsSession(Session):
     """A source model, which is timed as its author calls it: with tensors, and in inference mode."""
@@ -96,10 +92,6 @@ class StaticPackages:
             raise ValueError(f"compiled for the shapes {sorted(self._loaders)} and fed {shapes}")
         values = loader.boxed_run([torch.from_numpy(feeds[name]) for name in self.inputs])
         return {name: value.numpy() for name, value in zip(self.outputs, values, strict=True)}
-
-    def close(self) -> None:
-        """Release the packages."""
-        self._loaders.clear()
 
 
 def _open_package(path: Path) -> Any:

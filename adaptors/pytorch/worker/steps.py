@@ -102,7 +102,6 @@ def quantize(job: Job) -> Notes:
     if archive.is_quantized(path):
         return {"nothing_to_do": "the program is quantized already"}
     program, described = jobs.read_program(job)
-    models.import_torchao()
     pt2e = importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")
     x86 = importlib.import_module("torchao.quantization.pt2e.quantizer.x86_inductor_quantizer")
     quantizer = x86.X86InductorQuantizer()

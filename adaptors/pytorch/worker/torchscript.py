@@ -45,19 +45,17 @@ def _open_flat(job: Job) -> tuple[Flat, list[Spec], list[Spec]]:
     flat = models.flatten_program(program)
     for module in flat.modules():
         if isinstance(module, fx.GraphModule):
-            make_traceable(module)
+            _make_traceable(module)
     return flat, described["inputs"], described["outputs"]
 
 
-def make_traceable(module: fx.GraphModule) -> None:
+def _make_traceable(module: fx.GraphModule) -> None:
     """Let the tracer see the sizes that an exported program computes with.
 
     An export states sizes as ``aten.sym_size`` and passes them to operators; the tracer writes down what both of these
     returned for the example, as constants. It follows sizes through ``Tensor.size`` and the functions of Python's
     ``torch`` only, which are the same operators. The program's own check of its inputs is Python and cannot be traced.
-
-    Args:
-        module: What ``ExportedProgram.module`` returned; changed in place.
+    The module, which ``ExportedProgram.module`` returned, is changed in place.
     """
     module.validate_inputs = False
     for node in module.graph.nodes:
@@ -78,14 +76,14 @@ def _call_from_python(node: fx.Node) -> None:
     first = node.args[0] if node.args else None
     of_tensor = isinstance(first, fx.Node) and isinstance(first.meta.get("val"), torch.Tensor)
     if node.target is torch.ops.aten.slice.Tensor:
-        node.target = slice_tensor
+        node.target = _slice_tensor
     elif of_tensor and hasattr(torch.Tensor, name):
         node.op, node.target = "call_method", name
     elif function := getattr(torch, name, None):
         node.target = function
 
 
-def slice_tensor(
+def _slice_tensor(
     tensor: torch.Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> torch.Tensor:
     """Cut a tensor as ``aten.slice`` does, which has no name in Python."""

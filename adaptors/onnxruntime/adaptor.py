@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +23,6 @@ TOOLCHAIN = Toolchain(
     runtime_requirements=("onnxruntime>=1.31,<2",),
 )
 
-_ONNX = frozenset({"onnx"})
 _SUPPORTS = {
     Capability.DYNAMIC_BATCH: Support.FULL,
     Capability.EXTERNAL_DATA: Support.FULL,
@@ -88,58 +88,39 @@ def _load_as_saved(_options: Options) -> dict[str, Any]:
     return {"graph_optimization": "disabled"}
 
 
-SESSION = Adaptor(
-    name="onnxruntime.session",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPILE,
-    accepts=_ONNX,
-    produces="onnx",
-    summary="Rewrites the graph for this CPU ahead of time and runs it in ONNX Runtime, at the model's own precision.",
-    options=SessionOptions,
-    supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.FULL},
-    machine_specific=True,
-    run_options=_load_as_saved,
-)
+_adaptor = partial(Adaptor, version=1, toolchain=TOOLCHAIN, accepts=frozenset({"onnx"}), produces="onnx")
+_quantizer = partial(_adaptor, stage=Stage.COMPRESS, supports=_SUPPORTS)
 
-INT8_DYNAMIC = Adaptor(
-    name="onnxruntime.int8-dynamic",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPRESS,
-    accepts=_ONNX,
-    produces="onnx",
-    summary="Quantizes the weights of MatMul and Gemm to int8 and their activations at run time; needs no data.",
-    options=DynamicOptions,
-    precisions=frozenset({Precision.INT8}),
-    supports=_SUPPORTS,
+ADAPTORS = (
+    _adaptor(
+        name="onnxruntime.session",
+        stage=Stage.COMPILE,
+        summary="Rewrites the graph for this CPU ahead of time and runs it in ONNX Runtime, "
+        "at the model's own precision.",
+        options=SessionOptions,
+        supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.FULL},
+        machine_specific=True,
+        run_options=_load_as_saved,
+    ),
+    _quantizer(
+        name="onnxruntime.int8-dynamic",
+        summary="Quantizes the weights of MatMul and Gemm to int8 and their activations at run time; needs no data.",
+        options=DynamicOptions,
+        precisions=frozenset({Precision.INT8}),
+    ),
+    _quantizer(
+        name="onnxruntime.int8-static",
+        summary="Quantizes weights and activations to int8 (QDQ) with ranges from calibration data; "
+        "best for conv nets.",
+        options=StaticOptions,
+        precisions=frozenset({Precision.INT8}),
+        needs=frozenset({Need.CALIBRATION_DATA}),
+    ),
+    _quantizer(
+        name="onnxruntime.int4-weights",
+        summary="Stores the weights of MatMul and Gemm in four-bit blocks (MatMulNBits): "
+        "small files, for linear layers.",
+        options=WeightsOptions,
+        precisions=frozenset({Precision.INT4}),
+    ),
 )
-
-INT8_STATIC = Adaptor(
-    name="onnxruntime.int8-static",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPRESS,
-    accepts=_ONNX,
-    produces="onnx",
-    summary="Quantizes weights and activations to int8 (QDQ) with ranges from calibration data; best for conv nets.",
-    options=StaticOptions,
-    precisions=frozenset({Precision.INT8}),
-    needs=frozenset({Need.CALIBRATION_DATA}),
-    supports=_SUPPORTS,
-)
-
-INT4_WEIGHTS = Adaptor(
-    name="onnxruntime.int4-weights",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPRESS,
-    accepts=_ONNX,
-    produces="onnx",
-    summary="Stores the weights of MatMul and Gemm in four-bit blocks (MatMulNBits): small files, for linear layers.",
-    options=WeightsOptions,
-    precisions=frozenset({Precision.INT4}),
-    supports=_SUPPORTS,
-)
-
-ADAPTORS = (SESSION, INT8_DYNAMIC, INT8_STATIC, INT4_WEIGHTS)

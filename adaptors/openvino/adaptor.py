@@ -9,11 +9,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
 from kedro_hone.core.machine.instructions import Int8Options
-from kedro_hone.core.values.artifact import Artifact, Precision, Stage
-from kedro_hone.core.values.outcome import Refused
+from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="openvino",
@@ -25,7 +23,6 @@ TOOLCHAIN = Toolchain(
     runtime_requirements=("openvino>=2026.4,<2027",),
 )
 
-_IR = frozenset({"openvino-ir"})
 _SUPPORTS = {
     Capability.DYNAMIC_BATCH: Support.FULL,
     Capability.EXTERNAL_DATA: Support.FULL,
@@ -99,103 +96,54 @@ def _run_in(precision: str, _options: Options) -> dict[str, Any]:
     return {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
 
 
-def _needs_bf16(_artifact: Artifact, _options: Options, host: Host) -> Refused | None:
-    if {"avx512_bf16", "amx_bf16"} & host.flags:
-        return None
-    return Refused(by="openvino.bf16", slug="no-bf16", reason="the CPU has no bf16 instructions")
+_adaptor = partial(Adaptor, version=1, toolchain=TOOLCHAIN, produces="openvino-ir", supports=_SUPPORTS)
+_on_ir = partial(_adaptor, accepts=frozenset({"openvino-ir"}))
+_to_int8 = partial(_on_ir, stage=Stage.COMPRESS, precisions=frozenset({Precision.INT8}))
 
-
-IR = Adaptor(
-    name="openvino.ir",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.CONVERT,
-    accepts=frozenset({"onnx"}),
-    produces="openvino-ir",
-    summary="Converts ONNX to OpenVINO's IR, with the weights in their own precision.",
-    supports=_SUPPORTS,
+ADAPTORS = (
+    _adaptor(
+        name="openvino.ir",
+        stage=Stage.CONVERT,
+        accepts=frozenset({"onnx"}),
+        summary="Converts ONNX to OpenVINO's IR, with the weights in their own precision.",
+    ),
+    _on_ir(
+        name="openvino.f32",
+        stage=Stage.COMPILE,
+        summary="Runs the IR in OpenVINO on the CPU, computing in fp32 where it is not quantized.",
+        run_options=partial(_run_in, "f32"),
+    ),
+    _on_ir(
+        name="openvino.bf16",
+        stage=Stage.COMPILE,
+        summary="Runs the IR in OpenVINO on the CPU, computing in bf16 where it is not quantized.",
+        precisions=frozenset({Precision.BF16}),
+        needs=frozenset({Need.AVX512_BF16}),
+        machine_specific=True,
+        run_options=partial(_run_in, "bf16"),
+    ),
+    _to_int8(
+        name="openvino.int8-ptq",
+        summary="Quantizes weights and activations to int8 with NNCF and calibration data.",
+        options=QuantizeOptions,
+        needs=frozenset({Need.CALIBRATION_DATA}),
+    ),
+    _to_int8(
+        name="openvino.int8-accuracy-control",
+        summary="Quantizes to int8 with NNCF, then reverts layers until the program's metric is within the limit.",
+        options=AccuracyControlOptions,
+        needs=frozenset({Need.CALIBRATION_DATA, Need.PROGRAM}),
+    ),
+    _to_int8(
+        name="openvino.int8-weights",
+        summary="Stores the weights in int8 with NNCF and keeps the activations; needs no data.",
+        options=Int8WeightsOptions,
+    ),
+    _on_ir(
+        name="openvino.int4-weights",
+        stage=Stage.COMPRESS,
+        summary="Stores the weights of linear layers in int4 groups with NNCF; needs no data.",
+        options=Int4WeightsOptions,
+        precisions=frozenset({Precision.INT4}),
+    ),
 )
-
-F32 = Adaptor(
-    name="openvino.f32",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPILE,
-    accepts=_IR,
-    produces="openvino-ir",
-    summary="Runs the IR in OpenVINO on the CPU, computing in fp32 where it is not quantized.",
-    supports=_SUPPORTS,
-    run_options=partial(_run_in, "f32"),
-)
-
-BF16 = Adaptor(
-    name="openvino.bf16",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPILE,
-    accepts=_IR,
-    produces="openvino-ir",
-    summary="Runs the IR in OpenVINO on the CPU, computing in bf16 where it is not quantized.",
-    precisions=frozenset({Precision.BF16}),
-    needs=frozenset({Need.AVX512_BF16}),
-    supports=_SUPPORTS,
-    machine_specific=True,
-    can_take=_needs_bf16,
-    run_options=partial(_run_in, "bf16"),
-)
-
-INT8_PTQ = Adaptor(
-    name="openvino.int8-ptq",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPRESS,
-    accepts=_IR,
-    produces="openvino-ir",
-    summary="Quantizes weights and activations to int8 with NNCF and calibration data.",
-    options=QuantizeOptions,
-    precisions=frozenset({Precision.INT8}),
-    needs=frozenset({Need.CALIBRATION_DATA}),
-    supports=_SUPPORTS,
-)
-
-INT8_ACCURACY_CONTROL = Adaptor(
-    name="openvino.int8-accuracy-control",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPRESS,
-    accepts=_IR,
-    produces="openvino-ir",
-    summary="Quantizes to int8 with NNCF, then reverts layers until the program's metric is within the limit.",
-    options=AccuracyControlOptions,
-    precisions=frozenset({Precision.INT8}),
-    needs=frozenset({Need.CALIBRATION_DATA, Need.PROGRAM}),
-    supports=_SUPPORTS,
-)
-
-INT8_WEIGHTS = Adaptor(
-    name="openvino.int8-weights",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPRESS,
-    accepts=_IR,
-    produces="openvino-ir",
-    summary="Stores the weights in int8 with NNCF and keeps the activations; needs no data.",
-    options=Int8WeightsOptions,
-    precisions=frozenset({Precision.INT8}),
-    supports=_SUPPORTS,
-)
-
-INT4_WEIGHTS = Adaptor(
-    name="openvino.int4-weights",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPRESS,
-    accepts=_IR,
-    produces="openvino-ir",
-    summary="Stores the weights of linear layers in int4 groups with NNCF; needs no data.",
-    options=Int4WeightsOptions,
-    precisions=frozenset({Precision.INT4}),
-    supports=_SUPPORTS,
-)
-
-ADAPTORS = (IR, F32, BF16, INT8_PTQ, INT8_ACCURACY_CONTROL, INT8_WEIGHTS, INT4_WEIGHTS)

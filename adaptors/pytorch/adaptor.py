@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,11 +34,6 @@ _SUPPORTS = {
     Capability.DYNAMIC_BATCH: Support.FULL,
     Capability.CONTROL_FLOW: Support.NOT_IMPLEMENTED,
     Capability.DETERMINISTIC: Support.FULL,
-}
-_AHEAD = {
-    **_SUPPORTS,
-    Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,
-    Capability.DETERMINISTIC: Support.NOT_IMPLEMENTED,  # a package holds the paths of the folder where it was compiled
 }
 
 
@@ -92,113 +88,90 @@ def _refuse_compiled(artifact: Artifact, _options: Options, _host: Host) -> Refu
     return None
 
 
-EXPORT = Adaptor(
-    name="pytorch.export",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.CONVERT,
-    accepts=_MODULE,
-    produces="pytorch",
-    summary="Exports the author's class with torch.export, its dynamic sizes kept.",
-    supports=_SUPPORTS,
-    can_take=_refuse_compiled,
-)
-
-ONNX = Adaptor(
-    name="pytorch.onnx",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.CONVERT,
-    accepts=_PROGRAM,
-    produces="onnx",
-    summary="Writes an exported program as ONNX; one that PT2E quantized becomes a QDQ model.",
-    options=OnnxOptions,
-    supports={**_SUPPORTS, Capability.EXTERNAL_DATA: Support.FULL},
-)
-
-PT2E_INT8 = Adaptor(
-    name="pytorch.pt2e-int8",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPRESS,
-    accepts=_PROGRAM,
-    produces="pytorch",
-    summary="Quantizes weights and activations to int8 with PT2E; fast once AOTInductor or ONNX Runtime compiles it.",
-    options=Pt2eOptions,
-    precisions=frozenset({Precision.INT8}),
-    needs=frozenset({Need.CALIBRATION_DATA}),
-    supports=_SUPPORTS,
-    can_take=_refuse_quantized,
-)
-
-TORCHSCRIPT = Adaptor(
-    name="pytorch.torchscript",
-    version=1,
-    toolchain=TOOLCHAIN,
+_adaptor = partial(Adaptor, version=1, toolchain=TOOLCHAIN, supports=_SUPPORTS)
+_at_each_start = partial(
+    _adaptor,
     stage=Stage.COMPILE,
-    accepts=_MODULE | _PROGRAM,
-    produces="torchscript",
-    summary="Traces the model into frozen TorchScript, which needs no class to run.",
-    supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.UNSUPPORTED},
-    can_take=_refuse_quantized,
-)
-
-COMPILE = Adaptor(
-    name="pytorch.compile",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPILE,
-    accepts=_MODULE,
-    produces="pytorch-module",
-    summary="Runs the author's class under torch.compile, which compiles at each start.",
     options=CompileOptions,
     needs=frozenset({Need.CXX_COMPILER}),
-    supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.FULL},
     can_take=_refuse_compiled,
     run_options=_compile_when_loaded,
 )
-
-COMPILE_EXPORTED = Adaptor(
-    name="pytorch.compile-exported",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPILE,
-    accepts=_PROGRAM,
-    produces="pytorch",
-    summary="Runs an exported program under torch.compile, which compiles at each start.",
-    options=CompileOptions,
-    needs=frozenset({Need.CXX_COMPILER}),
-    supports=_SUPPORTS,
-    can_take=_refuse_compiled,
-    run_options=_compile_when_loaded,
-)
-
-AOTI = Adaptor(
-    name="pytorch.aoti",
-    version=1,
-    toolchain=TOOLCHAIN,
+_ahead_of_time = partial(
+    _adaptor,
     stage=Stage.COMPILE,
     accepts=_PROGRAM,
     produces="aot-inductor",
-    summary="Compiles ahead of time with AOTInductor and folded constants, one package for each shape.",
-    needs=frozenset({Need.CXX_COMPILER}),
-    supports=_AHEAD,
+    supports={
+        **_SUPPORTS,
+        Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,
+        Capability.DETERMINISTIC: Support.NOT_IMPLEMENTED,  # a package holds the paths of where it was compiled
+    },
     machine_specific=True,
 )
 
-AOTI_BF16 = Adaptor(
-    name="pytorch.aoti-bf16",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPILE,
-    accepts=_PROGRAM,
-    produces="aot-inductor",
-    summary="As pytorch.aoti, computing in bfloat16 between inputs and outputs of the model's own types.",
-    precisions=frozenset({Precision.BF16}),
-    needs=frozenset({Need.CXX_COMPILER, Need.AVX512_BF16}),
-    supports=_AHEAD,
-    machine_specific=True,
-    can_take=_refuse_quantized,
+ADAPTORS = (
+    _adaptor(
+        name="pytorch.export",
+        stage=Stage.CONVERT,
+        accepts=_MODULE,
+        produces="pytorch",
+        summary="Exports the author's class with torch.export, its dynamic sizes kept.",
+        can_take=_refuse_compiled,
+    ),
+    _adaptor(
+        name="pytorch.onnx",
+        stage=Stage.CONVERT,
+        accepts=_PROGRAM,
+        produces="onnx",
+        summary="Writes an exported program as ONNX; one that PT2E quantized becomes a QDQ model.",
+        options=OnnxOptions,
+        supports={**_SUPPORTS, Capability.EXTERNAL_DATA: Support.FULL},
+    ),
+    _adaptor(
+        name="pytorch.pt2e-int8",
+        stage=Stage.COMPRESS,
+        accepts=_PROGRAM,
+        produces="pytorch",
+        summary="Quantizes weights and activations to int8 with PT2E; "
+        "fast once AOTInductor or ONNX Runtime compiles it.",
+        options=Pt2eOptions,
+        precisions=frozenset({Precision.INT8}),
+        needs=frozenset({Need.CALIBRATION_DATA}),
+        can_take=_refuse_quantized,
+    ),
+    _adaptor(
+        name="pytorch.torchscript",
+        stage=Stage.COMPILE,
+        accepts=_MODULE | _PROGRAM,
+        produces="torchscript",
+        summary="Traces the model into frozen TorchScript, which needs no class to run.",
+        supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.UNSUPPORTED},
+        can_take=_refuse_quantized,
+    ),
+    _at_each_start(
+        name="pytorch.compile",
+        accepts=_MODULE,
+        produces="pytorch-module",
+        summary="Runs the author's class under torch.compile, which compiles at each start.",
+        supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.FULL},
+    ),
+    _at_each_start(
+        name="pytorch.compile-exported",
+        accepts=_PROGRAM,
+        produces="pytorch",
+        summary="Runs an exported program under torch.compile, which compiles at each start.",
+    ),
+    _ahead_of_time(
+        name="pytorch.aoti",
+        summary="Compiles ahead of time with AOTInductor and folded constants, one package for each shape.",
+        needs=frozenset({Need.CXX_COMPILER}),
+    ),
+    _ahead_of_time(
+        name="pytorch.aoti-bf16",
+        summary="As pytorch.aoti, computing in bfloat16 between inputs and outputs of the model's own types.",
+        precisions=frozenset({Precision.BF16}),
+        needs=frozenset({Need.CXX_COMPILER, Need.AVX512_BF16}),
+        can_take=_refuse_quantized,
+    ),
 )
-
-ADAPTORS = (EXPORT, ONNX, PT2E_INT8, TORCHSCRIPT, COMPILE, COMPILE_EXPORTED, AOTI, AOTI_BF16)

@@ -12,8 +12,8 @@ import numpy as np
 import yaml
 
 from kedro_hone import __version__
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.store.sealing import copy_tree
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.learner.manifest import write_manifest
@@ -31,20 +31,14 @@ LARGEST_EXAMPLE: Final = 1_000_000
 
 
 def write_winner(
-    folder: Path,
-    winner: ProvenWinner,
-    *,
-    requirements: Sequence[str],
-    example: Mapping[str, np.ndarray] | None = None,
-    identity: Mapping[str, Any] | None = None,
+    folder: Path, winner: ProvenWinner, *, requirements: Sequence[str], identity: Mapping[str, Any] | None = None
 ) -> None:
     """Write the model folder of a winner: its files, manifest, evidence, signature, example and requirements.
 
     Args:
         folder: An empty directory.
         winner: The winner with its evidence.
-        requirements: What pip must install to load it.
-        example: One array for each input; one row of zeros when not given.
+        requirements: What pip must install to load it, such as ``find_requirements`` returns.
         identity: Fields of the ``MLmodel``, such as MLflow's ``model_id``.
 
     Raises:
@@ -71,9 +65,20 @@ def write_winner(
         python_version=platform.python_version(),
     )
     if model.signature is not None:
-        _write_example(folder, model, make_example(artifact) if example is None else example, unnamed=unnamed)
+        _write_example(folder, model, artifact, unnamed=unnamed)
     model.model_size_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     model.save(folder / MLMODEL)
+
+
+def find_requirements(artifact: Artifact) -> tuple[str, ...]:
+    """Return what pip must install to load an artifact in its runtime.
+
+    Raises:
+        HoneError: ``toolchain-unknown``.
+    """
+    toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
+    extra = f"[{toolchain.extra}]" if toolchain.extra else ""
+    return (f"kedro-hone{extra}=={__version__}", *toolchain.runtime_requirements)
 
 
 def make_signature(
@@ -94,47 +99,20 @@ def make_signature(
     from mlflow.models import ModelSignature  # noqa: PLC0415
 
     try:
-        sides = [_make_schema(side, unnamed=unnamed and len(side) == 1) for side in (inputs, outputs)]
+        return ModelSignature(*(_make_schema(side, unnamed=unnamed and len(side) == 1) for side in (inputs, outputs)))
     except TypeError:
         return None
-    return ModelSignature(inputs=sides[0], outputs=sides[1])
-
-
-def list_requirements(toolchain: Toolchain) -> tuple[str, ...]:
-    """Return what pip must install to load a winner that a toolchain runs."""
-    extra = f"[{toolchain.extra}]" if toolchain.extra else ""
-    return (f"kedro-hone{extra}=={__version__}", *toolchain.runtime_requirements)
-
-
-def make_example(artifact: Artifact) -> dict[str, np.ndarray]:
-    """Return zeros for every input, at the first shape that the artifact was made for, or one row.
-
-    Args:
-        artifact: A winner whose types numpy knows.
-    """
-    sizes = artifact.static_shapes[0].sizes if artifact.static_shapes else {}
-    return {
-        spec.name: np.zeros(
-            [size if isinstance(size, int) else sizes.get(size, 1) for size in spec.shape], np.dtype(spec.dtype)
-        )
-        for spec in artifact.inputs
-    }
 
 
 def _make_schema(specs: Sequence[TensorSpec], *, unnamed: bool) -> Schema:
     from mlflow.types import Schema  # noqa: PLC0415
     from mlflow.types import TensorSpec as MlflowSpec  # noqa: PLC0415
 
-    return Schema(
-        [
-            MlflowSpec(
-                _find_dtype(spec.dtype),
-                tuple(size if isinstance(size, int) else -1 for size in spec.shape),
-                None if unnamed else spec.name,
-            )
-            for spec in specs
-        ]
-    )
+    def convert(spec: TensorSpec) -> MlflowSpec:
+        shape = tuple(size if isinstance(size, int) else -1 for size in spec.shape)
+        return MlflowSpec(_find_dtype(spec.dtype), shape, None if unnamed else spec.name)
+
+    return Schema(list(map(convert, specs)))
 
 
 def _find_dtype(name: str) -> np.dtype[Any]:
@@ -146,7 +124,13 @@ def _find_dtype(name: str) -> np.dtype[Any]:
     return dtype
 
 
-def _write_example(folder: Path, model: Model, example: Mapping[str, np.ndarray], *, unnamed: bool) -> None:
+def _write_example(folder: Path, model: Model, artifact: Artifact, *, unnamed: bool) -> None:
+    """Write zeros for every input, at the first shape that the artifact was made for, or one row."""
+    sizes = artifact.static_shapes[0].sizes if artifact.static_shapes else {}
+    example = {
+        spec.name: np.zeros([size if isinstance(size, int) else sizes.get(size, 1) for size in spec.shape], spec.dtype)
+        for spec in artifact.inputs
+    }
     if not example or sum(array.size for array in example.values()) > LARGEST_EXAMPLE:
         return
     rows = {name: array.tolist() for name, array in example.items()}
@@ -165,11 +149,10 @@ def _write_environment(folder: Path, requirements: Sequence[str]) -> None:
     (folder / "requirements.txt").write_text("\n".join(requirements) + "\n", encoding="utf-8")
     python = platform.python_version()
     build = ["pip", "setuptools", "wheel"]
-    pip = {"python": python, "build_dependencies": build, "dependencies": ["-r requirements.txt"]}
-    _write_yaml(folder / "python_env.yaml", pip)
     conda = ["pip", f"python={python}", {"pip": list(requirements)}]
-    _write_yaml(folder / "conda.yaml", {"name": "mlflow-env", "channels": ["conda-forge"], "dependencies": conda})
-
-
-def _write_yaml(path: Path, value: Any) -> None:
-    path.write_text(yaml.safe_dump(value, default_flow_style=False), encoding="utf-8")
+    files = {
+        "python_env.yaml": {"python": python, "build_dependencies": build, "dependencies": ["-r requirements.txt"]},
+        "conda.yaml": {"name": "mlflow-env", "channels": ["conda-forge"], "dependencies": conda},
+    }
+    for name, value in files.items():
+        (folder / name).write_text(yaml.safe_dump(value, default_flow_style=False), encoding="utf-8")

@@ -26,17 +26,9 @@ STALE_AFTER_SECONDS: Final = 3600.0
 
 
 def derive_key(winner: ProvenWinner, *, name: str, recipe: str | None) -> str:
-    """Return what makes two calls of ``publish`` the same publication.
+    """Return a digest of what makes two calls of ``publish`` the same publication: ``name`` is where the winner goes.
 
     The evidence is in it, so that a killed publication is completed only by one with the same evidence.
-
-    Args:
-        winner: The winner with its evidence.
-        name: Where it goes.
-        recipe: The recipe's digest.
-
-    Returns:
-        A digest.
     """
     return digest_json([winner.artifact.digest, name, winner.evidence.files, winner.source_digest, recipe])
 

@@ -7,16 +7,7 @@ from collections.abc import Iterable
 
 
 def suggest(name: str, known: Iterable[str], what: str) -> tuple[str, str]:
-    """Return the why and the hint for an unknown name: what there is, and the nearest.
-
-    Args:
-        name: What was asked for.
-        known: What there is.
-        what: What it is, in the plural.
-
-    Returns:
-        Two sentences.
-    """
+    """Return the why and the hint for an unknown name: what there is (``what``, in the plural), and the nearest."""
     names = list(known)
     shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
     nearest = difflib.get_close_matches(name, names, n=1)

@@ -20,7 +20,7 @@ PLANTS = {
     "core-light": ("core/store/artifacts.py", "import numpy"),
     "adaptors-independent": (
         "adaptors/openvino/adaptor.py",
-        "from kedro_hone.adaptors.onnxruntime.adaptor import SESSION",
+        "from kedro_hone.adaptors.onnxruntime.adaptor import TOOLCHAIN",
     ),
     "registries-independent": (
         "adaptors/registries/local/registry.py",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,16 @@ class Session:
         self._names = [spec["name"] for spec in artifact["inputs"]]
         self._engines = {}
         for shape in artifact["static_shapes"] or job["shapes"]:
-            shapes = {spec["name"]: resolve(spec["shape"], shape["sizes"]) for spec in artifact["inputs"]}
+            sizes = shape["sizes"]
+            shapes = {
+                spec["name"]: tuple(dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"])
+                for spec in artifact["inputs"]
+            }
             with tempfile.TemporaryDirectory() as folder:
                 # The engine's own input_shapes would overwrite the model's file.
                 path = str(Path(folder) / "model.onnx")
-                onnx.save(fix_shapes(model, shapes), path)
-                batch, threads = shape["sizes"]["batch"], job["threads"]
-                engine = deepsparse.Engine(model=path, batch_size=batch, num_cores=threads)
+                onnx.save(_fix_shapes(model, shapes), path)
+                engine = deepsparse.Engine(model=path, batch_size=sizes["batch"], num_cores=job["threads"])
             self._engines[tuple(shapes.values())] = engine
 
     def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -57,25 +61,13 @@ class Session:
         values = engine.run([np.ascontiguousarray(feeds[name]) for name in self._names])
         return dict(zip(engine.output_names, values, strict=True))
 
-    def close(self) -> None:
-        """Release the engines and their threads."""
-        self._engines.clear()
+
+load = Session
 
 
-def load(job: Job) -> Session:
-    """Return a session on ``job["input"]``."""
-    return Session(job)
-
-
-def resolve(shape: list[Any], sizes: dict[str, int]) -> tuple[int, ...]:
-    """Return a concrete shape."""
-    return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in shape)
-
-
-def fix_shapes(model: Any, shapes: dict[str, tuple[int, ...]]) -> Any:
+def _fix_shapes(model: Any, shapes: dict[str, tuple[int, ...]]) -> Any:
     """Return a copy of a model whose inputs have static shapes."""
-    fixed = type(model)()
-    fixed.CopyFrom(model)
+    fixed = deepcopy(model)
     for value in fixed.graph.input:
         for dim, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ())):  # noqa: B905 - constants
             dim.dim_value = size
@@ -91,12 +83,12 @@ def describe(job: Job) -> Notes | None:
     graph = onnx.load(Path(job["input"]["path"]) / "model.onnx").graph
     constants = {tensor.name for tensor in graph.initializer}
     return {
-        "inputs": [describe_value(value) for value in graph.input if value.name not in constants],
-        "outputs": [describe_value(value) for value in graph.output],
+        "inputs": [_describe_value(value) for value in graph.input if value.name not in constants],
+        "outputs": [_describe_value(value) for value in graph.output],
     }
 
 
-def describe_value(value: Any) -> dict[str, Any]:
+def _describe_value(value: Any) -> dict[str, Any]:
     """Return the spec of a graph's input or output."""
     from onnx import helper
 
@@ -114,24 +106,22 @@ def transform(job: Job) -> Notes:
 
     source = Path(job["input"]["path"]) / "model.onnx"
     model = onnx.load(source, load_external_data=False)
-    refusal = find_refusal(model)
-    if refusal:
+    if refusal := _find_refusal(model):
         return {"refused": refusal}
     try:
-        model = lower(model)
+        model = _lower(model)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        return {"refused": f"it cannot be written in opset {HIGHEST_OPSET}: {first_line(error)}"}
+        return {"refused": f"it cannot be written in opset {HIGHEST_OPSET}: {_first_line(error)}"}
     onnx.save(model, str(Path(job["output"]) / "model.onnx"))
-    specs = {key: job["input"][key] for key in ("inputs", "outputs")}
-    saved = {**job["input"], **specs, "path": job["output"], "static_shapes": job["shapes"]}
+    saved = {**job["input"], "path": job["output"], "static_shapes": job["shapes"]}
     try:
-        Session({**job, "input": saved}).close()
+        Session({**job, "input": saved})
     except Exception as error:  # noqa: BLE001 - the engine raises its own classes for what it cannot do
-        return {"failed": {"class": "compile", "reason": f"the engine does not take it: {first_line(error)}"}}
+        return {"failed": {"class": "compile", "reason": f"the engine does not take it: {_first_line(error)}"}}
     return {"static_shapes": [shape["name"] for shape in job["shapes"]]}
 
 
-def find_refusal(model: Any) -> str | None:
+def _find_refusal(model: Any) -> str | None:
     """Return why the engine cannot take a model."""
     from onnx import TensorProto
 
@@ -146,19 +136,18 @@ def find_refusal(model: Any) -> str | None:
         return "it has weights of a type that the engine does not know, such as float16"
     if any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer):
         return "its weights are in external data, which this adaptor does not take"
-    opset = find_opset(model)
+    opset = _find_opset(model)
     if opset < LOWEST_OPSET:
         return f"its opset is {opset}, and the engine reads {LOWEST_OPSET} to {HIGHEST_OPSET}"
     changed = sorted({node.op_type for node in model.graph.node} & NEW_MEANING) if opset > BEST_OPSET else []
     return f"{', '.join(changed)} means something else in opset {BEST_OPSET}" if changed else None
 
 
-def find_opset(model: Any) -> int:
-    """Return the version of ONNX's own operators."""
+def _find_opset(model: Any) -> int:
     return int(next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")))
 
 
-def lower(model: Any) -> Any:
+def _lower(model: Any) -> Any:
     """Return a model in the versions that the engine reads, without unused domains.
 
     This release's ONNX converter supports nothing after opset 19, and no quantized operators in 19. But from
@@ -168,25 +157,24 @@ def lower(model: Any) -> Any:
     Raises:
         onnx.checker.ValidationError: An operator does not exist in opset 19, or has an attribute that does not.
     """
-    opset = min(find_opset(model), HIGHEST_OPSET)
+    opset = min(_find_opset(model), HIGHEST_OPSET)
     del model.graph.value_info[:]
     model.DiscardUnknownFields()
-    relabelled = relabel(model, opset)
+    relabelled = _relabel(model, opset)
     if opset <= BEST_OPSET:
         return relabelled
     try:
-        return relabel(model, BEST_OPSET)
+        return _relabel(model, BEST_OPSET)
     except Exception as error:  # noqa: BLE001 - the checker raises its own classes and shape inference others
-        print(f"stays in opset {opset}: {first_line(error)}")  # noqa: T201 - into the log
+        print(f"stays in opset {opset}: {_first_line(error)}")  # noqa: T201 - into the log
         return relabelled
 
 
-def relabel(model: Any, opset: int) -> Any:
+def _relabel(model: Any, opset: int) -> Any:
     """Return a checked copy of a model with other version numbers."""
     from onnx import checker
 
-    copy = type(model)()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     del copy.opset_import[:]
     copy.opset_import.add(domain="", version=opset)
     copy.ir_version = min(model.ir_version, IR_VERSION)
@@ -194,7 +182,6 @@ def relabel(model: Any, opset: int) -> Any:
     return copy
 
 
-def first_line(error: Exception) -> str:
-    """Return an error's first line."""
+def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0][:300] if lines else type(error).__name__

@@ -6,6 +6,7 @@ Run by path with the python of the toolchain's environment; imports the standard
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -27,12 +28,13 @@ NAMES_FILE = "names.json"
 class Session:
     """A compiled module on IREE's task system, with its default waiting policy."""
 
-    def __init__(self, folder: Path, *, threads: int) -> None:
+    def __init__(self, job: Job) -> None:
         from iree import runtime
 
+        folder = Path(job["input"]["path"])
         names = json.loads((folder / NAMES_FILE).read_text())
         self._inputs, self._outputs = names["inputs"], names["outputs"]
-        runtime.flags.parse_flags(f"--task_topology_group_count={threads}")  # read when the device is made, below
+        runtime.flags.parse_flags(f"--task_topology_group_count={job['threads']}")  # read when the device is made
         config = runtime.Config("local-task")
         context = runtime.SystemContext(config=config)
         # Not VmModule.mmap: it opens the file for writing, and a sealed artifact is read-only.
@@ -48,14 +50,8 @@ class Session:
         values = result if isinstance(result, tuple | list) else (result,)
         return {name: value.to_host() for name, value in zip(self._outputs, values, strict=True)}
 
-    def close(self) -> None:
-        """Release the module."""
-        del self._call, self._context
 
-
-def load(job: Job) -> Session:
-    """Return a session on ``job["input"]``."""
-    return Session(Path(job["input"]["path"]), threads=job["threads"])
+load = Session
 
 
 def transform(job: Job) -> Notes:
@@ -64,20 +60,17 @@ def transform(job: Job) -> Notes:
 
     source = Path(job["input"]["path"]) / "model.onnx"
     model = onnx.load(source, load_external_data=False)
-    refusal = find_refusal(model)
-    if refusal:
+    if refusal := _find_refusal(model):
         return {"refused": refusal}
     temporary, output = Path(job["temporary"]), Path(job["output"])
-    imported = temporary / "model.mlir"
+    imported, module = temporary / "model.mlir", output / "model.vmfb"
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     upgrade = ["--opset-version", str(LOWEST_OPSET)] if opset < LOWEST_OPSET else []
-    failure = call_tool("import_onnx", [str(source), *upgrade, "-o", str(imported)], imported)
-    if failure:
+    if failure := _call_tool("import_onnx", [str(source), *upgrade, "-o", str(imported)], imported):
         return {"failed": {"class": "convert", "reason": f"iree-import-onnx: {failure}"}}
-    module = output / "model.vmfb"
-    arguments = [imported.name, "-o", str(module), *list_flags(job["options"])]
-    failure = call_tool("scripts.iree_compile", arguments, module, folder=temporary)
-    if failure:
+    # From a folder of its own, since the compiler writes the name of its input into what it makes.
+    arguments = [imported.name, "-o", str(module), *_list_flags(job["options"])]
+    if failure := _call_tool("scripts.iree_compile", arguments, module, folder=temporary):
         return {"failed": {"class": "compile", "reason": f"iree-compile: {failure}"}}
     constants = {tensor.name for tensor in model.graph.initializer}
     names = {
@@ -88,33 +81,28 @@ def transform(job: Job) -> Notes:
     return {}
 
 
-def list_flags(options: dict[str, Any]) -> list[str]:
-    """Return the compiler's flags."""
-    flags = [
+def _list_flags(options: dict[str, Any]) -> list[str]:
+    return [
         "--iree-hal-target-device=local",
         "--iree-hal-local-target-device-backends=llvm-cpu",
         "--iree-llvmcpu-target-cpu=host",
         f"--iree-opt-level=O{options['level']}",
         f"--iree-llvmcpu-stack-allocation-limit={options['stack_bytes']}",
         "--iree-llvmcpu-debug-symbols=false",  # they hold the paths of this machine
+        *(["--iree-opt-data-tiling"] if options["data_tiling"] else []),
+        *(["--iree-global-opt-use-im2col-for-convs"] if options["im2col"] else []),
     ]
-    flags += ["--iree-opt-data-tiling"] if options["data_tiling"] else []
-    flags += ["--iree-global-opt-use-im2col-for-convs"] if options["im2col"] else []
-    return flags
 
 
-def find_refusal(model: Any) -> str | None:
-    """Return why IREE should not be tried: models in other types than fp32 are refused, crash it, or are slow.
-
-    Args:
-        model: The ONNX model, its external data not loaded.
-    """
+def _find_refusal(model: Any) -> str | None:
+    """Return why IREE should not be tried: models in other types than fp32 are refused, crash it, or are slow."""
     from onnx import TensorProto
 
     foreign = sorted({node.domain for node in model.graph.node} - {"", "ai.onnx"})
     if foreign:
         return f"it has operators of {', '.join(foreign)}"
-    quantized = sorted({node.op_type for node in model.graph.node if is_quantized(node.op_type)})
+    signs = re.compile("QuantizeLinear|^QLinear|Integer$")
+    quantized = sorted({node.op_type for node in model.graph.node if signs.search(node.op_type)})
     if quantized:
         return f"it is quantized ({', '.join(quantized)}), which IREE runs slower than fp32, or crashes on"
     weights = list(model.graph.initializer)
@@ -127,22 +115,16 @@ def find_refusal(model: Any) -> str | None:
     return None
 
 
-def is_quantized(operator: str) -> bool:
-    """Whether an operator is a quantized one."""
-    return "QuantizeLinear" in operator or operator.startswith("QLinear") or operator.endswith("Integer")
-
-
-def call_tool(name: str, arguments: Sequence[str], result: Path, *, folder: Path | None = None) -> str | None:
+def _call_tool(name: str, arguments: Sequence[str], result: Path, *, folder: Path | None = None) -> str | None:
     """Run one of IREE's tools; return its first error, or None when it wrote the result.
 
     Its exit code is not enough: iree-compile has ended with success and an empty file.
     """
     command = [sys.executable, "-I", "-m", f"iree.compiler.tools.{name}", *arguments]
-    # From a folder of its own, since the compiler writes the name of its input into what it makes.
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     sys.stderr.write(done.stderr[-20_000:])
     if done.returncode == 0 and result.is_file() and result.stat().st_size:
         return None
-    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-    first = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no output")
-    return first[first.lower().find("error") :][:300] if "error" in first.lower() else first[:300]
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["no output"]
+    first = next((line for line in lines if "error" in line.lower()), lines[-1])
+    return first[max(first.lower().find("error"), 0) :][:300]

@@ -1,6 +1,7 @@
 """ONNX Runtime: optimize, quantize and run ONNX models.
 
 Run by path with the python of the toolchain's environment; imports the standard library, numpy and the toolchain only.
+Every function raises ValueError where the file cannot be read, or its external data is outside its folder.
 """
 
 from __future__ import annotations
@@ -8,34 +9,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-Job = dict[str, Any]
-Notes = dict[str, Any]
 
-
-def transform(job: Job) -> Notes:
-    """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes.
-
-    Raises:
-        KeyError: The adaptor is not this toolchain's.
-        ValueError: The input cannot be read, or its external data is outside its folder.
-    """
+def transform(job: dict[str, Any]) -> dict[str, Any]:
+    """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes."""
     if job["adaptor"] == "onnxruntime.session":
-        from . import optimization
+        from . import session
 
-        return optimization.transform(job)
+        return session.save_rewritten(job)
     from . import quantization  # slow to import
 
     return quantization.transform(job)
 
 
-def describe(job: Job) -> Notes | None:
+def describe(job: dict[str, Any]) -> dict[str, Any] | None:
     """Return the inputs, the outputs and the digest of the graph of ``model.onnx``; None for another format.
 
     A model that is not taken gives ``refused`` with the reason, and ``slug`` where its external data is located outside
     its folder.
-
-    Raises:
-        ValueError: The file cannot be read.
     """
     if job["input"]["format"] != "onnx":
         return None
@@ -44,12 +34,8 @@ def describe(job: Job) -> Notes | None:
     return graphs.describe(Path(job["input"]["path"]))
 
 
-def load(job: Job) -> Any:
-    """Open ``model.onnx``; the run option ``graph_optimization`` says how much of its graph is rewritten at the start.
-
-    Raises:
-        ValueError: The file cannot be read, or its external data is outside its folder.
-    """
+def load(job: dict[str, Any]) -> Any:
+    """Open ``model.onnx``; the run option ``graph_optimization`` says how much of its graph is rewritten now."""
     from . import session
 
     return session.open_session(job)

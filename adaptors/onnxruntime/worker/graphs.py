@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,9 @@ Notes = dict[str, Any]
 LARGEST = 1_800_000_000
 """Bytes of weights that always fit into one protobuf file (its limit is 2 GiB); more go to external data."""
 
-OUTSIDE = "model-external-data"
-"""The slug of a model that is refused because its external data is outside its folder."""
-
 
 class OutsideError(ValueError):
     """External data that is located outside the model's folder."""
-
-
-# --- what a model is -------------------------------------------------------------------------------------------------
 
 
 def describe(folder: Path) -> Notes:
@@ -36,7 +31,7 @@ def describe(folder: Path) -> Notes:
     try:
         model = read(folder)
     except OutsideError as error:
-        return {"refused": str(error), "slug": OUTSIDE}
+        return {"refused": str(error), "slug": "model-external-data"}
     refusal = find_refusal(model)
     if refusal:
         return {"refused": refusal}
@@ -52,8 +47,8 @@ def describe(folder: Path) -> Notes:
 
 def find_refusal(model: Any) -> str | None:
     """Say which input or output is no tensor, and what to do about it; None when all are tensors."""
-    values = [("input", value) for value in model.graph.input] + [("output", value) for value in model.graph.output]
-    side, strange = next(((side, v) for side, v in values if not v.type.HasField("tensor_type")), ("", None))
+    values = [(side, value) for side in ("input", "output") for value in getattr(model.graph, side)]
+    side, strange = next((each for each in values if not each[1].type.HasField("tensor_type")), ("", None))
     if strange is None:
         return None
     kind = str(strange.type.WhichOneof("value")).removesuffix("_type")
@@ -105,7 +100,7 @@ def read(folder: Path) -> Any:
     if not model.graph.node:
         raise ValueError("model.onnx cannot be read: it holds no graph")
     root = folder.resolve()
-    for tensor in _tensors(model):
+    for tensor in _find(model, onnx.TensorProto):
         location = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
         if location is not None and not (folder / location).resolve().is_relative_to(root):
             raise OutsideError(
@@ -116,25 +111,14 @@ def read(folder: Path) -> Any:
     return model
 
 
-def _tensors(model: Any) -> Iterator[Any]:
-    """Yield every tensor of a model: weights and attributes, in subgraphs and functions too."""
-
-    def in_nodes(nodes: Any) -> Iterator[Any]:
-        for node in nodes:
-            for attribute in node.attribute:
-                yield from (attribute.t, *attribute.tensors)
-                for graph in (attribute.g, *attribute.graphs):
-                    yield from in_graph(graph)
-
-    def in_graph(graph: Any) -> Iterator[Any]:
-        yield from graph.initializer
-        for sparse in graph.sparse_initializer:
-            yield from (sparse.values, sparse.indices)
-        yield from in_nodes(graph.node)
-
-    yield from in_graph(model.graph)
-    for function in model.functions:
-        yield from in_nodes(function.node)
+def _find(message: Any, kind: type) -> Iterator[Any]:
+    """Yield every message of a kind within another one, at any depth: in attributes, subgraphs and functions too."""
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for each in [value] if hasattr(value, "ListFields") else value:
+                if isinstance(each, kind):
+                    yield each
+                yield from _find(each, kind)
 
 
 def _digest(model: Any) -> str:
@@ -191,9 +175,8 @@ def _hash(value: Any) -> str:
 
 
 def count(model: Any) -> dict[str, int]:
-    """Return how often each operator type occurs in the main graph."""
-    types = [node.op_type for node in model.graph.node]
-    return {name: types.count(name) for name in sorted(set(types))}
+    """Return how often each operator type occurs in the main graph, in alphabetical order."""
+    return dict(sorted(Counter(node.op_type for node in model.graph.node).items()))
 
 
 def is_large(model: Any) -> bool:
@@ -208,10 +191,7 @@ def stage(model: Any, job: dict[str, Any]) -> Path:
     """
     del model.graph.value_info[:]
     path = Path(job["temporary"]) / "source.onnx"
-    if is_large(model):
-        onnx.save(model, path, save_as_external_data=True, location="source.onnx.data")
-    else:
-        onnx.save(model, path)
+    onnx.save(model, path, save_as_external_data=is_large(model), location="source.onnx.data")
     return path
 
 
@@ -222,11 +202,7 @@ def raise_opset(model: Any, least: int) -> Any:
 
 
 def split_gemms(model: Any) -> int:
-    """Write each plain Gemm with a constant weight as MatMul and Add, which the four-bit quantizer takes.
-
-    Returns:
-        How many were.
-    """
+    """Write each plain Gemm with a constant weight as MatMul and Add, which the quantizer takes; return how many."""
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
     nodes, count = [], 0
     for node in model.graph.node:
@@ -254,16 +230,8 @@ def split_gemms(model: Any) -> int:
 
 def _drop_unused(graph: Any) -> None:
     """Remove the weights of the main graph that nothing reads, neither a node nor a subgraph."""
-
-    def reads(inner: Any) -> Iterator[str]:
-        yield from (value.name for value in inner.output)
-        for node in inner.node:
-            yield from node.input
-            for attribute in node.attribute:
-                for each in (attribute.g, *attribute.graphs):
-                    yield from reads(each)
-
-    read = set(reads(graph))
+    read = {name for node in _find(graph, onnx.NodeProto) for name in node.input}
+    read |= {value.name for each in (graph, *_find(graph, onnx.GraphProto)) for value in each.output}
     kept = [tensor for tensor in graph.initializer if tensor.name in read]
     del graph.initializer[:]
     graph.initializer.extend(kept)

@@ -17,39 +17,30 @@ from . import graphs
 Job = dict[str, Any]
 Notes = dict[str, Any]
 
+_QUANTIZED = {"DynamicQuantizeLinear", "MatMulInteger", "DynamicQuantizeMatMul", "QuantizeLinear", "MatMulNBits"}
 BATCH = 16
 """Rows of one calibration call where the batch is free."""
 
 
 def transform(job: Job) -> Notes:
-    """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes.
-
-    Raises:
-        KeyError: The adaptor is not this toolchain's.
-        ValueError: The input cannot be read, or its external data is outside its folder.
-    """
+    """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes."""
     tempfile.tempdir = job["temporary"]  # the quantizers put large intermediate models there
     model = graphs.read(Path(job["input"]["path"]))
     before = graphs.count(model)
     if all(node.domain not in ("", "ai.onnx") for node in model.graph.node):
         return {"nothing_to_do": "the graph has no standard operator that could be quantized"}
-    notes = _TRANSFORMATIONS[job["adaptor"]](job, model, Path(job["output"]) / "model.onnx")
+    output = Path(job["output"]) / "model.onnx"
+    notes = _TRANSFORMATIONS[job["adaptor"]](job, model, output)
     if notes:
         return notes
-    gained = graphs.count(onnx.load(Path(job["output"]) / "model.onnx", load_external_data=False))
-    fresh = {
-        name: n - before.get(name, 0) for name, n in gained.items() if name in _QUANTIZED and n > before.get(name, 0)
-    }
+    after = graphs.count(onnx.load(output, load_external_data=False))
+    gained = {name: number - before.get(name, 0) for name, number in after.items() if name in _QUANTIZED}
+    fresh = {name: number for name, number in gained.items() if number > 0}
     if not fresh:
-        for path in Path(job["output"]).iterdir():
+        for path in output.parent.iterdir():
             path.unlink()
         return {"nothing_to_do": "the quantizer took no operator of this graph"}
     return {"metadata": {"quantized_operators": fresh}}
-
-
-_QUANTIZED = frozenset(
-    {"DynamicQuantizeLinear", "MatMulInteger", "DynamicQuantizeMatMul", "QuantizeLinear", "MatMulNBits"}
-)
 
 
 def _quantize_dynamic(job: Job, model: Any, output: Path) -> Notes:
@@ -86,11 +77,7 @@ def _quantize_static(job: Job, model: Any, output: Path) -> Notes:
         print(f"symbolic shape inference gave up ({error}); going on without it")  # noqa: T201 (the log)
         quantization.quant_pre_process(source, str(prepared), skip_symbolic_shape=True, save_as_external_data=large)
     activations = {"int8": quantization.QuantType.QInt8, "uint8": quantization.QuantType.QUInt8}
-    methods = {
-        "minmax": quantization.CalibrationMethod.MinMax,
-        "entropy": quantization.CalibrationMethod.Entropy,
-        "percentile": quantization.CalibrationMethod.Percentile,
-    }
+    methods = {method.name.lower(): method for method in quantization.CalibrationMethod}
     quantization.quantize_static(
         str(prepared),
         str(output),

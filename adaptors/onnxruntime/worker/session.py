@@ -1,4 +1,4 @@
-"""Run ONNX models on numpy arrays. Needs ONNX Runtime and nothing else."""
+"""Run ONNX models on numpy arrays, which needs ONNX Runtime and nothing else; and save what it rewrites first."""
 
 from __future__ import annotations
 
@@ -11,28 +11,11 @@ import onnxruntime as ort
 Job = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
-LEVELS = {
-    "disabled": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "layout": "ORT_ENABLE_LAYOUT",
-    "all": "ORT_ENABLE_ALL",
-}
-
-
-def make_options(*, threads: int, level: str) -> Any:
-    """Return the options of a session: its threads, and how much of the graph it rewrites."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
-    return options
-
 
 class Session:
     """An ONNX model in ONNX Runtime on the CPU, opened as its users do: default waiting policy, default arenas."""
 
-    def __init__(self, path: Path, *, threads: int, optimization: str = "all") -> None:
-        options = make_options(threads=threads, level=optimization)
+    def __init__(self, path: Path, options: Any) -> None:
         self._session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         self._outputs = [output.name for output in self._session.get_outputs()]
 
@@ -40,21 +23,12 @@ class Session:
         """Return every output by name, for inputs by name."""
         return dict(zip(self._outputs, self._session.run(None, feeds), strict=True))
 
-    def close(self) -> None:
-        """Release the session and its threads."""
-        del self._session
-
 
 def open_session(job: Job) -> Session:
-    """Open ``model.onnx``; the run option ``graph_optimization`` says how much of its graph is rewritten at the start.
-
-    Raises:
-        ValueError: The file cannot be read, or its external data is outside its folder.
-    """
-    path = Path(job["input"]["path"]) / "model.onnx"
+    """Open ``model.onnx``; errors of a file that cannot be read become ValueErrors that say so."""
     level = job["input"].get("run_options", {}).get("graph_optimization", "all")
     try:
-        return Session(path, threads=int(job["threads"]), optimization=level)
+        return Session(Path(job["input"]["path"]) / "model.onnx", _make_options(job, level))
     except Exception as error:  # ONNX Runtime's exception classes differ between versions, their messages do not
         text = str(error)
         if "xternal data" in text and ("escapes" in text or "outside" in text or "under" in text):
@@ -62,3 +36,27 @@ def open_session(job: Job) -> Session:
         if any(sign in text for sign in ("INVALID_PROTOBUF", "Protobuf parsing failed", "No graph was found")):
             raise ValueError("model.onnx cannot be read: it is truncated, corrupt or no ONNX file") from error
         raise
+
+
+def save_rewritten(job: Job) -> dict[str, Any]:
+    """Save ``model.onnx`` as ONNX Runtime rewrites it for this CPU.
+
+    From a staged copy: of a model with external data it would save references to files that the output does not have.
+    """
+    from . import graphs
+
+    model = graphs.read(Path(job["input"]["path"]))
+    options = _make_options(job, job["options"]["optimization"])
+    options.optimized_model_filepath = str(Path(job["output"]) / "model.onnx")
+    if graphs.is_large(model):
+        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "model.onnx.data")
+    Session(graphs.stage(model, job), options)
+    return {}
+
+
+def _make_options(job: Job, level: str) -> Any:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = int(job["threads"])
+    name = "ORT_DISABLE_ALL" if level == "disabled" else f"ORT_ENABLE_{level.upper()}"
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, name)
+    return options

@@ -27,7 +27,6 @@ class Rows:
         first = next(iter(inputs[0]["shape"]), None)
         self._fixed = first if isinstance(first, int) else 1
         self.batch = first if isinstance(first, int) else batch
-        self.calls = -(-self._rows // self.batch)
 
     def __len__(self) -> int:
         return self._rows

@@ -41,8 +41,7 @@ def _spec(port: Any, names: dict[str, list[int | str]]) -> Notes:
     known = dict(enumerate(names.get(name, [])))
     shape: list[int | str] = []
     for axis, dim in enumerate(partial):
-        noted = known.get(axis)
-        fresh = f"dim_{axis}" if axis else "batch"
+        noted, fresh = known.get(axis), f"dim_{axis}" if axis else "batch"
         shape.append(dim.get_length() if dim.is_static else noted if isinstance(noted, str) else fresh)
     element = port.get_element_type()
     dtype = "bfloat16" if element.get_type_name() == "bf16" else np.dtype(element.to_dtype()).name
@@ -74,12 +73,11 @@ REACH = 4
 
 def has_attention(model: Any) -> bool:
     """Return whether a graph has attention: its operator, or a softmax whose result goes into a matrix product."""
-    for node in model.get_ops():
-        if node.get_type_name() == "ScaledDotProductAttention":
-            return True
-        if node.get_type_name() == "Softmax" and _reaches_product(node):
-            return True
-    return False
+    operators = [(node.get_type_name(), node) for node in model.get_ops()]
+    return any(
+        kind == "ScaledDotProductAttention" or (kind == "Softmax" and _reaches_product(node))
+        for kind, node in operators
+    )
 
 
 def _reaches_product(softmax: Any) -> bool:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,28 +13,21 @@ Job = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
 
-@contextmanager
-def without_telemetry() -> Iterator[None]:
-    """Switch the telemetry off while something is imported.
+def import_quietly(name: str) -> Any:
+    """Return a package of the toolchain, imported with its telemetry off.
 
-    It starts a thread on import that keeps the process alive, and is disabled only by a file in the
-    user's home or by the variable CI.
+    The telemetry starts a thread on import that keeps the process alive, and is disabled only by a file in the user's
+    home or by the variable CI.
     """
-    before = {name: os.environ.get(name) for name in ("CI", "NNCF_CI")}
+    before = {variable: os.environ.get(variable) for variable in ("CI", "NNCF_CI")}
     os.environ.update(dict.fromkeys(before, "true"))
     try:
-        yield
+        return importlib.import_module(name)
     finally:
-        for name, value in before.items():
-            os.environ.pop(name)
+        for variable, value in before.items():
+            os.environ.pop(variable)
             if value is not None:
-                os.environ[name] = value
-
-
-def import_openvino() -> ModuleType:
-    """Return OpenVINO, imported with its telemetry off."""
-    with without_telemetry():
-        return importlib.import_module("openvino")
+                os.environ[variable] = value
 
 
 class Session:
@@ -55,30 +45,22 @@ class Session:
         results = self._request.infer(indexed, share_inputs=True, share_outputs=False)
         return {name: results[index] for index, name in enumerate(self._outputs)}
 
-    def close(self) -> None:
-        """Release the request and the compiled model."""
-        del self._request, self._compiled
 
-
-def open_session(job: Job) -> Session:
-    """Compile ``model.xml`` for the CPU; the run options are OpenVINO's own properties.
+def open_session(job: Job, properties: dict[str, Any]) -> Session:
+    """Compile the job's ``model.xml`` for the CPU.
 
     Raises:
-        ValueError: The files cannot be read, or this CPU does not compute in the precision that was asked for.
+        ValueError: The files cannot be read; or this CPU does not compute in the precision that was asked for, which
+            OpenVINO silently replaces by another.
     """
-    properties = {**job["input"].get("run_options", {}), "INFERENCE_NUM_THREADS": int(job["threads"])}
-    model = read(Path(job["input"]["path"]))
-    compiled = import_openvino().Core().compile_model(model, "CPU", properties)
-    _check_precision(compiled, properties.get("INFERENCE_PRECISION_HINT"))
-    return Session(compiled)
-
-
-def _check_precision(compiled: Any, wanted: str | None) -> None:
-    """Refuse another precision than the one asked for: OpenVINO silently replaces a precision that the CPU lacks."""
+    model, threads = read(Path(job["input"]["path"])), {"INFERENCE_NUM_THREADS": int(job["threads"])}
+    compiled = import_quietly("openvino").Core().compile_model(model, "CPU", properties | threads)
     names = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
+    wanted = properties.get("INFERENCE_PRECISION_HINT")
     got = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if wanted is not None and names.get(got, got) != names.get(wanted, wanted):
         raise ValueError(f"OpenVINO computes in {got} on this CPU, not in {wanted}")
+    return Session(compiled)
 
 
 def read(folder: Path) -> Any:
@@ -91,7 +73,7 @@ def read(folder: Path) -> Any:
         if not (folder / name).is_file():
             raise ValueError(f"{name} is missing")
     try:
-        return import_openvino().Core().read_model(folder / "model.xml")
+        return import_quietly("openvino").Core().read_model(folder / "model.xml")
     except RuntimeError as error:
         raise ValueError(f"model.xml and model.bin cannot be read: truncated, corrupt or no IR ({error})") from error
 

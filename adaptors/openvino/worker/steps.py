@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from . import data, graphs, session
@@ -15,15 +13,9 @@ Job = dict[str, Any]
 Notes = dict[str, Any]
 
 
-def _import_nncf() -> ModuleType:
-    session.import_openvino()
-    with session.without_telemetry():
-        return importlib.import_module("nncf")
-
-
 def _convert(job: Job, source: Path, output: Path) -> Notes:
     """Convert ONNX to IR, keep the weights in their own precision, and keep the names that OpenVINO drops."""
-    model = session.import_openvino().convert_model(source / "model.onnx")
+    model = session.import_quietly("openvino").convert_model(source / "model.onnx")
     specs = (*job["input"]["inputs"], *job["input"]["outputs"])
     for port, spec in zip((*model.inputs, *model.outputs), specs, strict=True):
         if spec["name"] not in port.get_names():
@@ -35,91 +27,69 @@ def _convert(job: Job, source: Path, output: Path) -> Notes:
 
 
 def _compile(job: Job, source: Path, output: Path) -> Notes:
-    """Copy the files, and check that this CPU supports their run options."""
-    session.open_session(job | {"input": job["input"] | {"run_options": _PROPERTIES[job["adaptor"]]}}).close()
+    """Copy the files, and check that this CPU supports the precision that the adaptor is named after."""
+    session.open_session(job, {"INFERENCE_PRECISION_HINT": job["adaptor"].removeprefix("openvino.")})
     for name in ("model.xml", "model.bin"):
         shutil.copyfile(source / name, output / name)
     return {}
 
 
-_PROPERTIES = {
-    "openvino.f32": {"INFERENCE_PRECISION_HINT": "f32"},
-    "openvino.bf16": {"INFERENCE_PRECISION_HINT": "bf16"},
-}
-
-
 def _quantize(job: Job, source: Path, output: Path) -> Notes:
-    """Quantize weights and activations to int8 with ranges from the calibration data."""
-    nncf = _import_nncf()
+    """Quantize weights and activations to int8 with ranges from the calibration data.
+
+    With accuracy control, layers are reverted until the program's metric is within the limit.
+    """
+    nncf, options = session.import_quietly("nncf"), job["options"]
     model = session.read(source)
-    rows = data.Rows(job["calibration"], job["input"]["inputs"])
     if _count_quantizers(model):
         return {"nothing_to_do": "the graph is quantized already"}
-    quantized = nncf.quantize(
-        model, nncf.Dataset(rows.batches()), advanced_parameters=_choose_range(job), **_quantization(job, rows, model)
-    )
-    return _finish(quantized, output, _count_quantizers(quantized))
-
-
-def _quantize_controlled(job: Job, source: Path, output: Path) -> Notes:
-    """Quantize to int8, then revert layers until the program's metric is within the limit."""
-    nncf = _import_nncf()
-    model = session.read(source)
     rows = data.Rows(job["calibration"], job["input"]["inputs"])
-    if _count_quantizers(model):
-        return {"nothing_to_do": "the graph is quantized already"}
+    batches = rows.batches()
+    transformer = graphs.has_attention(model) if options["transformer"] is None else options["transformer"]
+    # Seven bits for all weights, or NNCF's own default: for those of the first convolutions.
+    fix = nncf.OverflowFix.ENABLE if options["reduce_range"] else nncf.OverflowFix.FIRST_LAYER
+    advanced = nncf.AdvancedQuantizationParameters(overflow_fix=fix)
+    arguments = {
+        "preset": nncf.QuantizationPreset(options["preset"]) if options["preset"] else None,
+        "model_type": nncf.ModelType.TRANSFORMER if transformer else None,
+        "subset_size": min(-(-options["subset_size"] // rows.batch), len(batches)),
+        "fast_bias_correction": options["fast_bias_correction"],
+        "ignored_scope": _ignore(nncf, options),
+    }
+    if job["adaptor"] == "openvino.int8-ptq":
+        quantized = nncf.quantize(model, nncf.Dataset(batches), advanced_parameters=advanced, **arguments)
+        return _finish(quantized, output, _count_quantizers(quantized))
     validation = data.Validation(job)
     quantized = nncf.quantize_with_accuracy_control(
         model,
-        calibration_dataset=nncf.Dataset(rows.batches()),
+        calibration_dataset=nncf.Dataset(batches),
         validation_dataset=nncf.Dataset(range(len(validation.rows)), validation.rows.take_one),
         validation_fn=validation.measure,
-        max_drop=job["options"]["max_drop"],
-        advanced_quantization_parameters=_choose_range(job),
-        **_quantization(job, rows, model),
+        max_drop=options["max_drop"],
+        advanced_quantization_parameters=advanced,
+        **arguments,
     )
     return _finish(quantized, output, _count_quantizers(quantized), metric=validation.name)
 
 
-def _quantization(job: Job, rows: data.Rows, model: Any) -> dict[str, Any]:
-    """Return the arguments that NNCF's two quantizers share."""
-    nncf, options = _import_nncf(), job["options"]
-    transformer = graphs.has_attention(model) if options["transformer"] is None else options["transformer"]
-    return {
-        "preset": nncf.QuantizationPreset(options["preset"]) if options["preset"] else None,
-        "model_type": nncf.ModelType.TRANSFORMER if transformer else None,
-        "subset_size": min(-(-options["subset_size"] // rows.batch), rows.calls),
-        "fast_bias_correction": options["fast_bias_correction"],
-        "ignored_scope": _ignored(options),
-    }
-
-
-def _choose_range(job: Job) -> Any:
-    """Return NNCF's advanced parameters: seven bits for all weights, or its own default, the first convolutions'."""
-    nncf = _import_nncf()
-    fix = nncf.OverflowFix.ENABLE if job["options"]["reduce_range"] else nncf.OverflowFix.FIRST_LAYER
-    return nncf.AdvancedQuantizationParameters(overflow_fix=fix)
-
-
-def _ignored(options: dict[str, Any]) -> Any:
+def _ignore(nncf: Any, options: dict[str, Any]) -> Any:
     """Return NNCF's scope of nodes to leave alone; names that do not exist are an error, as by default in NNCF."""
-    nncf = _import_nncf()
     return nncf.IgnoredScope(names=list(options["exclude"])) if options["exclude"] else None
 
 
 def _compress_int8(job: Job, source: Path, output: Path) -> Notes:
     """Store weights in eight bits and keep the activations."""
-    nncf = _import_nncf()
+    nncf, options = session.import_quietly("nncf"), job["options"]
     model = session.read(source)
     before = _count_weights(model, "i8", "u8")
-    mode = nncf.CompressWeightsMode.INT8_SYM if job["options"]["symmetric"] else nncf.CompressWeightsMode.INT8_ASYM
-    model = nncf.compress_weights(model, mode=mode, ignored_scope=_ignored(job["options"]))
+    mode = nncf.CompressWeightsMode.INT8_SYM if options["symmetric"] else nncf.CompressWeightsMode.INT8_ASYM
+    model = nncf.compress_weights(model, mode=mode, ignored_scope=_ignore(nncf, options))
     return _finish(model, output, _count_weights(model, "i8", "u8") - before)
 
 
 def _compress_int4(job: Job, source: Path, output: Path) -> Notes:
     """Store weights in four bits, in groups, smaller where a layer asks for it; one a channel where none fits."""
-    nncf, options = _import_nncf(), job["options"]
+    nncf, options = session.import_quietly("nncf"), job["options"]
     smaller = nncf.AdvancedCompressionParameters(group_size_fallback_mode=nncf.GroupSizeFallbackMode.ADJUST)
     for group_size in dict.fromkeys((options["group_size"], -1)):
         model = session.read(source)
@@ -131,7 +101,7 @@ def _compress_int4(job: Job, source: Path, output: Path) -> Notes:
             group_size=group_size,
             all_layers=options["all_layers"],
             advanced_parameters=smaller,
-            ignored_scope=_ignored(options),
+            ignored_scope=_ignore(nncf, options),
         )
         gained = _count_weights(model, "i4", "u4") - before
         if gained:
@@ -144,7 +114,7 @@ STEPS = {
     "openvino.f32": _compile,
     "openvino.bf16": _compile,
     "openvino.int8-ptq": _quantize,
-    "openvino.int8-accuracy-control": _quantize_controlled,
+    "openvino.int8-accuracy-control": _quantize,
     "openvino.int8-weights": _compress_int8,
     "openvino.int4-weights": _compress_int4,
 }
@@ -159,7 +129,7 @@ def _finish(model: Any, output: Path, gained: int, **metadata: Any) -> Notes:
 
 def _save(model: Any, output: Path) -> None:
     """Write the IR with weights as they are; by default OpenVINO would store them as fp16."""
-    session.import_openvino().save_model(model, output / "model.xml", compress_to_fp16=False)
+    session.import_quietly("openvino").save_model(model, output / "model.xml", compress_to_fp16=False)
 
 
 def _count_quantizers(model: Any) -> int:

@@ -27,7 +27,7 @@ _TARGET = re.compile(
     r"|_operator\.(getitem|add|sub|mul|floordiv|truediv|mod|pow|neg|pos|abs|eq|ne|lt|le|gt|ge|and_|or_|not_)"
     r"|torch\._?sym_\w+|math\.[a-z]\w*"
 )
-_FORBIDDEN_TARGETS = frozenset({"torch.ops.aten.from_file"})
+_FORBIDDEN_TARGET = "torch.ops.aten.from_file"
 _EXPRESSION_CALLS = frozenset(
     """Symbol Integer Rational Float Add Mul Pow Max Min Mod PythonMod FloorDiv CeilDiv CleanDiv floor ceiling Abs
     Piecewise Eq Ne Lt Le Gt Ge And Or Not TruncToInt TruncToFloat CeilToInt FloorToInt RoundToInt RoundDecimal ToFloat
@@ -44,11 +44,8 @@ _TREE_TYPES = frozenset({None, "builtins.tuple", "builtins.list", "builtins.dict
 def read_names(path: Path) -> dict[str, Any] | None:
     """Return the specs that we kept in the archive, or None when other software wrote it."""
     with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            if name.endswith(f"/extra/{NAMES_FILE}"):
-                names: dict[str, Any] = json.loads(archive.read(name))
-                return names
-    return None
+        name = next((name for name in archive.namelist() if name.endswith(f"/extra/{NAMES_FILE}")), None)
+        return dict(json.loads(archive.read(name))) if name else None
 
 
 def is_quantized(path: Path) -> bool:
@@ -58,11 +55,7 @@ def is_quantized(path: Path) -> bool:
 
 
 def find_threat(path: Path) -> str | None:
-    """Return why loading the archive could run code from it, or None when it cannot.
-
-    Args:
-        path: A file written by ``torch.export.save``.
-    """
+    """Return why loading a file that ``torch.export.save`` wrote could run code from it, or None when it cannot."""
     try:
         with zipfile.ZipFile(path) as archive:
             return next(_find_threats(archive), None)
@@ -119,7 +112,7 @@ def _walk(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_plain_target(target: str) -> bool:
-    return bool(_TARGET.fullmatch(target)) and not any(target.startswith(name) for name in _FORBIDDEN_TARGETS)
+    return bool(_TARGET.fullmatch(target)) and not target.startswith(_FORBIDDEN_TARGET)
 
 
 def _is_plain_expression(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,11 @@ import torch
 from torch import nn
 
 from . import archive, jobs, models
-
-Job = dict[str, Any]
-Notes = dict[str, Any]
+from .models import Job, Notes
 
 
 def copy(job: Job) -> Notes:
     """Copy the files: the run options make the session compile the model when it is loaded."""
-    if job["input"]["format"] == "pytorch-module" and "module" not in (job.get("trust") or ()):
-        return {"refused": "the class is code; 'trust: [module]' would allow it"}
     manifest = shutil.ignore_patterns("artifact.json")  # the host writes the new artifact's own
     shutil.copytree(job["input"]["path"], job["output"], dirs_exist_ok=True, ignore=manifest)
     return {}
@@ -37,16 +33,17 @@ def compile_ahead(job: Job) -> Notes:
     if half and archive.is_quantized(Path(job["input"]["path"]) / "model.pt2"):
         return {"refused": "the program is quantized already"}
     inputs, outputs = described["inputs"], described["outputs"]
-    shapes = [shape for shape in job["shapes"] if _serves(inputs, shape["sizes"])]
+    batches = {spec["shape"][0] for spec in inputs if spec["shape"]}
+    shapes = [shape for shape in job["shapes"] if batches <= {"batch", shape["sizes"]["batch"]}]
     if not shapes:
         return {"refused": f"the model is fixed to {inputs[0]['shape']}, which is none of the recipe's shapes"}
     flat: nn.Module = models.flatten_program(program)
     if half:
-        flat = HalfPrecision(flat, [spec["dtype"] for spec in outputs])
+        flat = _HalfPrecision(flat, [spec["dtype"] for spec in outputs])
     torch.set_num_threads(job["threads"])  # the number is written into the compiled loops
     packages = []
     for shape in shapes:
-        examples = jobs.make_examples(inputs, shape["sizes"], job.get("calibration"))
+        examples = jobs.make_examples(inputs, shape["sizes"], job["calibration"])
         name = f"model-{shape['name']}.pt2"
         with torch.no_grad():  # without it, freezing is silently ignored
             static = torch.export.export(flat, examples)
@@ -60,12 +57,7 @@ def compile_ahead(job: Job) -> Notes:
     return {"outputs": outputs, "static_shapes": [shape["name"] for shape in shapes]}
 
 
-def _serves(specs: Sequence[models.Spec], sizes: Mapping[str, int]) -> bool:
-    """Whether a model whose first dimension is fixed has the batch size of a shape."""
-    return all(spec["shape"][0] in ("batch", sizes["batch"]) for spec in specs if spec["shape"])
-
-
-class HalfPrecision(nn.Module):  # type: ignore[misc]
+class _HalfPrecision(nn.Module):  # type: ignore[misc]
     """A model that computes in bfloat16 and keeps the types of its inputs and outputs."""
 
     def __init__(self, model: nn.Module, dtypes: Sequence[str]) -> None:
@@ -88,14 +80,5 @@ def _replace_float32(module: torch.fx.GraphModule) -> None:
         return torch.bfloat16 if value is torch.float32 else value
 
     for node in module.graph.nodes:
-        node.args = torch.fx.node.map_aggregate(node.args, replace)
-        node.kwargs = torch.fx.node.map_aggregate(node.kwargs, replace)
+        node.args, node.kwargs = torch.fx.node.map_aggregate((node.args, node.kwargs), replace)
     module.recompile()
-
-
-STEPS: dict[str, Callable[[Job], Notes]] = {
-    "pytorch.compile": copy,
-    "pytorch.compile-exported": copy,
-    "pytorch.aoti": compile_ahead,
-    "pytorch.aoti-bf16": compile_ahead,
-}

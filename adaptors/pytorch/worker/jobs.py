@@ -6,15 +6,12 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from . import archive, models, structure
-
-Job = dict[str, Any]
-Notes = dict[str, Any]
+from .models import Flat, Job, Notes, Spec
 
 
 def describe(job: Job) -> Notes | None:
@@ -22,9 +19,9 @@ def describe(job: Job) -> Notes | None:
     artifact = job["input"]
     folder = Path(artifact["path"])
     if artifact["format"] == "pytorch":
-        return describe_file(folder / "model.pt2", job.get("trust") or ())
+        return _describe_file(folder / "model.pt2", job["trust"])
     if artifact["format"] == "pytorch-module":
-        return describe_module(job, folder)
+        return describe_module(job, *open_module(job))
     if artifact["format"] == "torchscript":
         files = {archive.NAMES_FILE: ""}
         model = torch.jit.load(folder / "model.ts", map_location="cpu", _extra_files=files)
@@ -37,7 +34,7 @@ def describe(job: Job) -> Notes | None:
     return None
 
 
-def describe_file(path: Path, trust: Sequence[str]) -> Notes:
+def _describe_file(path: Path, trust: Sequence[str]) -> Notes:
     """Return the specs of an exported program, and the structure of its result, or why that is not taken."""
     try:
         program = models.read_program(path, trust)
@@ -52,23 +49,36 @@ def describe_file(path: Path, trust: Sequence[str]) -> Notes:
         return {"refused": refusal or f"the program returns None next to tensors; {structure.ADVICE}"}
     names = archive.read_names(path)
     described = models.describe_program(program, names)
-    for spec, key in zip(described["outputs"], (not names and structure.name_keys(value)) or (), strict=False):
-        spec["name"] = key
+    for spec, name in zip(described["outputs"], () if names else structure.name_outputs(value), strict=False):
+        spec["name"] = name
     return {**described, **structure.describe(value, [spec["name"] for spec in described["outputs"]])}
 
 
-def describe_module(job: Job, folder: Path) -> Notes:
+def open_module(job: Job) -> tuple[Flat, list[Spec], list[Spec]]:
+    """Return the author's class as a flat model, with the specs of the host, or else those in ``module.json``.
+
+    Raises:
+        PermissionError: The recipe does not trust the class.
+        ValueError: Nothing says what it takes.
+    """
+    folder = Path(job["input"]["path"])
+    reference = models.read_reference(folder)
+    inputs, outputs = (job["input"].get(side) or reference.get(side) or [] for side in ("inputs", "outputs"))
+    if not inputs:
+        raise ValueError("a class does not say what it takes: the recipe, or module.json, must state its inputs")
+    module = models.read_module(folder, job["trust"])
+    return Flat(module, models.find_keywords(module, [spec["name"] for spec in inputs])), inputs, outputs
+
+
+def describe_module(job: Job, flat: Flat, inputs: list[Spec], known: list[Spec]) -> Notes:
     """Run the class, and once more with each dynamic size changed: a class does not declare its results."""
-    inputs, known = find_specs(job)
-    module = models.read_module(folder, job.get("trust") or ())
-    flat = models.Flat(module, models.find_keywords(module, [spec["name"] for spec in inputs]))
     sizes = choose_sizes(job, inputs)
     with torch.inference_mode():
-        result = call(flat, make_examples(inputs, sizes, None))
+        result = flat.call(*make_examples(inputs, sizes, None))
         refusal = structure.find_refusal(result)
         if refusal:
             return {"refused": refusal}
-        named = models.name_outputs(result)
+        named = structure.name_outputs(result)
         changed = {
             name: flat(*make_examples(inputs, {**sizes, name: size + 1}, None)) for name, size in sorted(sizes.items())
         }
@@ -78,29 +88,15 @@ def describe_module(job: Job, folder: Path) -> Notes:
         for dimension, others in changed.items():
             for axis, size in enumerate(others[index].shape):
                 shape[axis] = dimension if size != value.shape[axis] else shape[axis]
-        keyed = structure.name_keys(result) is not None or len(known) != len(named)
+        keyed = isinstance(result, Mapping) or len(known) != len(named)
         chosen = name if keyed else known[index]["name"]
         outputs.append({"name": chosen, "dtype": str(value.dtype).removeprefix("torch."), "shape": shape})
     return {"inputs": inputs, "outputs": outputs, **structure.describe(result, [str(spec["name"]) for spec in outputs])}
 
 
-def call(flat: models.Flat, tensors: Sequence[torch.Tensor]) -> Any:
-    """Call what a flat model wraps, for its result as it is."""
-    return flat.model(**dict(zip(flat.keywords, tensors, strict=True))) if flat.keywords else flat.model(*tensors)
-
-
-def find_specs(job: Job) -> tuple[list[models.Spec], list[models.Spec]]:
-    """Return the specs of the host, or else those in ``module.json``."""
-    reference = models.read_reference(Path(job["input"]["path"]))
-    inputs = job["input"].get("inputs") or reference.get("inputs")
-    if not inputs:
-        raise ValueError("a class does not say what it takes: the recipe, or module.json, must state its inputs")
-    return inputs, job["input"].get("outputs") or reference.get("outputs") or []
-
-
-def choose_sizes(job: Job, specs: Sequence[models.Spec]) -> dict[str, int]:
+def choose_sizes(job: Job, specs: Sequence[Spec]) -> dict[str, int]:
     """Return example sizes: those of the recipe's first shape, and 3 rows, since torch treats 0 and 1 as constants."""
-    given = job["shapes"][0]["sizes"] if job.get("shapes") else {}
+    given = job["shapes"][0]["sizes"] if job["shapes"] else {}
     dynamic = {dim for spec in specs for dim in spec["shape"] if isinstance(dim, str)}
     return {name: 3 if name == "batch" else max(2, given.get(name, 8)) for name in sorted(dynamic)}
 
@@ -108,7 +104,7 @@ def choose_sizes(job: Job, specs: Sequence[models.Spec]) -> dict[str, int]:
 def read_program(job: Job) -> tuple[torch.export.ExportedProgram, Notes]:
     """Return the input's program, described with the names that the host knows it by."""
     path = Path(job["input"]["path"]) / "model.pt2"
-    program = models.read_program(path, job.get("trust") or ())
+    program = models.read_program(path, job["trust"])
     names = {key: job["input"].get(key) or (archive.read_names(path) or {}).get(key) for key in ("inputs", "outputs")}
     return program, models.describe_program(program, names)
 
@@ -119,9 +115,7 @@ def fail(failure: str, reason: str, error: Exception | None = None) -> Notes:
     return {"failed": {"class": failure, "reason": reason + detail}}
 
 
-def make_examples(
-    specs: Sequence[models.Spec], sizes: Mapping[str, int], calibration: str | None
-) -> tuple[torch.Tensor, ...]:
+def make_examples(specs: Sequence[Spec], sizes: Mapping[str, int], calibration: str | None) -> tuple[torch.Tensor, ...]:
     """Return one tensor for each input: calibration rows where they fit, else random numbers, or ones for integers.
 
     Args:
@@ -130,26 +124,16 @@ def make_examples(
         calibration: A npz with rows first, or None.
     """
     generator = torch.Generator().manual_seed(0)
-    rows = dict(np.load(calibration)) if calibration else {}
-    return tuple(_make_example(spec, sizes, rows.get(spec["name"]), generator) for spec in specs)
+    known = dict(np.load(calibration)) if calibration else {}
 
+    def make(spec: Spec) -> torch.Tensor:
+        shape = tuple(dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"])
+        rows = known.get(spec["name"])
+        if rows is not None and shape and len(rows) and rows.shape[1:] == shape[1:]:
+            return torch.from_numpy(np.ascontiguousarray(np.resize(rows[: shape[0]], shape)).astype(spec["dtype"]))
+        dtype: torch.dtype = getattr(torch, spec["dtype"])
+        if not dtype.is_floating_point:
+            return torch.ones(shape, dtype=dtype)
+        return torch.rand(shape, generator=generator).to(dtype)
 
-def _make_example(
-    spec: models.Spec, sizes: Mapping[str, int], rows: np.ndarray[Any, Any] | None, generator: torch.Generator
-) -> torch.Tensor:
-    shape = resolve_shape(spec, sizes)
-    if rows is not None and shape and len(rows) and rows.shape[1:] == shape[1:]:
-        return torch.from_numpy(np.ascontiguousarray(np.resize(rows[: shape[0]], shape)).astype(spec["dtype"]))
-    dtype: torch.dtype = getattr(torch, spec["dtype"])
-    if not dtype.is_floating_point:
-        return torch.ones(shape, dtype=dtype)
-    return torch.rand(shape, generator=generator).to(dtype)
-
-
-def resolve_shape(spec: models.Spec, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the concrete shape of a spec.
-
-    Raises:
-        KeyError: A dynamic dimension has no size.
-    """
-    return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"])
+    return tuple(map(make, specs))

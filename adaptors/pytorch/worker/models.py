@@ -6,23 +6,25 @@ a tuple of tensors in the order of the outputs'.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from . import archive
+from . import archive, structure
 
+Job = dict[str, Any]
+Notes = dict[str, Any]
 Spec = dict[str, Any]
+
+_WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # makes every torch.load below refuse pickled code, if asked for it too
 
 
 class Flat(nn.Module):  # type: ignore[misc]
@@ -30,7 +32,7 @@ class Flat(nn.Module):  # type: ignore[misc]
 
     Attributes:
         model: What is called.
-        keywords: The inputs' names when the model takes them by name, else empty.
+        keywords: The names of the last inputs, as many as the model takes by name; the others go by position.
     """
 
     def __init__(self, model: nn.Module, keywords: Sequence[str] = ()) -> None:
@@ -44,47 +46,22 @@ class Flat(nn.Module):  # type: ignore[misc]
         self.training = mode
         return self
 
+    def call(self, *tensors: torch.Tensor) -> Any:
+        """Call the model, for its result as it is."""
+        return call(self.model, tensors, self.keywords)
+
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Call the model."""
-        if self.keywords:
-            return tuple(name_outputs(self.model(**dict(zip(self.keywords, tensors, strict=True)))).values())
-        return tuple(name_outputs(self.model(*tensors)).values())
+        """Call the model, for the tensors of its result."""
+        return tuple(structure.name_outputs(self.call(*tensors)).values())
 
 
-def name_outputs(value: Any) -> dict[str, torch.Tensor]:
-    """Return a model's result as tensors by name: a mapping's own names, else ``output_0`` and so on.
-
-    Raises:
-        TypeError: The result holds something other than tensors.
-    """
-    if isinstance(value, torch.Tensor):
-        return {"output_0": value}
-    if isinstance(value, Mapping):
-        named = {str(key): item for key, item in value.items() if item is not None}
-    elif isinstance(value, tuple | list):
-        named = {f"output_{index}": item for index, item in enumerate(value)}
-    else:
-        raise TypeError(f"the model returns {type(value).__name__}; it must return tensors, or a tuple or dict of them")
-    if not all(isinstance(item, torch.Tensor) for item in named.values()):
-        raise TypeError("the model returns something other than tensors")
-    return named
+def call(model: Callable[..., Any], tensors: Sequence[torch.Tensor], keywords: Sequence[str]) -> Any:
+    """Call something with tensors, the last of them by these names."""
+    count = len(tensors) - len(keywords)
+    return model(*tensors[:count], **dict(zip(keywords, tensors[count:], strict=True)))
 
 
 # --- exported programs ------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def weights_only() -> Iterator[None]:
-    """Make every ``torch.load`` below refuse pickled code, also where torch asks for it."""
-    before = os.environ.get("TORCH_FORCE_WEIGHTS_ONLY_LOAD")
-    os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"]
-        else:
-            os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = before
 
 
 def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgram:
@@ -101,17 +78,17 @@ def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgr
     if threat:
         raise PermissionError(f"loading {path.name} could run code from it: {threat}; 'trust: [pickle]' would allow it")
     if archive.is_quantized(path):
-        import_torchao()
+        importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")  # registers PT2E's operators
     if "pickle" in trust:
         return torch.export.load(path)
-    with weights_only():
+    before = os.environ.get(_WEIGHTS_ONLY)
+    os.environ[_WEIGHTS_ONLY] = "1"
+    try:
         return torch.export.load(path)
-
-
-def import_torchao() -> None:
-    """Register PT2E's operators, which exported programs refer to."""
-    os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")  # CUDA libraries, missing on most machines
-    importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")
+    finally:
+        os.environ.pop(_WEIGHTS_ONLY)
+        if before is not None:
+            os.environ[_WEIGHTS_ONLY] = before
 
 
 def save_program(program: torch.export.ExportedProgram, folder: Path, inputs: list[Spec], outputs: list[Spec]) -> None:
@@ -178,14 +155,11 @@ def flatten_program(program: torch.export.ExportedProgram) -> Flat:
     Raises:
         TypeError: It takes something other than plain tensors.
     """
-    positional, keywords = find_arguments(program)
-    if positional and keywords:
-        return Flat(_Mixed(program.module(), positional, keywords))
-    return Flat(program.module(), keywords)
+    return Flat(program.module(), find_program_keywords(program))
 
 
-def find_arguments(program: torch.export.ExportedProgram) -> tuple[int, tuple[str, ...]]:
-    """Return how many inputs a program takes by position, and the names of those that follow by name.
+def find_program_keywords(program: torch.export.ExportedProgram) -> tuple[str, ...]:
+    """Return the names of the inputs that a program takes by name, which follow those that it takes by position.
 
     Raises:
         TypeError: It takes something other than plain tensors.
@@ -193,19 +167,7 @@ def find_arguments(program: torch.export.ExportedProgram) -> tuple[int, tuple[st
     arguments, keywords = program.call_spec.in_spec.children()
     if not all(leaf.is_leaf() for leaf in (*arguments.children(), *keywords.children())):
         raise TypeError("the exported program takes nested arguments; only plain tensors can be fed")
-    return len(arguments.children()), tuple(keywords.context or ())
-
-
-class _Mixed(nn.Module):  # type: ignore[misc]
-    """A program that takes its first tensors by position and the others by name."""
-
-    def __init__(self, model: nn.Module, positional: int, keywords: tuple[str, ...]) -> None:
-        super().__init__()
-        self.model, self.positional, self.keywords = model, positional, keywords
-
-    def forward(self, *tensors: torch.Tensor) -> Any:
-        named = dict(zip(self.keywords, tensors[self.positional :], strict=True))
-        return self.model(*tensors[: self.positional], **named)
+    return tuple(keywords.context or ())
 
 
 # --- the author's class -----------------------------------------------------------------------------------------------
@@ -251,15 +213,12 @@ def _inside(folder: Path, name: str) -> Path:
     return path
 
 
-def _read_state(path: Path, trust: Sequence[str]) -> Mapping[str, Any]:
-    state: Mapping[str, Any]
+def _read_state(path: Path, trust: Sequence[str]) -> Any:
     if path.suffix == ".pt2":
-        state = read_program(path, trust).state_dict
-    elif path.suffix == ".safetensors":
-        state = importlib.import_module("safetensors.torch").load_file(path)
-    else:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    return state
+        return read_program(path, trust).state_dict
+    if path.suffix == ".safetensors":
+        return importlib.import_module("safetensors.torch").load_file(path)
+    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def find_keywords(module: nn.Module, names: Sequence[str]) -> tuple[str, ...]:

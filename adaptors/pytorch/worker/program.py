@@ -28,63 +28,52 @@ _GUARDS = "_guards_fn"
 class PlainProgram:
     """A program that is called with positional tensors, in the order of its inputs.
 
+    Inputs of a new signature (shapes and types) are checked first, as the program itself does, with their types.
+
     Attributes:
         module: The graph with the program's own parameters, buffers and constants as attributes; it checks nothing.
-        checks: How often inputs were checked: once for each signature (shapes and types).
     """
 
     def __init__(self, program: torch.export.ExportedProgram) -> None:
-        self._positional, self._keywords = models.find_arguments(program)
+        self._keywords = models.find_program_keywords(program)
         guarded = program.module()
         self._dtypes = [node.meta["val"].dtype for node in guarded.graph.find_nodes(op="placeholder")]
-        self.module = make_plain(guarded)
-        self._checker = keep_checks(guarded)
+        self.module = _make_plain(guarded)
+        self._checker = _keep_checks(guarded)
         self._known: set[Signature] = set()
-        self.checks = 0
 
-    def check(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Check inputs as the program itself does, and their types, unless such inputs were checked before.
+    def prepare(self, tensors: Sequence[torch.Tensor]) -> Callable[..., Any]:
+        """Check inputs, and return the function to be called with them: the graph's own, with nothing around it.
 
         Raises:
             Exception: What the program itself raises, such as AssertionError for a size that its guards exclude.
             TypeError: An input has another type of numbers than the program was exported with.
         """
         signature = tuple((tensor.shape, tensor.dtype) for tensor in tensors)
-        if signature in self._known:
-            return
-        self.checks += 1
-        for number, (tensor, dtype) in enumerate(zip(tensors, self._dtypes, strict=True)):
-            if tensor.dtype is not dtype:
-                raise TypeError(f"input {number} is {tensor.dtype}; the program was exported with {dtype}")
-        named = dict(zip(self._keywords, tensors[self._positional :], strict=True))
-        self._checker(*tensors[: self._positional], **named)
-        if len(self._known) < _MOST_SIGNATURES:
-            self._known.add(signature)
-
-    def prepare(self, tensors: Sequence[torch.Tensor]) -> Callable[..., Any]:
-        """Check inputs, and return the function to be called with them: the graph's own, with nothing around it."""
-        self.check(tensors)
+        if signature not in self._known:
+            for number, (tensor, dtype) in enumerate(zip(tensors, self._dtypes, strict=True)):
+                if tensor.dtype is not dtype:
+                    raise TypeError(f"input {number} is {tensor.dtype}; the program was exported with {dtype}")
+            models.call(self._checker, tensors, self._keywords)
+            if len(self._known) < _MOST_SIGNATURES:
+                self._known.add(signature)
         forward: Callable[..., Any] = self.module.forward
         return forward
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
-        """Call the program; inputs of a new signature are checked first."""
+        """Call the program."""
         return self.prepare(tensors)(*tensors)
 
 
-def make_plain(guarded: fx.GraphModule) -> fx.GraphModule:
+def _make_plain(guarded: fx.GraphModule) -> fx.GraphModule:
     """Return the graph of an exported program as a module that computes and does nothing else.
 
     The operators and their order stay, so the results are the same to the bit. Removed are the guards, the hooks, the
     trees of arguments, and the checks of types that follow from the types of the inputs. Tensors become attributes of
     the module itself, where Python finds them without asking ``nn.Module.__getattr__`` for each part of a path.
 
-    Args:
-        guarded: What ``ExportedProgram.module`` returned, with plain tensors as inputs. It is not changed, and both
-            share their tensors: a buffer that one changes is changed for the other.
-
-    Returns:
-        A module of positional tensors. It returns what the program returns.
+    ``guarded``, which ``ExportedProgram.module`` returned, has plain tensors as inputs and is not changed, but both
+    share their tensors: a buffer that one changes is changed for the other. The new module takes positional tensors.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of torch about its own classes
@@ -108,14 +97,10 @@ def make_plain(guarded: fx.GraphModule) -> fx.GraphModule:
     return module
 
 
-def keep_checks(guarded: fx.GraphModule) -> fx.GraphModule:
-    """Remove everything from an exported program but the checks of its inputs; changed in place, and returned.
+def _keep_checks(guarded: fx.GraphModule) -> fx.GraphModule:
+    """Remove everything from what ``ExportedProgram.module`` returned but the checks of its inputs.
 
-    Args:
-        guarded: What ``ExportedProgram.module`` returned.
-
-    Returns:
-        A module that is called as the program is, raises what it raises, and returns nothing useful.
+    It is changed in place, and returned: called as before, it raises what it raised, and returns nothing useful.
     """
     graph = guarded.graph
     graph.output_node().args = ((),)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import jobs, models
+from . import jobs, models, structure
 from .program import PlainProgram
 
 Array = np.ndarray[Any, Any]
@@ -35,18 +35,11 @@ class Session:
         """Run the model as its author would: arrays to tensors, one call, tensors to arrays."""
         tensors = [torch.from_numpy(feeds[name]) for name in self.inputs]
         with torch.inference_mode():
-            if self._keywords:
-                value = self._call(**dict(zip(self._keywords, tensors, strict=True)))
-            else:
-                value = self._call(*tensors)
+            value = models.call(self._call, tensors, self._keywords) if self._keywords else self._call(*tensors)
         if isinstance(value, torch.Tensor):
             return {self.outputs[0]: value.numpy()}
-        named = models.name_outputs(value)
+        named = structure.name_outputs(value)
         return {name: tensor.numpy() for name, tensor in zip(self.outputs, named.values(), strict=True)}
-
-    def close(self) -> None:
-        """Release the model."""
-        del self._call
 
 
 class AuthorsSession(Session):
@@ -55,8 +48,7 @@ class AuthorsSession(Session):
     def prepare(self, feeds: dict[str, Array]) -> Callable[[], Any]:
         """Return one call of the model on these arrays, without the conversion of arrays."""
         tensors = [torch.from_numpy(feeds[name]) for name in self.inputs]
-        args = () if self._keywords else tuple(tensors)
-        kwargs = dict(zip(self._keywords, tensors, strict=True)) if self._keywords else {}
+        args, kwargs = () if self._keywords else tensors, dict(zip(self._keywords, tensors, strict=False))
         call = self._call.prepare(tensors) if isinstance(self._call, PlainProgram) else self._call
 
         def run() -> Any:
@@ -85,7 +77,7 @@ class StaticPackages:
         self.inputs = tuple(spec["name"] for spec in index["inputs"])
         self.outputs = tuple(spec["name"] for spec in index["outputs"])
         self._loaders = {
-            tuple(map(tuple, each["shapes"])): open_package(folder / each["file"]) for each in index["packages"]
+            tuple(map(tuple, each["shapes"])): _open_package(folder / each["file"]) for each in index["packages"]
         }
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
@@ -101,55 +93,44 @@ class StaticPackages:
         values = loader.boxed_run([torch.from_numpy(feeds[name]) for name in self.inputs])
         return {name: value.numpy() for name, value in zip(self.outputs, values, strict=True)}
 
-    def close(self) -> None:
-        """Release the packages."""
-        self._loaders.clear()
 
-
-def open_package(path: Path) -> Any:
+def _open_package(path: Path) -> Any:
     """Open one package of AOTInductor with its one model and one runner."""
     return torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)  # noqa: FBT003, SLF001
 
 
-def open_session(job: dict[str, Any]) -> Session | StaticPackages:
-    """Return a session on ``job["input"]``."""
-    artifact = job["input"]
-    folder, trust = Path(artifact["path"]), job.get("trust") or ()
-    if job.get("threads"):
-        torch.set_num_threads(job["threads"])
+def open_session(job: models.Job) -> Session | StaticPackages:
+    """Return a session on ``job["input"]``; what is compiled at each start is warmed up at every known shape."""
+    artifact, trust = job["input"], job["trust"]
+    folder, form, options = Path(artifact["path"]), artifact["format"], artifact.get("run_options") or {}
+    torch.set_num_threads(job["threads"])
     os.environ.setdefault("AOTI_RUNTIME_CHECK_INPUTS", "1")  # read when a package is loaded; without it nothing checks
-    if artifact["format"] == "aot-inductor":
+    if form == "aot-inductor":
         return StaticPackages(folder)
-    inputs = [spec["name"] for spec in artifact["inputs"]]
-    outputs = [spec["name"] for spec in artifact["outputs"]]
-    keywords: tuple[str, ...] = ()
+    names = {side: [spec["name"] for spec in artifact[side]] for side in ("inputs", "outputs")}
+    compiled = options.get("compile")
     call: Callable[..., Any]
-    compiled = bool((artifact.get("run_options") or {}).get("compile"))
-    if artifact["format"] == "pytorch-module":
-        module = models.read_module(folder, trust)
-        call, keywords = module, models.find_keywords(module, inputs)
-    elif artifact["format"] == "pytorch":
+    keywords: tuple[str, ...] = ()
+    if form == "pytorch-module":
+        call = models.read_module(folder, trust)
+        keywords = models.find_keywords(call, names["inputs"])
+    elif form == "pytorch":
         program = models.read_program(folder / "model.pt2", trust)
         if compiled:
             flat = models.flatten_program(program)
             call, keywords = flat.model, flat.keywords
         else:
             call = PlainProgram(program)
-    elif artifact["format"] == "torchscript":
+    elif form == "torchscript":
         call = torch.jit.load(folder / "model.ts", map_location="cpu")
     else:
-        raise KeyError(artifact["format"])
-    kind = Session if compiled or artifact["format"] == "torchscript" else AuthorsSession
-    return _compile(job, kind(call, inputs=inputs, outputs=outputs, keywords=keywords), call)
-
-
-def _compile(job: dict[str, Any], session: Session, call: Callable[..., Any]) -> Session:
-    """Wrap a session's call in ``torch.compile`` where the run options say so, and warm it up at every known shape."""
-    options = job["input"].get("run_options") or {}
-    if not options.get("compile"):
-        return session
-    session._call = torch.compile(call, mode=options.get("mode", "default"), dynamic=options.get("dynamic"))  # noqa: SLF001
-    for shape in job.get("shapes") or ():
-        tensors = jobs.make_examples(job["input"]["inputs"], shape["sizes"], None)
+        raise KeyError(form)
+    if not compiled:
+        kind = Session if form == "torchscript" else AuthorsSession
+        return kind(call, keywords=keywords, **names)
+    call = torch.compile(call, mode=options.get("mode", "default"), dynamic=options.get("dynamic"))
+    session = Session(call, keywords=keywords, **names)
+    for shape in job["shapes"]:
+        tensors = jobs.make_examples(artifact["inputs"], shape["sizes"], None)
         session.run({name: tensor.numpy() for name, tensor in zip(session.inputs, tensors, strict=True)})
     return session

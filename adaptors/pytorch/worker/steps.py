@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,42 +11,30 @@ import numpy as np
 import torch
 from torch import nn
 
-from . import archive, jobs, models
-
-Job = dict[str, Any]
-Notes = dict[str, Any]
+from . import archive, jobs, models, structure
+from .models import Flat, Job, Notes, Spec
 
 _CALIBRATION_BATCH = 64
 _LARGEST_ONNX = 1_900_000_000  # protobuf ends at 2 GiB, and the graph takes some of it
 
 
-# --- convert ----------------------------------------------------------------------------------------------------------
-
-
 def export(job: Job) -> Notes:
     """Export the author's class with its dynamic dimensions (``torch.export``)."""
-    folder = Path(job["input"]["path"])
-    inputs, outputs = jobs.find_specs(job)
-    trust = job.get("trust") or ()
-    if "module" not in trust:
-        return {"refused": f"{models.read_reference(folder)['class']} is code; 'trust: [module]' would allow it"}
-    module = models.read_module(folder, trust)
-    keywords = models.find_keywords(module, [spec["name"] for spec in inputs])
-    examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs), job.get("calibration"))
-    flat = models.Flat(module, keywords)
+    flat, inputs, outputs = jobs.open_module(job)
+    examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs), job["calibration"])
     with torch.no_grad():
-        result = jobs.call(flat, examples)
-    named = models.name_outputs(result)
+        result = flat.call(*examples)
+    named = structure.name_outputs(result)
     absent = isinstance(result, dict) and None in result.values()  # an exported program would return it too
-    if absent or type(result) not in (torch.Tensor, tuple, list, dict):  # another class would need its module
-        module, keywords = flat, ()
+    # The module of another class would be needed to load the program.
+    plain = not absent and type(result) in (torch.Tensor, tuple, list, dict)
+    module, keywords = (flat.model, flat.keywords) if plain else (flat, ())
     try:
         program = _export_dynamic(module, examples, inputs, keywords=keywords)
     except Exception as error:  # noqa: BLE001 - torch raises dozens of classes; only the reason is used
         return jobs.fail("convert", "torch.export cannot keep the sizes dynamic", error)
     known = outputs if len(outputs) == len(named) else [{"name": name, "shape": []} for name in named]
-    names = {"inputs": inputs, "outputs": known}
-    described = models.describe_program(program, names)
+    described = models.describe_program(program, {"inputs": inputs, "outputs": known})
     models.save_program(program, Path(job["output"]), described["inputs"], described["outputs"])
     return {"inputs": described["inputs"], "outputs": described["outputs"]}
 
@@ -54,7 +42,7 @@ def export(job: Job) -> Notes:
 def _export_dynamic(
     module: nn.Module,
     examples: tuple[torch.Tensor, ...],
-    specs: Sequence[models.Spec],
+    specs: Sequence[Spec],
     *,
     keywords: Sequence[str] = (),
     bounds: Mapping[str, dict[str, int]] | None = None,
@@ -67,7 +55,7 @@ def _export_dynamic(
         if keywords:
             by_name = dict(zip(keywords, axes, strict=True))
             return torch.export.export(module, (), dict(zip(keywords, examples, strict=True)), dynamic_shapes=by_name)
-        variadic = isinstance(module, models.Flat)
+        variadic = isinstance(module, Flat)
         return torch.export.export(module, examples, dynamic_shapes=(tuple(axes),) if variadic else tuple(axes))
 
 
@@ -108,16 +96,12 @@ def _clean_onnx(model: Any, described: Notes) -> None:
         item.doc_string = ""
 
 
-# --- compress ---------------------------------------------------------------------------------------------------------
-
-
 def quantize(job: Job) -> Notes:
     """Quantize an exported program to int8 with PT2E and the quantizer of Inductor's x86 kernels."""
     path = Path(job["input"]["path"]) / "model.pt2"
     if archive.is_quantized(path):
         return {"nothing_to_do": "the program is quantized already"}
     program, described = jobs.read_program(job)
-    models.import_torchao()
     pt2e = importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")
     x86 = importlib.import_module("torchao.quantization.pt2e.quantizer.x86_inductor_quantizer")
     quantizer = x86.X86InductorQuantizer()
@@ -130,7 +114,7 @@ def quantize(job: Job) -> Notes:
         return {"refused": "there are too few rows of calibration data for one batch"}
     with torch.no_grad():
         for tensors in batches:
-            jobs.call(models.Flat(prepared, flat.keywords), tensors)
+            models.call(prepared, tensors, flat.keywords)
     converted = pt2e.convert_pt2e(prepared)
     if not any("quantized_decomposed" in str(node.target) for node in converted.graph.nodes):
         return {"refused": "the quantizer found no operator that it could quantize"}
@@ -141,7 +125,7 @@ def quantize(job: Job) -> Notes:
     return {"outputs": described["outputs"], "metadata": {"quantization": "pt2e-x86-int8"}}
 
 
-def _batches(job: Job, specs: Sequence[models.Spec]) -> list[list[torch.Tensor]]:
+def _batches(job: Job, specs: Sequence[Spec]) -> list[list[torch.Tensor]]:
     """Return calibration rows in batches of the model's fixed size, or of 64; a single row at the end is left out."""
     rows = np.load(job["calibration"])
     count = min(len(rows[specs[0]["name"]]), job["options"]["samples"])
@@ -153,7 +137,7 @@ def _batches(job: Job, specs: Sequence[models.Spec]) -> list[list[torch.Tensor]]
     ]
 
 
-def _find_bounds(program: torch.export.ExportedProgram, specs: Sequence[models.Spec]) -> dict[str, dict[str, int]]:
+def _find_bounds(program: torch.export.ExportedProgram, specs: Sequence[Spec]) -> dict[str, dict[str, int]]:
     """Return the bounds of each named dimension that the program itself states, as arguments of ``Dim``."""
     nodes = {node.name: node for node in program.graph.nodes}
     limits = {str(symbol): limit for symbol, limit in program.range_constraints.items()}
@@ -166,10 +150,3 @@ def _find_bounds(program: torch.export.ExportedProgram, specs: Sequence[models.S
                 if limit.upper.is_Integer:
                     bounds[dim]["max"] = int(limit.upper)
     return bounds
-
-
-STEPS: dict[str, Callable[[Job], Notes]] = {
-    "pytorch.export": export,
-    "pytorch.onnx": to_onnx,
-    "pytorch.pt2e-int8": quantize,
-}

@@ -31,15 +31,11 @@ def find_refusal(value: Any) -> str | None:
     """Return why a result is not taken, or None."""
     if isinstance(value, torch.Tensor):
         return None
-    if isinstance(value, Mapping):
-        items = list(value.items())
-    elif isinstance(value, tuple | list):
-        items = list(enumerate(value))
-    else:
+    if not isinstance(value, Mapping | tuple | list):
         return f"the model returns {_name(value)}; {ADVICE}"
-    if not items:
+    if not value:
         return f"the model returns nothing in its {_name(value)}; {ADVICE}"
-    for key, item in items:
+    for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
         if not isinstance(key, str | int):
             return f"the model returns a dictionary with the key {key!r}, which is neither text nor a number"
         absent = item is None and isinstance(value, Mapping)
@@ -68,11 +64,19 @@ def describe(value: Any, names: Sequence[str]) -> Notes:
     return {"structure": {"kind": "list" if isinstance(value, list) else "tuple", "items": list(given)}}
 
 
-def name_keys(value: Any) -> list[str] | None:
-    """Return the keys of a dictionary's tensors as text, or None for another result."""
-    if not isinstance(value, Mapping):
-        return None
-    return [str(key) for key, item in value.items() if item is not None]
+def name_outputs(value: Any) -> dict[str, torch.Tensor]:
+    """Return a result as tensors by name: a mapping's own names, else ``output_0`` and so on.
+
+    Raises:
+        TypeError: Such a result is not taken.
+    """
+    if isinstance(value, torch.Tensor):
+        return {"output_0": value}
+    if refusal := find_refusal(value):
+        raise TypeError(refusal)
+    if isinstance(value, Mapping):
+        return {str(key): item for key, item in value.items() if item is not None}
+    return {f"output_{index}": item for index, item in enumerate(value)}
 
 
 def _name(value: Any) -> str:

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import fx
 
 from . import archive, jobs, models
-
-Job = dict[str, Any]
-Notes = dict[str, Any]
+from .models import Flat, Job, Notes, Spec
 
 
 def trace(job: Job) -> Notes:
     """Trace a model into frozen TorchScript and check it at another batch size."""
     flat, inputs, outputs = _open_flat(job)
-    if isinstance(flat, str):
-        return {"refused": flat}
     sizes = jobs.choose_sizes(job, inputs)
-    examples = jobs.make_examples(inputs, sizes, job.get("calibration"))
+    examples = jobs.make_examples(inputs, sizes, job["calibration"])
     others = jobs.make_examples(inputs, {**sizes, "batch": 5}, None)
     with torch.no_grad():
         try:
@@ -35,44 +29,33 @@ def trace(job: Job) -> Notes:
         except RuntimeError as error:
             return jobs.fail("compile", "the traced model takes no other batch size", error)
     if not same:
-        return jobs.fail(
-            "numerics", "the traced model returns other values at another batch size: it branches on its input"
-        )
+        reason = "the traced model returns other values at another batch size: it branches on its input"
+        return jobs.fail("numerics", reason)
     names = json.dumps({"inputs": inputs, "outputs": outputs})
     torch.jit.save(script, Path(job["output"]) / "model.ts", _extra_files={archive.NAMES_FILE: names})
     return {"outputs": outputs}
 
 
-def _open_flat(job: Job) -> tuple[models.Flat | str, list[models.Spec], list[models.Spec]]:
-    """Return a flat model of either format with its specs, or the reason why not."""
-    if job["input"]["format"] == "pytorch":
-        program, described = jobs.read_program(job)
-        flat = models.flatten_program(program)
-        for module in flat.modules():
-            if isinstance(module, fx.GraphModule):
-                make_traceable(module)
-        return flat, described["inputs"], described["outputs"]
-    trust = job.get("trust") or ()
-    if "module" not in trust:
-        return "the class is code; 'trust: [module]' would allow it", [], []
-    inputs, _ = jobs.find_specs(job)
-    module = models.read_module(Path(job["input"]["path"]), trust)
-    flat = models.Flat(module, models.find_keywords(module, [spec["name"] for spec in inputs]))
-    return flat, inputs, job["input"].get("outputs") or jobs.describe_module(job, Path(job["input"]["path"]))["outputs"]
+def _open_flat(job: Job) -> tuple[Flat, list[Spec], list[Spec]]:
+    """Return a flat model of either format with its specs."""
+    if job["input"]["format"] == "pytorch-module":
+        flat, inputs, known = jobs.open_module(job)
+        return flat, inputs, job["input"].get("outputs") or jobs.describe_module(job, flat, inputs, known)["outputs"]
+    program, described = jobs.read_program(job)
+    flat = models.flatten_program(program)
+    for module in flat.modules():
+        if isinstance(module, fx.GraphModule):
+            _make_traceable(module)
+    return flat, described["inputs"], described["outputs"]
 
 
-# --- exported programs ------------------------------------------------------------------------------------------------
-
-
-def make_traceable(module: fx.GraphModule) -> None:
+def _make_traceable(module: fx.GraphModule) -> None:
     """Let the tracer see the sizes that an exported program computes with.
 
     An export states sizes as ``aten.sym_size`` and passes them to operators; the tracer writes down what both of these
     returned for the example, as constants. It follows sizes through ``Tensor.size`` and the functions of Python's
     ``torch`` only, which are the same operators. The program's own check of its inputs is Python and cannot be traced.
-
-    Args:
-        module: What ``ExportedProgram.module`` returned; changed in place.
+    The module, which ``ExportedProgram.module`` returned, is changed in place.
     """
     module.validate_inputs = False
     for node in module.graph.nodes:
@@ -93,18 +76,15 @@ def _call_from_python(node: fx.Node) -> None:
     first = node.args[0] if node.args else None
     of_tensor = isinstance(first, fx.Node) and isinstance(first.meta.get("val"), torch.Tensor)
     if node.target is torch.ops.aten.slice.Tensor:
-        node.target = slice_tensor
+        node.target = _slice_tensor
     elif of_tensor and hasattr(torch.Tensor, name):
         node.op, node.target = "call_method", name
     elif function := getattr(torch, name, None):
         node.target = function
 
 
-def slice_tensor(
+def _slice_tensor(
     tensor: torch.Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> torch.Tensor:
     """Cut a tensor as ``aten.slice`` does, which has no name in Python."""
     return tensor[(slice(None),) * (dim % tensor.dim()) + (slice(start, end, step),)]
-
-
-STEPS: dict[str, Callable[[Job], Notes]] = {"pytorch.torchscript": trace}

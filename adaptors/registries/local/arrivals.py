@@ -22,29 +22,20 @@ def list_arrivals(
 ) -> tuple[tuple[VersionInfo, ...], str]:
     """Return the versions that a folder holds and did not hold before, oldest first, and the next cursor.
 
-    Only files whose size or modification time differs from the last poll are read.
-
-    Args:
-        root: The folder with the models, and with the folders of their winners.
-        resolve: Returns the version of a path.
-        cursor: What the last call returned; None to list every version.
-
-    Returns:
-        The versions, and the next cursor: opaque text.
+    Only files whose size or modification time differs from the last poll are read; ``resolve`` does that.
     """
     known: dict[str, list[str]] = json.loads(cursor) if cursor else {}
     seen: dict[str, list[str]] = {}
     found: list[tuple[int, VersionInfo]] = []
     for path in _list_models(root.resolve()):
         changed, stamp = _read_stamp(path)
-        old_stamp, old_version = known.get(str(path), ("", ""))
-        if stamp == old_stamp:
-            seen[str(path)] = [stamp, old_version]
-            continue
-        info = resolve(str(path))
-        seen[str(path)] = [stamp, info.version]
-        if info.version != old_version:
-            found.append((changed, info))
+        old_stamp, version = known.get(str(path), ("", ""))
+        if stamp != old_stamp:
+            info = resolve(str(path))
+            if info.version != version:
+                found.append((changed, info))
+            version = info.version
+        seen[str(path)] = [stamp, version]
     found.sort(key=lambda pair: pair[0])
     return tuple(info for _, info in found), json.dumps(seen)
 

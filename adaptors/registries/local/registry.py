@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from kedro_hone.adaptors.registries import publication
 from kedro_hone.adaptors.registries.local.arrivals import SUFFIX, list_arrivals
-from kedro_hone.adaptors.registries.model_folder import list_requirements, write_winner
+from kedro_hone.adaptors.registries.model_folder import find_requirements, write_winner
 from kedro_hone.adaptors.registries.suggestions import suggest
-from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, VersionInfo
 from kedro_hone.core.contract.tags import RECIPE
@@ -34,21 +31,11 @@ class LocalRegistry:
     """
 
     def __init__(self, root: Path | None = None) -> None:
-        """Choose where winners go.
-
-        Args:
-            root: Relative paths are under it; the current directory when not given.
-        """
+        """Choose what relative paths are under; the current directory when not given."""
         self.root = root or Path()
 
     def resolve(self, uri: str) -> VersionInfo:
-        """Return what is known of a path; its version is the digest of its content.
-
-        Args:
-            uri: A path; an alias of published winners is such a path too.
-
-        Returns:
-            The version. The URI is the path with all links followed.
+        """Return what is known of a path; its version is the digest of its content, its URI follows all links.
 
         Raises:
             HoneError: ``model-unknown``, with the nearest name.
@@ -57,29 +44,25 @@ class LocalRegistry:
         if not path.exists():
             raise _explain_missing(path)
         digest = digest_file(path) if path.is_file() else digest_tree(path)
-        published = path.parent if (path / TAGS).is_file() else None
+        tags = _read_tags(path)
+        home = path.parent if tags else None
         return VersionInfo(
             uri=str(path),
-            name=self._name(published or path, suffix=SUFFIX if published else ""),
+            name=self._name(home.with_name(home.name.removesuffix(SUFFIX)) if home else path),
             version=digest,
-            aliases=tuple(_list_aliases(published, path)) if published else (),
-            tags=json.loads((path / TAGS).read_text(encoding="utf-8")) if published else {},
+            aliases=_list_aliases(home, path) if home else (),
+            tags=tags,
         )
 
-    def _name(self, path: Path, *, suffix: str) -> str:
+    def _name(self, model: Path) -> str:
         """Return the name for ``publish`` with which winners go next to the model."""
-        model, root = path.with_name(path.name.removesuffix(suffix)), self.root.resolve()
+        root = self.root.resolve()
         return str(model.relative_to(root) if model.is_relative_to(root) else model)
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
-        """Copy a path's files, as they are, into an empty directory.
+        """Copy a path's files, as they are, into an empty directory, which is made when it does not exist.
 
-        Args:
-            uri: A path. With a file come those next to it that continue its name (``model.onnx.data``).
-            folder: An empty directory; made when it does not exist.
-
-        Returns:
-            The version that was copied.
+        With a file come those next to it that continue its name (``model.onnx.data``).
 
         Raises:
             HoneError: ``model-unknown``.
@@ -104,12 +87,6 @@ class LocalRegistry:
         A model that is changed in its place is a new version, since the digest of its content is its version. One that
         is still being copied may be listed twice: half, and whole.
 
-        Args:
-            cursor: What the last call returned; None to list every version.
-
-        Returns:
-            The versions, and the next cursor: opaque text.
-
         Raises:
             HoneError: ``model-unknown``: the folder does not exist.
         """
@@ -125,41 +102,27 @@ class LocalRegistry:
         tags: Mapping[str, str],
         alias: str | None,
         metrics: Mapping[str, float] | None = None,
-        example: Mapping[str, np.ndarray] | None = None,
-        requirements: Sequence[str] | None = None,
     ) -> Publication:
-        """Write a new version; the alias is moved last.
+        """Write a new version; the alias, a link, is moved last. The metrics are kept with the tags.
 
         A version appears by one rename, whole. What a killed call left is removed by the next call. Publishing is
         idempotent.
 
-        Args:
-            winner: The winner with its evidence.
-            name: The path of the model; the versions go to a folder of that name with ``-hone`` behind it.
-            tags: The version's tags, from ``make_tags``.
-            alias: The link that is to point to it, or None.
-            metrics: Numbers that are kept with the tags.
-            example: One array for each input.
-            requirements: What pip must install; those of the artifact's runtime when not given.
-
-        Returns:
-            The new version; the old one when the same publication was made before.
-
         Raises:
             HoneError: ``toolchain-unknown``, or ``evidence-incomplete``.
         """
-        if requirements is None:
-            requirements = list_requirements(read_catalogue().find_toolchain(str(winner.artifact.runtime)))
+        requirements = find_requirements(winner.artifact)
         path = (self.root / name).absolute()
         home = path.with_name(path.name + SUFFIX)
         home.mkdir(parents=True, exist_ok=True)
         _remove_stages(home)
         key = publication.derive_key(winner, name=str(path), recipe=tags.get(RECIPE))
-        place = _find_key(home, key)
+        published = (each for each in home.iterdir() if each.name.isdecimal())
+        place = next((each for each in published if _read_tags(each).get(publication.KEY) == key), None)
         if place is None:
             stage = home / f"{_STAGE}{publication.name_publisher()}"
             stage.mkdir()
-            write_winner(stage, winner, requirements=requirements, example=example)
+            write_winner(stage, winner, requirements=requirements)
             content = {publication.KEY: key, **tags}
             content |= {f"hone.metric.{metric}": repr(float(value)) for metric, value in (metrics or {}).items()}
             (stage / TAGS).write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -189,13 +152,6 @@ def _move_alias(home: Path, alias: str, place: Path) -> None:
     link.replace(home / alias)
 
 
-def _find_key(home: Path, key: str) -> Path | None:
-    for path in home.iterdir():
-        if path.name.isdecimal() and _read_tags(path).get(publication.KEY) == key:
-            return path
-    return None
-
-
 def _remove_stages(home: Path) -> None:
     """Remove what killed publications left."""
     for path in home.glob(f"{_STAGE}*"):
@@ -208,17 +164,15 @@ def _remove_stages(home: Path) -> None:
             shutil.rmtree(path)
 
 
-def _list_aliases(home: Path, place: Path) -> list[str]:
-    return sorted(
-        path.name
-        for path in home.iterdir()
-        if path.is_symlink() and not path.name.startswith(".") and path.resolve() == place
-    )
+def _list_aliases(home: Path, place: Path) -> tuple[str, ...]:
+    links = (path for path in home.iterdir() if path.is_symlink() and not path.name.startswith("."))
+    return tuple(sorted(link.name for link in links if link.resolve() == place))
 
 
-def _read_tags(path: Path) -> dict[str, Any]:
+def _read_tags(path: Path) -> dict[str, str]:
+    """Return a published version's tags, or none: then it is no such version."""
     file = path / TAGS
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
 
 
 def _explain_missing(path: Path) -> HoneError:

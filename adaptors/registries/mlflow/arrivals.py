@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_hone.adaptors.registries.mlflow.names import make_info
+from kedro_hone.adaptors.registries.mlflow.names import iterate_versions, make_info
 from kedro_hone.core.contract.registry import VersionInfo
 
 if TYPE_CHECKING:
@@ -16,25 +17,11 @@ OVERLAP_MS: Final = 60_000
 
 
 def list_arrivals(client: MlflowClient, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
-    """Return the versions of all models that came after a cursor, oldest first, and the next cursor.
-
-    Args:
-        client: The registry.
-        cursor: What the last call returned; None to list every version.
-
-    Returns:
-        The versions, and the next cursor: opaque text.
-    """
+    """Return the versions of all models that came after a cursor, oldest first, and the next cursor."""
     state: dict[str, Any] = json.loads(cursor) if cursor else {"since": 0, "seen": []}
     start = state["since"] - OVERLAP_MS
-    found = []
-    token = None
-    while True:
-        page = client.search_model_versions(order_by=["creation_timestamp DESC"], max_results=200, page_token=token)
-        found += [version for version in page if version.creation_timestamp >= start]
-        token = page.token
-        if not token or page[-1].creation_timestamp < start:
-            break
+    newest = iterate_versions(client, order="creation_timestamp DESC")
+    found = list(takewhile(lambda version: version.creation_timestamp >= start, newest))
     infos = [(version.creation_timestamp, make_info(version)) for version in reversed(found)]
     since = max([state["since"], *(created for created, _ in infos)])
     seen = [info.uri for created, info in infos if created >= since - OVERLAP_MS]

@@ -13,9 +13,10 @@ import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from kedro_hone.core.errors import HoneError
@@ -36,21 +37,12 @@ EMBEDDED: Final = "data/mlflow.db"
 ARTIFACTS: Final = "mlartifacts"
 """The folder with the artifacts of a SQLite store, next to its file."""
 
-Result = TypeVar("Result")
-
 # MLflow draws a bar for every download, even of a few files into a log; the run has a display of its own.
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 
 def find_tracking_uri(project: Path) -> str:
-    """Return where MLflow's store is: as MLflow is configured, else the project's embedded one.
-
-    Args:
-        project: The project's folder.
-
-    Returns:
-        What ``mlflow.set_tracking_uri`` or ``MLFLOW_TRACKING_URI`` says; else ``data/mlflow.db`` of the project.
-    """
+    """Return what ``mlflow.set_tracking_uri`` or ``MLFLOW_TRACKING_URI`` says; else the project's embedded store."""
     import mlflow  # noqa: PLC0415 - slow to import, and only needed with MLflow
 
     if mlflow.is_tracking_uri_set():
@@ -65,13 +57,6 @@ def connect(tracking_uri: str, *, patience: float = PATIENCE_SECONDS) -> MlflowC
     After that the limits of MLflow hold (``MLFLOW_HTTP_REQUEST_TIMEOUT`` and so on). A local file has no limit:
     MLflow's first use of it makes the tables, which takes as long as the machine takes.
 
-    Args:
-        tracking_uri: MLflow's tracking URI.
-        patience: Seconds that a network may take.
-
-    Returns:
-        The client.
-
     Raises:
         HoneError: ``registry-unreachable``.
     """
@@ -82,7 +67,7 @@ def connect(tracking_uri: str, *, patience: float = PATIENCE_SECONDS) -> MlflowC
     try:
         probe = find_probe(registry)
     except Exception as error:  # the driver of the database is missing or unknown
-        raise explain_unreachable(registry, _first_line(error)) from error
+        raise _explain_unreachable(registry, _first_line(error)) from error
     if probe is not None:
         run_bounded(probe, registry, patience)
     try:
@@ -90,18 +75,14 @@ def connect(tracking_uri: str, *, patience: float = PATIENCE_SECONDS) -> MlflowC
             client = MlflowClient(tracking_uri=tracking_uri)
             client.search_registered_models(max_results=1)
     except Exception as error:
-        raise explain_unreachable(tracking_uri, _first_line(error)) from error
+        raise _explain_unreachable(tracking_uri, _first_line(error)) from error
     return client
 
 
 def find_probe(uri: str) -> Callable[[], object] | None:
     """Import what a store needs, and return the smallest request that shows whether it responds.
 
-    Args:
-        uri: A tracking or registry URI.
-
-    Returns:
-        The request, which imports nothing more; None for a local file, which needs none.
+    The request imports nothing more. A local file needs none.
 
     Raises:
         ImportError: The driver of the database is not installed.
@@ -142,57 +123,43 @@ def _find_kind(uri: str) -> str:
     return urlsplit(uri).scheme.partition("+")[0]
 
 
-def run_bounded(call: Callable[[], Result], tracking_uri: str, patience: float = PATIENCE_SECONDS) -> Result:
-    """Return what a call over a network returns, if it does in time.
+def run_bounded(call: Callable[[], object], tracking_uri: str, patience: float = PATIENCE_SECONDS) -> object:
+    """Return what a call over a network to a store returns, if it does within some seconds.
 
     A thread is needed since not every database's driver can be given a limit for connecting.
-
-    Args:
-        call: The call.
-        tracking_uri: The store that it calls, for the error.
-        patience: Seconds.
-
-    Returns:
-        The result.
 
     Raises:
         HoneError: ``registry-unreachable``.
     """
-    results: list[Result] = []
-    errors: list[BaseException] = []
+    future: Future[object] = Future()
 
     def work() -> None:
         try:
-            results.append(call())
+            future.set_result(call())
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-            errors.append(error)
+            future.set_exception(error)
 
-    thread = threading.Thread(target=work, name="hone-registry", daemon=True)
-    thread.start()
-    thread.join(patience)
-    if results:
-        return results[0]
-    why = _first_line(errors[0]) if errors else f"It did not respond within {patience:g} seconds."
-    raise explain_unreachable(tracking_uri, why) from (errors[0] if errors else None)
+    threading.Thread(target=work, name="hone-registry", daemon=True).start()
+    try:
+        error = future.exception(patience)
+    except TimeoutError:
+        raise _explain_unreachable(tracking_uri, f"It did not respond within {patience:g} seconds.") from None
+    if error is not None:
+        raise _explain_unreachable(tracking_uri, _first_line(error)) from error
+    return future.result()
 
 
-def explain_unreachable(tracking_uri: str, why: str) -> HoneError:
+def _explain_unreachable(tracking_uri: str, why: str) -> HoneError:
     """Return the error for a registry that cannot be used, without secrets in it."""
+    what = f"at {hide_secrets(tracking_uri)} does not respond"
+    check = "Check MLFLOW_TRACKING_URI and that the server runs"
     file = find_sqlite_file(tracking_uri)
     if file is not None:
-        return HoneError(
-            "registry-unreachable",
-            f"The MLflow registry in {file} cannot be used.",
-            why=why,
-            hint="Check the file and its folder, and that no other process locks it. MLFLOW_TRACKING_URI names it; "
-            f"without the variable, it is {EMBEDDED} in the project's folder, which the first publication makes.",
-        )
+        what = f"in {file} cannot be used"
+        check = "Check the file and its folder, and that no other process locks it. MLFLOW_TRACKING_URI names it"
+    default = f"without the variable, it is {EMBEDDED} in the project's folder, which the first publication makes."
     return HoneError(
-        "registry-unreachable",
-        f"The MLflow registry at {hide_secrets(tracking_uri)} does not respond.",
-        why=hide_secrets(why),
-        hint="Check MLFLOW_TRACKING_URI and that the server runs; "
-        f"without the variable, it is {EMBEDDED} in the project's folder, which the first publication makes.",
+        "registry-unreachable", f"The MLflow registry {what}.", why=hide_secrets(why), hint=f"{check}; {default}"
     )
 
 
@@ -204,7 +171,7 @@ def require_store(tracking_uri: str) -> None:
     """
     path = find_sqlite_file(tracking_uri)
     if path is not None and not path.exists():
-        raise explain_unreachable(tracking_uri, f"There is no file {path}.")
+        raise _explain_unreachable(tracking_uri, f"There is no file {path}.")
 
 
 def check_sqlite(tracking_uri: str, *, busy: float = BUSY_SECONDS) -> None:
@@ -222,20 +189,17 @@ def check_sqlite(tracking_uri: str, *, busy: float = BUSY_SECONDS) -> None:
     if path is None:
         return
     if not path.parent.is_dir():
-        raise explain_unreachable(tracking_uri, f"The folder {path.parent} does not exist.")
+        raise _explain_unreachable(tracking_uri, f"The folder {path.parent} does not exist.")
     if path.is_dir():
-        raise explain_unreachable(tracking_uri, f"{path} is a folder.")
+        raise _explain_unreachable(tracking_uri, f"{path} is a folder.")
     if not os.access(path if path.exists() else path.parent, os.R_OK | os.W_OK):
-        raise explain_unreachable(tracking_uri, f"{path} cannot be written.")
-    if not path.exists():
-        return
-    database = sqlite3.connect(path, timeout=busy)
-    try:
-        database.execute("PRAGMA schema_version").fetchone()
-    except sqlite3.DatabaseError as error:
-        raise explain_unreachable(tracking_uri, f"{path}: {error}.") from error
-    finally:
-        database.close()
+        raise _explain_unreachable(tracking_uri, f"{path} cannot be written.")
+    if path.exists():
+        try:
+            with closing(sqlite3.connect(path, timeout=busy)) as database:
+                database.execute("PRAGMA schema_version").fetchone()
+        except sqlite3.DatabaseError as error:
+            raise _explain_unreachable(tracking_uri, f"{path}: {error}.") from error
 
 
 def find_sqlite_file(tracking_uri: str) -> Path | None:
@@ -261,12 +225,7 @@ def explain_errors(tracking_uri: str) -> Iterator[None]:
             hint="Check MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN, and your rights.",
         ) from error
     except MlflowException as error:
-        raise explain_unreachable(tracking_uri, _first_line(error)) from error
-
-
-def is_missing(error: Any) -> bool:
-    """Return whether an error of MLflow's says that something does not exist."""
-    return getattr(error, "error_code", "") in {"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND", "ENDPOINT_NOT_FOUND"}
+        raise _explain_unreachable(tracking_uri, _first_line(error)) from error
 
 
 def hide_secrets(text: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kedro_hone.adaptors.registries.mlflow.connection import is_missing
 from kedro_hone.adaptors.registries.suggestions import suggest
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.base import Value
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -17,20 +16,15 @@ if TYPE_CHECKING:
 
 LATEST: Final = "latest"
 _URI = re.compile(r"models:/+(?P<name>[^/@]+)(?:/(?P<version>[^/@]+)|@(?P<alias>[^/@]+))?/?")
+_MISSING = frozenset({"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND", "ENDPOINT_NOT_FOUND"})
 
 
-class Reference(Value):
-    """What a ``models:/`` URI says: a name, and a version or an alias.
-
-    Attributes:
-        name: The registered model's name.
-        version: The version, or ``latest``.
-        alias: The alias.
-    """
+class Reference(NamedTuple):
+    """What a ``models:/`` URI says: a name, and a version (or ``latest``) or an alias."""
 
     name: str
-    version: str | None = None
-    alias: str | None = None
+    version: str | None
+    alias: str | None
 
 
 def read_uri(uri: str) -> Reference:
@@ -48,52 +42,38 @@ def read_uri(uri: str) -> Reference:
             hint="Write the model's name and a version or an alias.",
         )
     if not (match["version"] or match["alias"]):
+        model = f"models:/{match['name']}"
         raise HoneError(
             "version-unknown",
             f"{uri!r} names no version.",
             why="A model has many versions, and the URI must name one.",
-            hint=f"Write models:/{match['name']}/<version>, models:/{match['name']}@<alias> or "
-            f"models:/{match['name']}/{LATEST}.",
+            hint=f"Write {model}/<version>, {model}@<alias> or {model}/{LATEST}.",
         )
     return Reference(**match.groupdict())
 
 
 def find_version(client: MlflowClient, reference: Reference) -> VersionInfo:
-    """Return what the registry knows of a version.
-
-    Args:
-        client: The registry.
-        reference: Which version.
-
-    Returns:
-        The version, pinned.
+    """Return what the registry knows of a version, pinned.
 
     Raises:
         HoneError: ``model-unknown``, ``version-unknown`` or ``alias-unknown``, with what there is.
     """
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
+    name, version, alias = reference
     try:
-        if reference.alias is not None:
-            found = client.get_model_version_by_alias(reference.name, reference.alias)
-        elif reference.version == LATEST:
-            newest = client.search_model_versions(
-                f"name={_quote(reference.name)}", order_by=["version_number DESC"], max_results=1
-            )
-            if not newest:
-                raise _explain_missing(client, reference)
-            found = client.get_model_version(reference.name, newest[0].version)
-        else:
-            version = str(reference.version)
-            if not version.isdecimal():
-                raise _explain_missing(client, reference)
-            found = client.get_model_version(reference.name, version)
+        if alias is not None:
+            return make_info(client.get_model_version_by_alias(name, alias))
+        if version == LATEST:
+            version = next((newest.version for newest in iterate_versions(client, name)), None)
+        if version is not None and str(version).isdecimal():
+            return make_info(client.get_model_version(name, str(version)))
     except MlflowException as error:
         # MLflow calls an alias that does not exist an invalid parameter.
-        if is_missing(error) or (reference.alias and error.error_code == "INVALID_PARAMETER_VALUE"):
+        if error.error_code in _MISSING or (alias and error.error_code == "INVALID_PARAMETER_VALUE"):
             raise _explain_missing(client, reference) from error
         raise
-    return make_info(found)
+    raise _explain_missing(client, reference)
 
 
 def make_info(version: ModelVersion) -> VersionInfo:
@@ -107,18 +87,19 @@ def make_info(version: ModelVersion) -> VersionInfo:
     )
 
 
-def search_versions(client: MlflowClient, name: str) -> list[ModelVersion]:
-    """Return every version of a model, newest first; none when there is no such model."""
-    versions: list[ModelVersion] = []
+def iterate_versions(
+    client: MlflowClient, name: str | None = None, order: str = "version_number DESC"
+) -> Iterator[ModelVersion]:
+    """Yield every version of a model, or of all, newest first; none when there is no such model."""
+    # MLflow's search language knows no escapes but two kinds of quotes.
+    wanted = name and (f'name="{name}"' if "'" in name else f"name='{name}'")
     token = None
     while True:
-        page = client.search_model_versions(
-            f"name={_quote(name)}", order_by=["version_number DESC"], max_results=200, page_token=token
-        )
-        versions.extend(page)
+        page = client.search_model_versions(wanted, order_by=[order], max_results=200, page_token=token)
+        yield from page
         token = page.token
         if not token:
-            return versions
+            return
 
 
 def _explain_missing(client: MlflowClient, reference: Reference) -> HoneError:
@@ -128,14 +109,8 @@ def _explain_missing(client: MlflowClient, reference: Reference) -> HoneError:
         why, hint = suggest(name, models, "models")
         return HoneError("model-unknown", f"The registry has no model {name!r}.", why=why, hint=hint)
     if reference.alias is not None:
-        aliases = dict(client.get_registered_model(name).aliases or {})
-        why, hint = suggest(reference.alias, sorted(aliases), "aliases")
+        why, hint = suggest(reference.alias, sorted(client.get_registered_model(name).aliases or {}), "aliases")
         return HoneError("alias-unknown", f"{name!r} has no alias {reference.alias!r}.", why=why, hint=hint)
-    versions = [str(version.version) for version in search_versions(client, name)]
+    versions = [str(version.version) for version in iterate_versions(client, name)]
     why, hint = suggest(str(reference.version), versions, "versions")
     return HoneError("version-unknown", f"{name!r} has no version {reference.version!r}.", why=why, hint=hint)
-
-
-def _quote(name: str) -> str:
-    """Return a name as a string of MLflow's search language, which knows no escapes but two kinds of quotes."""
-    return f'"{name}"' if "'" in name else f"'{name}'"

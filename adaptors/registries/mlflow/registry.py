@@ -5,33 +5,20 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from kedro_hone.adaptors.registries import publication
+from kedro_hone.adaptors.registries.mlflow import connection
 from kedro_hone.adaptors.registries.mlflow.arrivals import list_arrivals
-from kedro_hone.adaptors.registries.mlflow.connection import (
-    ARTIFACTS,
-    EMBEDDED,
-    connect,
-    explain_errors,
-    find_sqlite_file,
-    find_tracking_uri,
-    has_server,
-    require_store,
-)
 from kedro_hone.adaptors.registries.mlflow.names import find_version, read_uri
 from kedro_hone.adaptors.registries.mlflow.unfinished import finish_version, settle
-from kedro_hone.adaptors.registries.model_folder import list_requirements, write_winner
-from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.adaptors.registries.model_folder import find_requirements, write_winner
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, VersionInfo
 from kedro_hone.core.contract.tags import RECIPE
-from kedro_hone.core.values.artifact import Artifact
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -55,41 +42,30 @@ class MlflowRegistry:
             project: The project's folder; the current one when not given.
         """
         home = (project or Path.cwd()).resolve()
-        self.tracking_uri = tracking_uri or find_tracking_uri(home)
-        own = (home / EMBEDDED).parent
-        self._embedded = own if self.tracking_uri == f"sqlite:///{home / EMBEDDED}" else None
+        self.tracking_uri = tracking_uri or connection.find_tracking_uri(home)
+        self._embedded = home / connection.EMBEDDED
 
     @cached_property
     def client(self) -> MlflowClient:
         """A client of the store, which has responded."""
-        return connect(self.tracking_uri)
+        return connection.connect(self.tracking_uri)
 
     def resolve(self, uri: str) -> VersionInfo:
-        """Return what is known of a version, without downloading it.
+        """Return what is known of a version, without downloading it; its number is pinned.
 
         Args:
             uri: ``models:/name/version``, ``models:/name/latest`` or ``models:/name@alias``.
-
-        Returns:
-            The version, with its number pinned.
 
         Raises:
             HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown`` or ``registry-unreachable``.
         """
         reference = read_uri(uri)
-        require_store(self.tracking_uri)
-        with explain_errors(self.tracking_uri):
+        connection.require_store(self.tracking_uri)
+        with connection.explain_errors(self.tracking_uri):
             return find_version(self.client, reference)
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
-        """Download the version's files, as the registry holds them, into an empty directory.
-
-        Args:
-            uri: As for ``resolve``.
-            folder: An empty directory; made when it does not exist.
-
-        Returns:
-            The version that was downloaded.
+        """Download the version's files, as the registry holds them, into an empty directory, which may not exist yet.
 
         Raises:
             HoneError: As for ``resolve``.
@@ -102,7 +78,7 @@ class MlflowRegistry:
         if any(folder.iterdir()):
             raise FileExistsError(f"{folder} is not empty")
         with (
-            explain_errors(self.tracking_uri),
+            connection.explain_errors(self.tracking_uri),
             tempfile.TemporaryDirectory(dir=folder.parent, prefix=".pull-") as stage,
         ):
             location = self.client.get_model_version_download_uri(info.name, info.version)
@@ -112,6 +88,16 @@ class MlflowRegistry:
                 shutil.move(path, folder / path.name)
         return info
 
+    def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
+        """Return the versions of all models that came after a cursor, oldest first, and the next cursor.
+
+        Raises:
+            HoneError: ``registry-unreachable``.
+        """
+        connection.require_store(self.tracking_uri)
+        with connection.explain_errors(self.tracking_uri):
+            return list_arrivals(self.client, cursor)
+
     def publish(
         self,
         winner: ProvenWinner,
@@ -120,70 +106,35 @@ class MlflowRegistry:
         tags: Mapping[str, str],
         alias: str | None,
         metrics: Mapping[str, float] | None = None,
-        example: Mapping[str, np.ndarray] | None = None,
-        requirements: tuple[str, ...] | None = None,
     ) -> Publication:
-        """Write a new version; the alias is moved last.
+        """Write a new version of a registered model, which is made when it does not exist; the alias is moved last.
 
         It can be killed at any moment. A logged model becomes a version only when all its files are there; a version
         says that it is unfinished until its alias was moved. The next call completes the same publication, or removes
         what another one left.
 
-        Args:
-            winner: The winner with its evidence.
-            name: The registered model; made when it does not exist.
-            tags: The version's tags, from ``make_tags``.
-            alias: What is to point to it, or None.
-            metrics: Numbers for the logged model, such as ``speedup``.
-            example: One array for each input.
-            requirements: What pip must install; those of the artifact's runtime when not given.
-
-        Returns:
-            The new version; the old one when the same publication was made before.
-
         Raises:
             HoneError: ``registry-unreachable``, ``toolchain-unknown``, or ``evidence-incomplete``.
         """
-        needed = requirements if requirements is not None else _find_requirements(winner.artifact)
+        requirements = find_requirements(winner.artifact)
         key = publication.derive_key(winner, name=name, recipe=tags.get(RECIPE))
-        with explain_errors(self.tracking_uri):
+        with connection.explain_errors(self.tracking_uri):
             self._ensure_model(name)
             version = settle(self.client, self._experiment, name, key)
             if version is None:
-                marks = {publication.KEY: key, **tags}
-                pending = marks | ({publication.PENDING_ALIAS: alias} if alias else {})
+                pending = {publication.KEY: key, **tags, publication.STATE: publication.PUBLISHING}
+                pending |= {publication.PENDING_ALIAS: alias} if alias else {}
                 version = self._write_version(
-                    name,
-                    lambda folder, identity: write_winner(
-                        folder, winner, requirements=needed, example=example, identity=identity
-                    ),
-                    tags=pending | {publication.STATE: publication.PUBLISHING},
-                    metrics=metrics or {},
+                    winner, name=name, requirements=requirements, tags=pending, metrics=metrics or {}
                 )
                 finish_version(self.client, name, version)
         return Publication(uri=f"models:/{name}/{version}", version=version, alias=alias)
 
-    def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
-        """Return the versions of all models that came after a cursor, oldest first, and the next cursor.
-
-        Args:
-            cursor: What the last call returned; None to list every version.
-
-        Returns:
-            The versions, and the next cursor: opaque text.
-
-        Raises:
-            HoneError: ``registry-unreachable``.
-        """
-        require_store(self.tracking_uri)
-        with explain_errors(self.tracking_uri):
-            return list_arrivals(self.client, cursor)
-
     def _ensure_model(self, name: str) -> None:
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
-        if self._embedded:
-            self._embedded.mkdir(parents=True, exist_ok=True)
+        if self.tracking_uri == f"sqlite:///{self._embedded}":
+            self._embedded.parent.mkdir(parents=True, exist_ok=True)
         try:
             self.client.create_registered_model(name)
         except MlflowException as error:
@@ -195,9 +146,9 @@ class MlflowRegistry:
         """The experiment that our logged models belong to, by its id."""
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
-        file = find_sqlite_file(self.tracking_uri)
+        file = connection.find_sqlite_file(self.tracking_uri)
         # Without a server, MLflow would put the files into the current directory.
-        location = (file.parent / ARTIFACTS).as_uri() if file else None
+        location = (file.parent / connection.ARTIFACTS).as_uri() if file else None
         try:
             return str(self.client.create_experiment(EXPERIMENT, artifact_location=location))
         except MlflowException as error:
@@ -210,51 +161,35 @@ class MlflowRegistry:
 
     def _write_version(
         self,
-        name: str,
-        write: Callable[[Path, Mapping[str, str]], None],
+        winner: ProvenWinner,
         *,
+        name: str,
+        requirements: tuple[str, ...],
         tags: Mapping[str, str],
         metrics: Mapping[str, float],
     ) -> str:
         """Upload a model folder, then make a version of it: there is no version before its files are complete."""
         from mlflow.entities import Metric  # noqa: PLC0415
 
-        marks = {
-            publication.STATE: publication.PUBLISHING,
-            publication.MODEL: name,
-            publication.PUBLISHER: publication.name_publisher(),
-        }
+        publisher = {publication.PUBLISHER: publication.name_publisher()}
+        marks = {publication.STATE: publication.PUBLISHING, publication.MODEL: name, **publisher}
         client = self.client
         run = client.create_run(self._experiment, run_name=f"publish-{name}", tags=marks).info.run_id
         model = client.create_logged_model(self._experiment, name=name, source_run_id=run, tags=dict(marks))
-        identity = {
-            "artifact_path": model.artifact_location,
-            "model_id": model.model_id,
-            "model_uuid": model.model_id,
-            "run_id": run,
-        }
+        place, number = model.artifact_location, model.model_id
+        identity = {"artifact_path": place, "model_id": number, "model_uuid": number, "run_id": run}
         with tempfile.TemporaryDirectory() as folder:
-            write(Path(folder), identity)
-            client.log_model_artifacts(model.model_id, folder)
-        client.finalize_logged_model(model.model_id, "READY")
+            write_winner(Path(folder), winner, requirements=requirements, identity=identity)
+            client.log_model_artifacts(number, folder)
+        client.finalize_logged_model(number, "READY")
         now = int(time.time() * 1000)
-        rows = [Metric(key, value, now, 0, model_id=model.model_id, run_id=run) for key, value in metrics.items()]
+        rows = [Metric(key, value, now, 0, model_id=number, run_id=run) for key, value in metrics.items()]
         if rows:
             client.log_batch(run, metrics=rows)
         client.set_terminated(run)
         # A server finds ``models:/m-…`` in itself. Without one, MLflow would look for it where its global tracking URI
         # says, which belongs to others; so the version names the place of the files.
-        source = f"models:/{model.model_id}" if has_server(self.tracking_uri) else model.artifact_location
-        version = client.create_model_version(
-            name,
-            source=source,
-            run_id=run,
-            tags={publication.PUBLISHER: marks[publication.PUBLISHER], **tags},
-            model_id=model.model_id,
-        )
+        source = f"models:/{number}" if connection.has_server(self.tracking_uri) else place
+        made = client.create_model_version(name, source=source, run_id=run, tags={**publisher, **tags}, model_id=number)
         client.set_tag(run, publication.STATE, publication.FINISHED)
-        return str(version.version)
-
-
-def _find_requirements(artifact: Artifact) -> tuple[str, ...]:
-    return list_requirements(read_catalogue().find_toolchain(str(artifact.runtime)))
+        return str(made.version)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kedro_hone.adaptors.registries import publication
-from kedro_hone.adaptors.registries.mlflow.names import search_versions
+from kedro_hone.adaptors.registries.mlflow.names import iterate_versions
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -35,33 +35,25 @@ def settle(client: MlflowClient, experiment: str, name: str, key: str) -> str | 
     Returns:
         The version of this publication, now complete; None when there is none.
     """
-    versions = [version for version in search_versions(client, name) if publication.KEY in version.tags]
+    versions = [version for version in iterate_versions(client, name) if publication.KEY in version.tags]
     done = None
     for version in versions:  # newest first
-        mine = version.tags[publication.KEY] == key
-        if not _is_unfinished(version):
-            done = done or (str(version.version) if mine else None)
-        elif _has_alias(client, version):  # killed after its last visible step
-            finish_version(client, name, str(version.version))
+        mine, unfinished = version.tags[publication.KEY] == key, _is_unfinished(version)
+        # With its alias moved, it was killed after its last visible step: everybody may have seen it.
+        if not unfinished or _has_alias(client, version) or (mine and done is None):
+            if unfinished:
+                finish_version(client, name, str(version.version))
             done = done or (str(version.version) if mine else None)
         elif mine or not _is_alive(version):
-            if mine and done is None:
-                finish_version(client, name, str(version.version))
-                done = str(version.version)
-            else:
-                _remove_version(client, experiment, version)
+            client.delete_model_version(version.name, version.version)
+            if version.run_id:
+                _remove_run(client, experiment, version.run_id)
     _remove_runs(client, experiment, name)
     return done
 
 
 def finish_version(client: MlflowClient, name: str, version: str) -> None:
-    """Say that a version is finished, then move its alias.
-
-    Args:
-        client: The registry.
-        name: The registered model.
-        version: A version whose files are complete.
-    """
+    """Say that a version, whose files are complete, is finished; then move its alias."""
     alias = client.get_model_version(name, version).tags.get(publication.PENDING_ALIAS)
     client.set_model_version_tag(name, version, publication.STATE, publication.FINISHED)
     if alias is not None:
@@ -70,7 +62,6 @@ def finish_version(client: MlflowClient, name: str, version: str) -> None:
 
 
 def _is_unfinished(version: ModelVersion) -> bool:
-    """Return whether a version's publication was not finished."""
     tags = version.tags
     return tags.get(publication.STATE) == publication.PUBLISHING or publication.PENDING_ALIAS in tags
 
@@ -86,12 +77,6 @@ def _is_alive(version: ModelVersion) -> bool:
     return publication.is_alive(version.tags.get(publication.PUBLISHER), changed=changed)
 
 
-def _remove_version(client: MlflowClient, experiment: str, version: ModelVersion) -> None:
-    client.delete_model_version(version.name, version.version)
-    if version.run_id:
-        _remove_run(client, experiment, version.run_id)
-
-
 def _remove_run(client: MlflowClient, experiment: str, run: str) -> None:
     """Remove a run with its logged models."""
     for model in client.search_logged_models([experiment], f"source_run_id = '{run}'"):
@@ -103,11 +88,10 @@ def _remove_runs(client: MlflowClient, experiment: str, name: str) -> None:
     """Remove runs that were killed before they had a version, with their logged models."""
     mark = f"tags.`{publication.STATE}` = '{publication.PUBLISHING}'"
     for run in client.search_runs([experiment], f"{mark} and tags.`{publication.MODEL}` = '{name}'"):
-        tags = run.data.tags
         changed = (run.info.end_time or run.info.start_time) / 1000
-        if publication.is_alive(tags.get(publication.PUBLISHER), changed=changed):
+        if publication.is_alive(run.data.tags.get(publication.PUBLISHER), changed=changed):
             continue
         if client.search_model_versions(f"run_id='{run.info.run_id}'"):
             client.set_tag(run.info.run_id, publication.STATE, publication.FINISHED)
-            continue
-        _remove_run(client, experiment, run.info.run_id)
+        else:
+            _remove_run(client, experiment, run.info.run_id)

@@ -31,7 +31,6 @@ def main(folder: Path) -> None:
                 again = session.run(feeds)  # an output must not be a view of something that the next call overwrites
                 assert all(np.array_equal(outputs[name], again[name]) for name in outputs)
                 np.savez(folder / path.name.replace("feeds", "outputs"), **outputs)
-            session.close()
         else:
             result = getattr(worker, job["function"])(job)
     except Exception as error:

@@ -14,8 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from kedro_hone.adaptors.openvino import adaptor as module
 from kedro_hone.core.contract.host import Host
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
+from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.programs import LIBRARY, find_program
@@ -153,11 +152,10 @@ def test_bf16_is_an_error_on_a_cpu_without_it(bench, digits_ir, emulator):
 
 
 def test_bf16_is_refused_without_the_instructions():
-    artifact = Artifact(path="", format="openvino-ir", digest="", inputs=(), outputs=())
     adaptor = next(each for each in module.ADAPTORS if each.name == "openvino.bf16")
-    for flags, kind in (({"avx512f"}, Refused), ({"avx512_bf16"}, type(None))):
+    for flags, missing in (({"avx512f"}, "needs a CPU with avx512_bf16"), ({"avx512_bf16"}, None)):
         host = Host(flags=frozenset(flags), cores=2, gpu=None, compilers=frozenset(), fingerprint="")
-        assert isinstance(adaptor.can_take(artifact, adaptor.options(), host), kind)
+        assert adaptor.find_missing(host) == missing
 
 
 @pytest.mark.parametrize("case", CANDIDATES, ids=str)
@@ -440,7 +438,7 @@ def test_no_telemetry_thread_is_left(digits_ir, monkeypatch):
         "parts = [os.path.dirname(sys.argv[1])]\n"
         "spec = importlib.util.spec_from_file_location('w', sys.argv[1], submodule_search_locations=parts)\n"
         "worker = sys.modules['w'] = importlib.util.module_from_spec(spec); spec.loader.exec_module(worker)\n"
-        "worker.load(json.loads(sys.argv[2])).close()\n"
+        "worker.load(json.loads(sys.argv[2]))\n"
         "assert 'CI' not in os.environ\n"
         "print([thread.name for thread in threading.enumerate()])\n"
     )

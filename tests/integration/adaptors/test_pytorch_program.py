@@ -94,7 +94,7 @@ def test_inputs_are_checked_once_for_each_signature(worker, tmp_path, monkeypatc
             run()
             session.run(rows)
     assert called == [1, 5]
-    assert session._call.checks == 2
+    assert len(session._call._known) == 2
 
 
 @pytest.mark.parametrize("examples", [True, False], ids=["guards", "constraints"])

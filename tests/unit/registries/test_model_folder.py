@@ -18,7 +18,7 @@ X = TensorSpec(name="x", dtype="float32", shape=("batch", 4))
 Y = TensorSpec(name="y", dtype="int64", shape=("batch", "y_1"))
 
 
-def write(folder: Path, *, inputs=(X,), example=None, **metadata) -> dict:
+def write(folder: Path, *, inputs=(X,), **metadata) -> dict:
     (folder / "sealed").mkdir()
     (folder / "sealed" / "model.onnx").write_bytes(b"x")
     artifact = Artifact(
@@ -36,7 +36,6 @@ def write(folder: Path, *, inputs=(X,), example=None, **metadata) -> dict:
         folder / "model",
         prove(folder, artifact),
         requirements=["numpy"],
-        example=example,
         identity={"model_id": "m-1", "run_id": "r-1"},
     )
     return yaml.safe_load((folder / "model" / "MLmodel").read_text())
@@ -86,7 +85,7 @@ def test_a_single_tensor_of_pytorch_goes_without_its_name(tmp_path):
 
 
 def test_a_large_example_is_left_out(tmp_path):
-    model = write(tmp_path, example={"x": np.zeros((LARGEST_EXAMPLE // 4 + 1, 4), np.float32)})
+    model = write(tmp_path, inputs=(X.model_copy(update={"shape": ("batch", LARGEST_EXAMPLE + 1)}),))
     assert "signature" in model
     assert not (tmp_path / "model" / "input_example.json").exists()
 

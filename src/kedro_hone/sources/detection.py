@@ -12,10 +12,9 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.workers.inside.interfaces import INTERFACES
 from kedro_hone.sources.catalogue import Sources, read_sources
 from kedro_hone.sources.files import make_corrupt
-from kedro_hone.sources.flavor import Flavor
 from kedro_hone.sources.formats.published import OURS
 from kedro_hone.sources.signature import read_signature
-from kedro_hone.sources.source_format import MLMODEL, AuthorClass, MlModel, Pulled, SourceFormat
+from kedro_hone.sources.source_format import MLMODEL, AuthorClass, Flavor, MlModel, Pulled, SourceFormat
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +31,6 @@ def read_flavor(folder: Path, *, trust: frozenset[str], author: AuthorClass | No
         folder: An MLflow model folder, or a folder with a model's file.
         trust: What the recipe trusts, such as ``pickle``.
         author: The class that the recipe names, or None.
-
-    Returns:
-        The source format's name, the files, the interface and the signature.
 
     Raises:
         HoneError: ``pickle-not-trusted``, ``model-unsupported``, ``model-corrupt``, ``recipe-invalid`` when the recipe
@@ -77,14 +73,8 @@ def _complete(source: SourceFormat, found: Flavor, pulled: Pulled) -> Flavor:
     if interface not in INTERFACES:
         raise make_corrupt(pulled.folder, f"its interface {interface!r} is none of {', '.join(INTERFACES)}")
     said = pulled.mlmodel or MlModel(flavors={})
-    return found.model_copy(
-        update={
-            "source": source.name,
-            "interface": interface,
-            "inputs": found.inputs or said.inputs,
-            "outputs": found.outputs or said.outputs,
-        }
-    )
+    specs = {"inputs": found.inputs or said.inputs, "outputs": found.outputs or said.outputs}
+    return found.model_copy(update={"source": source.name, "interface": interface, **specs})
 
 
 def _explain_unknown(pulled: Pulled, sources: Sources) -> HoneError:
@@ -125,9 +115,8 @@ def _read_mlmodel(path: Path) -> MlModel:
 
 
 def _refuse_links_out(folder: Path) -> None:
-    root = folder.resolve()
     for path in folder.rglob("*"):
-        if path.is_symlink() and not path.resolve().is_relative_to(root):
+        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
             raise HoneError(
                 "model-external-data",
                 f"{path.relative_to(folder)} is a link that leads out of the model's folder.",

@@ -11,16 +11,11 @@ from kedro_hone.core.values.base import Json
 
 
 def read_signature(signature: Json) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-    """Return the inputs and outputs of a ``signature`` entry.
+    """Return the inputs and outputs of a ``signature`` entry, or of None.
 
     The first axis, when it is dynamic, is ``batch``; other dynamic axes get a name of their own. Unnamed tensors are
-    ``input_0`` and ``output_0``: the file's own names, where a worker can read them, come before these.
-
-    Args:
-        signature: The entry, or None.
-
-    Returns:
-        Both sides; a side that is missing or not made of tensors (columns of a table) is empty.
+    ``input_0`` and ``output_0``: the file's own names, where a worker can read them, come before these. A side that is
+    missing or not made of tensors (columns of a table) is empty.
 
     Raises:
         ValueError: The entry is malformed.
@@ -40,13 +35,8 @@ def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:
     specs = []
     for index, row in enumerate(rows):
         name = row.get("name") or f"{word}_{index}"
-        tensor = row["tensor-spec"]
-        shape = tuple(_name_axis(name, axis, int(size)) for axis, size in enumerate(tensor["shape"]))
-        specs.append(TensorSpec(name=name, dtype=np.dtype(tensor["dtype"]).name, shape=shape))
+        sizes = [int(size) for size in row["tensor-spec"]["shape"]]
+        dynamic = ["batch", *(f"{name}_{axis}" for axis in range(1, len(sizes)))]
+        shape = tuple(size if size >= 0 else axis for size, axis in zip(sizes, dynamic, strict=False))
+        specs.append(TensorSpec(name=name, dtype=np.dtype(row["tensor-spec"]["dtype"]).name, shape=shape))
     return tuple(specs)
-
-
-def _name_axis(name: str, axis: int, size: int) -> int | str:
-    if size >= 0:
-        return size
-    return "batch" if axis == 0 else f"{name}_{axis}"

@@ -12,11 +12,6 @@ from kedro_hone.graph import read_parameters
 from kedro_hone.recipe.schema import Recipe, read_recipe
 
 
-def find_project() -> Path:
-    """Return the project's folder: that of the enclosing Kedro project, or the current folder."""
-    return find_kedro_project(Path.cwd()) or Path.cwd()
-
-
 def read_project_recipe() -> Recipe:
     """Return the recipe of the enclosing project, or of a folder that holds only ``conf/``.
 
@@ -32,5 +27,5 @@ def read_project_recipe() -> Recipe:
 
 
 def find_work() -> Path:
-    """Return ``data/hone`` of the project."""
-    return find_project() / "data" / "hone"
+    """Return ``data/hone`` of the enclosing project, or of the current folder."""
+    return (find_kedro_project(Path.cwd()) or Path.cwd()) / "data" / "hone"

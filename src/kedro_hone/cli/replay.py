@@ -51,7 +51,7 @@ def _find_latest(work: Path) -> Path:
 
 
 def _find_step(step: str, run: Path) -> Path:
-    steps = sorted(path for path in (run / "steps").glob("*") if (path / "job.json").is_file())
+    steps = sorted(path.parent for path in (run / "steps").glob("*/job.json"))
     for path in steps:
         if path.name == step or path.name.partition("-")[0] == step:
             return path

@@ -48,8 +48,7 @@ def list_() -> None:
 def build(names: tuple[str, ...]) -> None:
     """Build the environments of NAMES, or of all toolchains that are on by default."""
     catalogue = read_catalogue()
-    chosen = names or tuple(name for name, toolchain in catalogue.toolchains.items() if toolchain.default)
-    for name in chosen:
+    for name in names or [name for name, toolchain in catalogue.toolchains.items() if toolchain.default]:
         built = build_environment(catalogue.find_toolchain(name))
         click.echo(f"{name:18s} {'built' if built.own else 'this interpreter'}")
 

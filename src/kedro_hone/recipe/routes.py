@@ -7,7 +7,7 @@ model refuses it during the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 
@@ -73,16 +73,15 @@ def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[st
     Raises:
         HoneError: ``recipe-invalid``: a chain is no route over these adaptors.
     """
-    starts = {tuple(chain): _find_start(chain, adaptors) for chain in chains}
     converts = [a for a in adaptors if a.stage is Stage.CONVERT]
     converters = {backend: tuple(a for a in converts if a.produces == backend) for backend in BACKENDS}
-    sources = {fmt for a in adaptors for fmt in a.accepts if a.stage in {Stage.CONVERT, Stage.COMPILE}}
-    steps: list[RouteStep] = []
-    for start in (SOURCE, *BACKENDS):
-        formats = _source_formats(adaptors) if start == SOURCE else {start}
-        for fmt in sorted(formats & sources | ({start} if start in BACKENDS else set())):
-            steps += _grow(_Path(start, fmt, (), frozenset({fmt})), adaptors, tuple(starts.values()))
-    kept = _prune(tuple({step.namespace: step for step in steps}.values()))
+    to_backend = {a.name for a in converts if a.produces in BACKENDS}  # each backend's own converters do those
+    starts = {tuple(chain): tuple(dropwhile(to_backend.__contains__, chain)) for chain in chains}
+    roots = [(SOURCE, form) for form in sorted(_source_formats(adaptors))] + [
+        (backend, backend) for backend in BACKENDS
+    ]
+    grown = (_grow(_Path(name, (form,)), adaptors, tuple(starts.values())) for name, form in roots)
+    kept = _prune(tuple({step.namespace: step for steps in grown for step in steps}.values()))
     for chain, rest in starts.items():
         if not any(step.route[: len(rest)] == rest for step in kept):
             raise _explain_unfit(chain, adaptors)
@@ -96,19 +95,12 @@ def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[st
 @dataclass(frozen=True)
 class _Path:
     namespace: str
-    format: Format
-    route: tuple[Adaptor, ...]
-    visited: frozenset[Format]
+    formats: tuple[Format, ...]  # from the start's to the present one
+    route: tuple[Adaptor, ...] = ()
 
     @property
     def is_compressed(self) -> bool:
         return any(a.stage is Stage.COMPRESS for a in self.route)
-
-
-def _find_start(chain: Sequence[str], adaptors: Sequence[Adaptor]) -> tuple[str, ...]:
-    """Return a chain without the conversions at its beginning: the backend's own converters do those."""
-    to_backend = {a.name for a in adaptors if a.stage is Stage.CONVERT and a.produces in BACKENDS}
-    return tuple(dropwhile(to_backend.__contains__, chain))
 
 
 def _explain_unfit(chain: tuple[str, ...], adaptors: Sequence[Adaptor]) -> HoneError:
@@ -129,18 +121,14 @@ def _source_formats(adaptors: Sequence[Adaptor]) -> set[Format]:
     return {fmt for a in adaptors for fmt in a.accepts} - made - set(BACKENDS)
 
 
-def _grow(path: _Path, adaptors: Sequence[Adaptor], chains: tuple[tuple[str, ...], ...]) -> list[RouteStep]:
-    steps: list[RouteStep] = []
+def _grow(path: _Path, adaptors: Sequence[Adaptor], chains: tuple[tuple[str, ...], ...]) -> Iterator[RouteStep]:
     for adaptor in adaptors:
-        if path.format not in adaptor.accepts or not _may_follow(path, adaptor, chains):
-            continue
-        route = (*path.route, adaptor)
-        grown = _Path(f"{path.namespace}.{adaptor.segment}", adaptor.produces, route, path.visited | {adaptor.produces})
-        names = tuple(each.name for each in route)
-        steps.append(RouteStep(namespace=grown.namespace, parent=path.namespace, adaptor=adaptor, route=names))
-        if adaptor.stage is not Stage.COMPILE:
-            steps += _grow(grown, adaptors, chains)
-    return steps
+        if path.formats[-1] in adaptor.accepts and _may_follow(path, adaptor, chains):
+            namespace, route = f"{path.namespace}.{adaptor.segment}", (*path.route, adaptor)
+            names = tuple(each.name for each in route)
+            yield RouteStep(namespace=namespace, parent=path.namespace, adaptor=adaptor, route=names)
+            if adaptor.stage is not Stage.COMPILE:
+                yield from _grow(_Path(namespace, (*path.formats, adaptor.produces), route), adaptors, chains)
 
 
 def _may_follow(path: _Path, adaptor: Adaptor, chains: tuple[tuple[str, ...], ...]) -> bool:
@@ -150,7 +138,7 @@ def _may_follow(path: _Path, adaptor: Adaptor, chains: tuple[tuple[str, ...], ..
         names = (*(a.name for a in path.route), adaptor.name)
         return not path.is_compressed or any(names == chain[: len(names)] for chain in chains)
     # Converting back, or straight to another backend, is already done by that backend's own namespace.
-    return adaptor.produces not in path.visited and (path.is_compressed or adaptor.produces not in BACKENDS)
+    return adaptor.produces not in path.formats and (path.is_compressed or adaptor.produces not in BACKENDS)
 
 
 def _prune(steps: tuple[RouteStep, ...]) -> tuple[RouteStep, ...]:

@@ -255,10 +255,9 @@ def _explain(problem: Mapping[str, Any]) -> str:
 def _keys_of(parents: list[Any]) -> list[str]:
     model: Any = Recipe
     for parent in parents:
-        if not (isinstance(model, type) and issubclass(model, BaseModel)):
-            return []
         found = model.model_fields.get(str(parent))
-        annotation = found.annotation if found else AdaptorSection
-        annotation = compose_gates() if annotation is GatesSection else annotation
-        model = annotation if isinstance(annotation, type) else AdaptorSection
-    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+        model = found.annotation if found else AdaptorSection
+        model = compose_gates() if model is GatesSection else model
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            model = AdaptorSection
+    return list(model.model_fields)

@@ -83,19 +83,15 @@ def _explain_unknown(pulled: Pulled, sources: Sources) -> HoneError:
     if sources.broken:
         supported += f" Could not be imported: {', '.join(sources.broken)}."
     if pulled.mlmodel is not None:
-        return HoneError(
-            "model-unsupported",
-            "The model is of no flavor that can be optimized.",
-            why=f"Its MLmodel has: {', '.join(sorted(pulled.mlmodel.flavors)) or 'none'}. {supported}",
-            hint="Log the model with mlflow.onnx.log_model or mlflow.pytorch.log_model.",
-        )
-    names = sorted(path.name for path in pulled.folder.iterdir())
-    return HoneError(
-        "model-unsupported",
-        f"{pulled.folder.name} holds no model that can be optimized.",
-        why=f"It holds: {', '.join(names[:8]) or 'nothing'}. {supported}",
-        hint="Name a folder with model.onnx, model.pt2 or an MLmodel, or one .onnx or .pt2 file.",
-    )
+        what = "The model is of no flavor that can be optimized."
+        why = f"Its MLmodel has: {', '.join(sorted(pulled.mlmodel.flavors)) or 'none'}. {supported}"
+        hint = "Log the model with mlflow.onnx.log_model or mlflow.pytorch.log_model."
+    else:
+        what = f"{pulled.folder.name} holds no model that can be optimized."
+        names = sorted(path.name for path in pulled.folder.iterdir())
+        why = f"It holds: {', '.join(names[:8]) or 'nothing'}. {supported}"
+        hint = "Name a folder with model.onnx, model.pt2 or an MLmodel, or one .onnx or .pt2 file."
+    return HoneError("model-unsupported", what, why=why, hint=hint)
 
 
 def _read_mlmodel(path: Path) -> MlModel:

@@ -124,14 +124,14 @@ def test_an_environment_is_built_found_and_repaired(store, toolchain):
 
 def test_two_builders_build_once(store, toolchain):
     builders = [start_builder(store, toolchain) for _ in range(2)]
-    answers = [builder.communicate(timeout=1800)[0] for builder in builders]
+    printed = [builder.communicate(timeout=1800)[0] for builder in builders]
     assert [builder.returncode for builder in builders] == [0, 0]
-    assert answers[0] == answers[1]
+    assert printed[0] == printed[1]
     # The second would have removed the logs of the first and made new ones.
     (logs,) = (store.root / "logs").iterdir()
     record = store.root / "environments" / environment_key(toolchain) / "record.json"
     assert (logs / "create.log").stat().st_mtime < record.stat().st_mtime
-    assert ask(Environment.model_validate_json(answers[0])) == "1.16.0"
+    assert ask(Environment.model_validate_json(printed[0])) == "1.16.0"
 
 
 @pytest.mark.parametrize("step", ["create", "install"])

@@ -123,11 +123,11 @@ def check_refusal(trial: Trial) -> None:
     case = trial.case
     for artifact in _make_odd(case.artifact):
         try:
-            answer = case.adaptor.can_take(artifact, case.options, case.host)
+            refusal = case.adaptor.can_take(artifact, case.options, case.host)
         except Exception as error:
             raise CheckFailed(f"can_take raised {error!r} for {artifact.inputs} → {artifact.outputs}") from error
-        if answer is not None and not (isinstance(answer, Refused) and answer.reason.strip() and answer.by):
-            raise CheckFailed(f"can_take returned {answer!r}: neither None nor a refusal with a reason")
+        if refusal is not None and not (isinstance(refusal, Refused) and refusal.reason.strip() and refusal.by):
+            raise CheckFailed(f"can_take returned {refusal!r}: neither None nor a refusal with a reason")
 
 
 def check_writes_inside(trial: Trial) -> None:
@@ -195,24 +195,26 @@ def check_deterministic(trial: Trial) -> None:
 
 def check_loads(trial: Trial) -> None:
     """Its toolchain loads the result in a new process."""
-    answers = trial.answers
-    if not answers.loaded and answers.failed is not None:
-        raise CheckFailed("the result cannot be loaded", answers.failed)
+    predictions = trial.predictions
+    if not predictions.loaded and predictions.failed is not None:
+        raise CheckFailed("the result cannot be loaded", predictions.failed)
 
 
 def check_runs(trial: Trial) -> None:
     """The result runs at every batch size that it must serve."""
-    answers = trial.answers
-    if answers.loaded and answers.failed is not None:
-        raise CheckFailed(f"the result runs at {list(answers.arrays) or 'no shape'} and then fails", answers.failed)
+    predictions = trial.predictions
+    if predictions.loaded and predictions.failed is not None:
+        raise CheckFailed(
+            f"the result runs at {list(predictions.arrays) or 'no shape'} and then fails", predictions.failed
+        )
 
 
 def check_shapes(trial: Trial) -> None:
     """Its outputs have the declared names, types and shapes."""
-    promise, answers = trial.require_output(), trial.answers
+    promise, predictions = trial.require_output(), trial.predictions
     for shape in trial.served:
-        if shape.name in answers.arrays:
-            problem = _find_mismatch(promise.outputs, answers.arrays[shape.name], shape)
+        if shape.name in predictions.arrays:
+            problem = _find_mismatch(promise.outputs, predictions.arrays[shape.name], shape)
             if problem:
                 failed = Failed(by=trial.case.adaptor.name, failure=FailureClass.BAD_OUTPUT, reason=problem)
                 raise CheckFailed(f"wrong outputs at {shape.name}", failed)
@@ -220,7 +222,7 @@ def check_shapes(trial: Trial) -> None:
 
 def check_finite(trial: Trial) -> None:
     """Its outputs are finite numbers."""
-    for shape, arrays in trial.answers.arrays.items():
+    for shape, arrays in trial.predictions.arrays.items():
         for name, array in arrays.items():
             if np.issubdtype(array.dtype, np.inexact) and not np.isfinite(array).all():
                 reason = f"{name} holds {np.sum(~np.isfinite(array))} values that are not finite"

@@ -100,7 +100,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
+class Predictions:
     """The outputs of the result, by the name of the shape; the last is missing when it failed.
 
     Attributes:
@@ -140,7 +140,7 @@ class Trial:
         return verify_output(self.first.job, self.require_result(), toolchain=self.case.adaptor.toolchain)
 
     @cached_property
-    def answers(self) -> Answers:
+    def predictions(self) -> Predictions:
         """The outputs of the first result at every shape that it must serve."""
         promise = self.require_output()
         adaptor = self.case.adaptor
@@ -208,7 +208,7 @@ class Trial:
             save_arrays(path, self.case.make_feeds(Shape(name="calibration", sizes=sizes)))
         return path
 
-    def _ask(self, promise: Promise) -> Answers:
+    def _ask(self, promise: Promise) -> Predictions:
         case, folder = self.case, self.case.folder / "run"
         model = JobInput(
             path=str(self.first.output),
@@ -225,15 +225,15 @@ class Trial:
         ) as session:
             loaded = session.load()
             if not isinstance(loaded, Loaded):
-                return Answers(failed=loaded, arrays=arrays, loaded=False)
+                return Predictions(failed=loaded, arrays=arrays, loaded=False)
             for shape in self.served:
                 save_arrays(folder / f"{shape.name}.npz", case.make_feeds(shape))
-                failed = session.run(folder / f"{shape.name}.npz", folder / f"{shape.name}-answer.npz")
+                failed = session.run(folder / f"{shape.name}.npz", folder / f"{shape.name}-outputs.npz")
                 if failed is not None:
-                    return Answers(failed=failed, arrays=arrays, loaded=True)
-                with np.load(folder / f"{shape.name}-answer.npz") as answer:
-                    arrays[shape.name] = {name: answer[name] for name in answer.files}
-        return Answers(failed=None, arrays=arrays, loaded=True)
+                    return Predictions(failed=failed, arrays=arrays, loaded=True)
+                with np.load(folder / f"{shape.name}-outputs.npz") as file:
+                    arrays[shape.name] = {name: file[name] for name in file.files}
+        return Predictions(failed=None, arrays=arrays, loaded=True)
 
 
 def make_sizes(inputs: tuple[TensorSpec, ...], batch: int) -> dict[str, int]:

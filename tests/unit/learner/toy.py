@@ -70,6 +70,6 @@ def make_artifact(folder: Path, *, inputs=("x",), outputs=("y",), batches=(), in
 
 
 def answer(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return an input with a number of rows, and the toy's answer."""
+    """Return an input with a number of rows, and the toy's output."""
     x = np.arange(rows * 4, dtype=np.float32).reshape(rows, 4)
     return x, x @ np.arange(12, dtype=np.float32).reshape(4, 3)

@@ -16,7 +16,7 @@ from ..shared.errors import BadOptionError, UnreadableError
 METRIC = "agreement"
 HIGHER_IS_BETTER = True
 NEEDS_TARGETS = False
-"""The source's outputs stand in for the targets."""
+"""The source's outputs are used as the targets."""
 
 OPTIONS: dict[str, Any] = {
     "arrays": {},  # input of the model: the name of its array in the data
@@ -187,7 +187,7 @@ def measure_l2(given: Array, wanted: Array) -> Array:
 
 
 def measure_argmax(given: Array, wanted: Array) -> Array:
-    """Return the share of each row's positions whose largest number stands at the same class.
+    """Return the share of each row's positions whose largest number is at the same class.
 
     Args:
         given: A candidate's output, rows first.

@@ -1,4 +1,4 @@
-"""Which recipe the pipelines are generated from.
+"""Which project this is, and which recipe its pipelines are generated from.
 
 Kedro registers pipelines before it hands out parameters, and asks a function without arguments for them. So the hook
 that sees a run's parameters first leaves the recipe here; without a run (``kedro registry list``, kedro-viz) the
@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 from kedro.config import MissingConfigException
 from kedro.framework import project
+from kedro.framework.startup import bootstrap_project
 from kedro.utils import find_kedro_project
 
 from kedro_hone.core.errors import HoneError
@@ -23,6 +24,25 @@ from kedro_hone.recipe.routes import Routes
 from kedro_hone.recipe.schema import read_recipe
 
 _current: dict[str, Mapping[str, Any]] = {}
+
+
+def find_root() -> Path:
+    """Return the folder of the enclosing Kedro project, or the current folder."""
+    return find_kedro_project(Path.cwd()) or Path.cwd()
+
+
+def find_work() -> Path:
+    """Return the folder of the project's runs."""
+    return find_root() / "data" / "hone"
+
+
+def configure() -> None:
+    """Tell Kedro of the enclosing project, or of this package in a folder that holds only ``conf/``."""
+    found = find_kedro_project(Path.cwd())
+    if found is None:
+        project.configure_project("kedro_hone")
+    else:
+        bootstrap_project(found)
 
 
 def set_parameters(parameters: Mapping[str, Any]) -> None:
@@ -50,8 +70,7 @@ def read_parameters() -> Mapping[str, Any]:
         HoneError: ``recipe-invalid``: there is none, or the parameters cannot be read.
     """
     settings = project.settings
-    root = find_kedro_project(Path.cwd()) or Path.cwd()
-    conf, env = str(root / settings.CONF_SOURCE), os.environ.get("KEDRO_ENV")
+    conf, env = str(find_root() / settings.CONF_SOURCE), os.environ.get("KEDRO_ENV")
     loader = settings.CONFIG_LOADER_CLASS(conf_source=conf, env=env, **settings.CONFIG_LOADER_ARGS)
     parameters = find_parameters(loader)
     if parameters is None:

@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 
 from kedro_hone.cli.failures import explain_failures
-from kedro_hone.cli.project import find_work
 from kedro_hone.cli.toolchains import build_environment
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.workers.host.job import Job, StepResult
 from kedro_hone.core.workers.host.run import WORKER_MAIN, call_worker
+from kedro_hone.graph import find_work
 
 _FOLDER = click.Path(path_type=Path)
 

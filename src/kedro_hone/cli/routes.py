@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from kedro_hone.cli.failures import explain_failures
-from kedro_hone.cli.project import find_work, read_project_recipe
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import OUTCOME
+from kedro_hone.graph import configure, find_work, read_parameters
 from kedro_hone.recipe.plan import make_plan
+from kedro_hone.recipe.schema import read_recipe
 
 
 @click.command()
@@ -22,6 +23,7 @@ from kedro_hone.recipe.plan import make_plan
 @explain_failures
 def routes(*, as_json: bool) -> None:
     """List every route of this recipe, with what became of it in the last run."""
+    configure()
     work = find_work() / "work"
     rows: list[dict[str, Any]] = [
         {
@@ -29,7 +31,7 @@ def routes(*, as_json: bool) -> None:
             "route": [step.namespace.split(".")[0], *step.route],
             "outcome": _read_outcome(work / f"{step.namespace}.outcome.json"),
         }
-        for step in make_plan(read_project_recipe()).routes.ends
+        for step in make_plan(read_recipe(read_parameters())).routes.ends
     ]
     if as_json:
         click.echo(json.dumps(rows, indent=2))

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import yaml
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import TensorSpec
+from kedro_hone.core.values.base import Json
 from kedro_hone.core.workers.inside.interfaces import INTERFACES
 from kedro_hone.sources.catalogue import Sources, read_sources
 from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.formats.published import OURS
-from kedro_hone.sources.signature import read_signature
 from kedro_hone.sources.source_format import MLMODEL, AuthorClass, Flavor, MlModel, Pulled, SourceFormat
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["LARGEST_MLMODEL", "MLMODEL", "OURS", "read_flavor"]
+__all__ = ["LARGEST_MLMODEL", "MLMODEL", "OURS", "read_flavor", "read_signature"]
 
 LARGEST_MLMODEL: Final = 4 * 1024 * 1024
 """The largest ``MLmodel`` that is parsed, in bytes."""
@@ -119,3 +122,35 @@ def _refuse_links_out(folder: Path) -> None:
                 why="All files of a model must be in its folder.",
                 hint="Replace the link by the file.",
             )
+
+
+def read_signature(signature: Json) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    """Return the inputs and outputs of an MLflow ``signature`` entry, or of None, without importing MLflow.
+
+    The first axis, when it is dynamic, is ``batch``; other dynamic axes get a name of their own. Unnamed tensors are
+    ``input_0`` and ``output_0``: the file's own names, where a worker can read them, come before these. A side that is
+    missing or not made of tensors (columns of a table) is empty.
+
+    Raises:
+        ValueError: The entry is malformed.
+    """
+    if not isinstance(signature, dict):
+        return (), ()
+    try:
+        return _read_side(signature.get("inputs"), "input"), _read_side(signature.get("outputs"), "output")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"the signature cannot be read: {error!r}") from error
+
+
+def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:
+    rows = json.loads(text) if isinstance(text, str) else (text or [])
+    if any(row.get("type") != "tensor" for row in rows):
+        return ()
+    specs = []
+    for index, row in enumerate(rows):
+        name = row.get("name") or f"{word}_{index}"
+        sizes = [int(size) for size in row["tensor-spec"]["shape"]]
+        dynamic = ["batch", *(f"{name}_{axis}" for axis in range(1, len(sizes)))]
+        shape = tuple(size if size >= 0 else axis for size, axis in zip(sizes, dynamic, strict=False))
+        specs.append(TensorSpec(name=name, dtype=np.dtype(row["tensor-spec"]["dtype"]).name, shape=shape))
+    return tuple(specs)

@@ -10,6 +10,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 # The project itself: linked, so that an edit is seen at once.
 LINK := --no-deps --no-build-isolation --editable .
+# Locks are complete, and every line has digests. PyTorch is apart: its CPU build where pip finds it, or else that for CUDA.
+CHECKED := --no-deps --require-hashes --requirement
+TORCH := $(PIP) $(CHECKED) adaptors/pytorch/requirements-cpu.lock 2>/dev/null || $(PIP) $(CHECKED) adaptors/pytorch/requirements-cuda.lock
 
 # A stamp says from which lock the environment was installed; newer than the lock, it is left alone.
 RUN_READY := $(VENV)/.ready-to-run
@@ -50,7 +53,7 @@ bench: $(DEV_READY) ## measure the measuring after `make run`, on a quiet machin
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/aa.py
 
-lock: $(DEV_READY) ## pin the newest versions within the ranges of pyproject.toml
+lock: $(DEV_READY) ## pin the newest versions within the ranges of pyproject.toml (needs uv, and pip to find a CPU build of torch)
 	$(BIN)/python tools/lock.py
 
 clean: ## remove what can be made again; data/ stays
@@ -61,12 +64,14 @@ $(BIN)/python:
 
 $(RUN_READY): requirements.lock pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV); this takes a minute or two."
-	$(PIP) --requirement requirements.lock
+	$(PIP) $(CHECKED) requirements.lock
+	$(TORCH)
 	$(PIP) $(LINK)
 	@touch $@
 
 $(DEV_READY): requirements-dev.lock requirements.lock pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV); this takes a minute or two."
-	$(PIP) --requirement requirements-dev.lock
+	$(PIP) $(CHECKED) requirements-dev.lock
+	$(TORCH)
 	$(PIP) $(LINK)
 	@touch $(RUN_READY) $@

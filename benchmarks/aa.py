@@ -128,7 +128,7 @@ def main() -> None:
     """Race the copies and count."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=40, help="how many copies")
-    parser.add_argument("--source", type=Path, help="source.json of a run, with samples.json beside it")
+    parser.add_argument("--source", type=Path, help="source.json of a run, with samples.json next to it")
     parser.add_argument("--looks", default="7,10,13,16,20", help="after how many launches the data are looked at")
     parser.add_argument("--threshold", type=float, default=1.05, help="the speed-up that is asked for")
     parser.add_argument("--threads", type=int, default=2)

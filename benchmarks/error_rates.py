@@ -104,7 +104,7 @@ def find_rates(plan: LaunchPlan, *, draw: Draw, gain: float, runs: int, seed: in
 
 
 def find_bare_error(plan: LaunchPlan, *, draw: Draw, runs: int, seed: int) -> float:
-    """How often the lower end lies above the truth at any look: the error without the help of the noise floor.
+    """How often the lower end is above the truth at any look: the error without the help of the noise floor.
 
     Args:
         plan: Its looks and level are used; for one finalist.

@@ -144,7 +144,7 @@ def main() -> None:
     own = statistics.median(row["transform"] + row["validate"] for row in rows)
     nodes = ", ".join(f"{name} {parts[name]:.3f}" for name in ("transform", "validate"))
     print(f"each candidate: {own:.3f} s of our own ({nodes}), median of {len(rows)}; {MOST_SECONDS} is allowed")
-    print(f"beside them {parts['toolchain']:.3f} s in the worker file")
+    print(f"in addition {parts['toolchain']:.3f} s in the worker file")
     fine = own <= MOST_SECONDS
     if not arguments.no_run:
         kedro = str(Path(sys.executable).with_name("kedro"))

@@ -20,8 +20,8 @@ from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.sources.catalogue import name_source
 from kedro_hone.sources.detection import read_flavor
-from kedro_hone.sources.flavor import Flavor, write_files
-from kedro_hone.sources.source_format import AuthorClass
+from kedro_hone.sources.files import write_files
+from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = logging.getLogger(__name__)
 

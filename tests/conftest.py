@@ -1,4 +1,4 @@
-"""Small projects for the tests of the whole line. What they share lies beside this file, since tests are no package."""
+"""Small projects for the tests of the whole line. What they share is next to this file, since tests are no package."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def read_splits(folder: Path) -> Splits:
 
 
 def make_bench(folder: Path, model: Path, splits: Splits, *, form: str, runtime: str, **recipe: Any) -> Bench:
-    """Seal a model file as the source, prepare real samples for it, and let it answer them.
+    """Seal a model file as the source, prepare real samples for it, and predict them.
 
     Args:
         folder: An empty directory.
@@ -75,7 +75,7 @@ def make_bench(folder: Path, model: Path, splits: Splits, *, form: str, runtime:
         splits: The rows.
         form: Its format.
         runtime: The toolchain that runs it.
-        **recipe: Keys of the recipe beside those that are the same for all.
+        **recipe: Keys of the recipe in addition to those that are the same for all.
     """
     keys = {
         "model": {"uri": "models:/digits/1"},

@@ -249,7 +249,7 @@ class Project:
         return done
 
     def write_splits(self, **rows: int) -> None:
-        """Write the three splits: rows of four numbers, no two of them equal, with the source's answers as labels."""
+        """Write the three splits: rows of four numbers, no two equal, with the source's predictions as labels."""
         self.splits.mkdir(parents=True, exist_ok=True)
         draw = np.random.default_rng(1)
         with np.load(self.root / "models" / "matrix" / "weights.npz") as weights:

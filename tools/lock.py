@@ -1,52 +1,81 @@
-"""Pin what this repository installs: ``requirements.lock`` to run it, ``requirements-dev.lock`` to work on it.
+"""Pin what this repository installs, with the digests of its files: each lock is complete, and each line has hashes.
 
-The ranges stand in ``pyproject.toml``; pip chooses the versions. The second lock takes the first one's versions over.
+``requirements.lock`` is for running it, ``requirements-dev.lock`` for working on it, and each toolchain has its own.
+The ranges are in ``pyproject.toml`` and ``requirements.in``. uv, which must be on the path, chooses the versions and
+reads the digests of all their files, for every platform, from the package index.
+
+PyTorch has two builds of one version, with a lock each next to its toolchain's: the CPU build (``+cpu``), whose digest
+is that of the file that pip finds on this machine, and the index's, with the libraries of CUDA that it needs.
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
+import re
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RUN, DEV = ROOT / "requirements.lock", ROOT / "requirements-dev.lock"
+CPU, CUDA = (ROOT / "adaptors" / "pytorch" / f"requirements-{build}.lock" for build in ("cpu", "cuda"))
+TOOLCHAINS = ("adaptors", "docs/examples", "src/kedro_hone/testing")
+HEAD = "# Made by `make lock`; do not edit.\n"
+PACKAGE = re.compile(r"^(\S+)==\S+(?: \\\n    --hash=\S+)+$", re.MULTILINE)
+OF_TORCH = re.compile("(cuda|nvidia)-|(triton|torch)$")
 
 
 def main() -> None:
-    """Write both locks."""
+    """Write every lock; with ``--keep`` versions that still fit stay as they are."""
+    keep = "--keep" in sys.argv[1:]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
     builder = project["build-system"]["requires"]  # the project itself is installed without another environment
     wanted = [*builder, *project["project"]["dependencies"], *extras["pipeline"], *extras["toolchains"]]
-    tools = project["dependency-groups"]["dev"]
-    head = "# Made by `make lock` from pyproject.toml; do not edit.\n"
-    run = resolve(wanted)
-    RUN.write_text(head + "".join(run))
-    added = [line for line in resolve([*wanted, *tools], constraints=RUN) if line not in run]
-    DEV.write_text(f"{head}-r {RUN.name}\n{''.join(added)}")
+    run = resolve(wanted, prefer=[RUN, CUDA] if keep else [])
+    write(RUN, run)
+    CUDA.write_text(HEAD + "".join(text for name, text in run.items() if OF_TORCH.match(name)))
+    version = run["torch"].split()[0]
+    CPU.write_text(f"{HEAD}{version}+cpu \\\n    --hash=sha256:{digest_file(f'{version}+cpu')}\n")
+    added = resolve([*wanted, *project["dependency-groups"]["dev"]], prefer=[DEV, CUDA] if keep else [CUDA], fixed=RUN)
+    write(DEV, {name: text for name, text in added.items() if name not in run}, head=f"{HEAD}-r {RUN.name}\n")
+    for path in (path for folder in TOOLCHAINS for path in sorted(ROOT.glob(f"{folder}/*/requirements.in"))):
+        lock = path.with_suffix(".lock")
+        write(lock, resolve(path.read_text().splitlines(), prefer=[lock if keep and lock.exists() else RUN, CUDA]))
 
 
-def resolve(requirements: list[str], *, constraints: Path | None = None) -> list[str]:
-    """Return the lines of a lock.
+def resolve(wanted: list[str], *, prefer: list[Path], fixed: Path | None = None) -> dict[str, str]:
+    """Return the lines of a lock by package.
 
     Args:
-        requirements: What is wanted, as ranges.
-        constraints: A lock whose versions are kept.
-
-    Returns:
-        One line for each package, ``name==version``, sorted. A local version such as ``+cpu`` is left out: which build
-        of a version is taken is the machine's business.
+        wanted: Requirements, as ranges.
+        prefer: Locks whose versions are taken where they fit; all others are the newest.
+        fixed: A lock whose versions must be taken.
     """
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-"]
-    keep = ["--constraint", str(constraints)] if constraints else []
-    done = subprocess.run([*command, *keep, *requirements], check=True, capture_output=True, text=True)
-    report: dict[str, Any] = json.loads(done.stdout)
-    pins = {(row["metadata"]["name"], row["metadata"]["version"].partition("+")[0]) for row in report["install"]}
-    return [f"{name}=={version}\n" for name, version in sorted(pins, key=lambda pin: pin[0].lower())]
+    command = ["uv", "pip", "compile", "-", "--python", sys.executable, "--quiet", "--no-header", "--no-annotate"]
+    command += ["--generate-hashes", *(("--constraint", str(fixed)) if fixed else ()), "--output-file"]
+    with tempfile.TemporaryDirectory() as folder:
+        lock = Path(folder) / "lock"
+        lock.write_text("".join(re.sub(r"(?m)^-r .*\n", "", path.read_text()) for path in prefer))
+        subprocess.run([*command, str(lock)], input="\n".join(wanted), check=True, text=True, stdout=subprocess.DEVNULL)
+        return {found[1]: f"{found[0]}\n" for found in PACKAGE.finditer(lock.read_text())}
+
+
+def write(lock: Path, packages: dict[str, str], *, head: str = HEAD) -> None:
+    """Write a lock of all packages but torch and what only its build for CUDA needs."""
+    lock.write_text(head + "".join(text for name, text in packages.items() if not OF_TORCH.match(name)))
+
+
+def digest_file(requirement: str) -> str:
+    """Return the SHA-256 digest of the file that pip finds for a requirement."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, requirement]
+        subprocess.run(command, check=True)
+        (wheel,) = Path(folder).iterdir()
+        with wheel.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 if __name__ == "__main__":

@@ -13,15 +13,9 @@ def main() -> None:
     logging = choose_logging(Path("conf"))
     if logging is not None:  # Kedro reads the variable when it is imported, and prints a line if it is not there
         os.environ["KEDRO_LOGGING_CONFIG"] = str(logging)
-    from kedro.framework.project import configure_project  # noqa: PLC0415
-    from kedro.framework.startup import bootstrap_project  # noqa: PLC0415
-    from kedro.utils import find_kedro_project  # noqa: PLC0415
+    from kedro_hone.graph import configure  # noqa: PLC0415
 
-    found = find_kedro_project(Path.cwd())
-    if found is None:
-        configure_project("kedro_hone")
-    else:
-        bootstrap_project(found)
+    configure()
     from kedro_hone.cli import cli  # noqa: PLC0415 - only after the project is configured
 
     cli(prog_name="kedro-hone")

@@ -1,4 +1,4 @@
-"""Which recipe the pipelines are generated from.
+"""Which project this is, and which recipe its pipelines are generated from.
 
 Kedro registers pipelines before it hands out parameters, and asks a function without arguments for them. So the hook
 that sees a run's parameters first leaves the recipe here; without a run (``kedro registry list``, kedro-viz) the
@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 from kedro.config import MissingConfigException
 from kedro.framework import project
+from kedro.framework.startup import bootstrap_project
 from kedro.utils import find_kedro_project
 
 from kedro_hone.core.errors import HoneError
@@ -25,12 +26,27 @@ from kedro_hone.recipe.schema import read_recipe
 _current: dict[str, Mapping[str, Any]] = {}
 
 
-def set_parameters(parameters: Mapping[str, Any]) -> None:
-    """Generate the next pipelines from these parameters, and forget those that were generated before.
+def find_root() -> Path:
+    """Return the folder of the enclosing Kedro project, or the current folder."""
+    return find_kedro_project(Path.cwd()) or Path.cwd()
 
-    Args:
-        parameters: What stands under ``hone``, with the run's own parameters merged in.
-    """
+
+def find_work() -> Path:
+    """Return the folder of the project's runs."""
+    return find_root() / "data" / "hone"
+
+
+def configure() -> None:
+    """Tell Kedro of the enclosing project, or of this package in a folder that holds only ``conf/``."""
+    found = find_kedro_project(Path.cwd())
+    if found is None:
+        project.configure_project("kedro_hone")
+    else:
+        bootstrap_project(found)
+
+
+def set_parameters(parameters: Mapping[str, Any]) -> None:
+    """Generate the next pipelines from the value of ``hone``, and forget those that were generated before."""
     _current["hone"] = parameters
     wanted = project.pipelines._requested_pipelines  # noqa: SLF001 - Kedro offers no other way (its issue 2627)
     project.pipelines.configure(f"{project.PACKAGE_NAME}.pipeline_registry")
@@ -40,40 +56,28 @@ def set_parameters(parameters: Mapping[str, Any]) -> None:
 def read_routes() -> Routes:
     """Return the routes of the current recipe.
 
-    Returns:
-        The routes.
-
     Raises:
         HoneError: ``recipe-invalid``, ``adaptor-unknown`` or ``toolchain-unknown``.
     """
-    parameters = _current.get("hone")
-    if parameters is None:
-        parameters = read_parameters()
+    parameters = _current["hone"] if _current else read_parameters()
     return make_plan(read_recipe(parameters)).routes
 
 
 def read_parameters() -> Mapping[str, Any]:
-    """Return what stands under ``hone`` in the project's configuration, of the environment ``KEDRO_ENV``.
-
-    Returns:
-        The recipe, not checked yet.
+    """Return the unchecked recipe in the project's configuration, of the environment ``KEDRO_ENV``.
 
     Raises:
         HoneError: ``recipe-invalid``: there is none, or the parameters cannot be read.
     """
     settings = project.settings
-    root = find_kedro_project(Path.cwd()) or Path.cwd()
-    loader = settings.CONFIG_LOADER_CLASS(
-        conf_source=str(root / settings.CONF_SOURCE),
-        env=os.environ.get("KEDRO_ENV"),
-        **settings.CONFIG_LOADER_ARGS,
-    )
+    conf, env = str(find_root() / settings.CONF_SOURCE), os.environ.get("KEDRO_ENV")
+    loader = settings.CONFIG_LOADER_CLASS(conf_source=conf, env=env, **settings.CONFIG_LOADER_ARGS)
     parameters = find_parameters(loader)
     if parameters is None:
         raise HoneError(
             "recipe-invalid",
             "There is no recipe yet.",
-            why=f"The parameters in {root / settings.CONF_SOURCE} have nothing under `hone`.",
+            why=f"The parameters in {conf} have nothing under `hone`.",
             hint="Write a recipe into conf/base/parameters.yml. The least is `hone: {model: {uri: models:/NAME/1}}`; "
             "docs/tutorial.md shows a whole one, and docs/reference/recipe.md has all keys.",
         )
@@ -81,13 +85,7 @@ def read_parameters() -> Mapping[str, Any]:
 
 
 def find_parameters(loader: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return what stands under ``hone`` in the parameters that a configuration loader reads.
-
-    Args:
-        loader: Kedro's configuration loader.
-
-    Returns:
-        The recipe, not checked yet; None where the project has none.
+    """Return the unchecked recipe that Kedro's configuration loader reads; None where the project has none.
 
     Raises:
         HoneError: ``recipe-invalid``: a file of parameters is no YAML.

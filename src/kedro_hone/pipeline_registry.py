@@ -13,11 +13,7 @@ __all__ = ["register_pipelines"]
 
 
 def register_pipelines() -> dict[str, Pipeline]:
-    """Return every pipeline by name.
-
-    Returns:
-        ``pull``, ``build``, ``compare``, ``publish``, ``assess`` (all but publish), ``__default__`` (all), ``demo``.
-    """
+    """Return ``pull``, ``build``, ``compare``, ``publish``, ``assess`` (all but publish), ``__default__``, ``demo``."""
     routes = read_routes()
     with warnings.catch_warnings():
         # One namespace feeds another here, and Kedro takes every such dataset for a slip in its name.

@@ -1,4 +1,4 @@
-"""What stands beside ``kedro run``: routes, toolchains, reports and replays, in a user's own project."""
+"""The other commands next to ``kedro run``: routes, toolchains, reports and replays, in a user's own project."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ fast = next(adaptor for adaptor in adaptors.ADAPTORS if adaptor.name == "shop.fa
 register(replace(fast, name="kiosk.fast", toolchain=kiosk))
 """
 
+SIX = "8abb2f1d86890a2dfb989f9a77cfcfd3e47c2a354b01111771326f8aa26e0254"  # six-1.16.0-py2.py3-none-any.whl
 CANDIDATE = "source.kiosk_fast"
 
 pytestmark = pytest.mark.toolchain
@@ -36,7 +37,7 @@ def project(template, tmp_path_factory) -> Project:
     shutil.copytree(package / "toolchain" / "worker", package / "kiosk" / "worker")
     (package / "kiosk" / "requirements.in").write_text("numpy>=1.26\nsix==1.16.0\n")
     lock = (package / "toolchain" / "requirements.lock").read_text()
-    (package / "kiosk" / "requirements.lock").write_text(f"{lock}six==1.16.0\n")
+    (package / "kiosk" / "requirements.lock").write_text(f"{lock}six==1.16.0 --hash=sha256:{SIX}\n")
     # Faster than the other, so that it is a finalist as long as it lives.
     project.set(
         toolchains=["shop", "kiosk"],

@@ -1,4 +1,4 @@
-"""PyTorch models by the structure of their result; written into a file beside the recipe, as a user's own class is."""
+"""PyTorch models by the structure of their result; written into a file next to the recipe, as a user's own class is."""
 
 from __future__ import annotations
 

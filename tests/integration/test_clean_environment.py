@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kedro_hone.core.environments.requirements import read_pins
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.values.artifact import TensorSpec
 
@@ -111,7 +112,9 @@ def clean_python(tmp_path):
     wheel = next((tmp_path / "dist").glob("*.whl"))
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
     python = tmp_path / "venv" / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "requirements.lock")]
+    versions = tmp_path / "constraints"  # without digests: the wheel that was just built has none
+    versions.write_text("\n".join(read_pins(ROOT / "requirements.lock")))
+    install = [str(python), "-m", "pip", "install", "--quiet", "--constraint", str(versions)]
     subprocess.run([*install, f"{wheel}[onnxruntime]"], check=True, capture_output=True, text=True)
     return python
 

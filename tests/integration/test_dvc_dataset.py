@@ -18,7 +18,7 @@ from kedro_hone.datasets.errors import find_error
 
 
 class Demo:
-    """A repository with DVC, in a folder of another git repository, with a remote beside it."""
+    """A repository with DVC, in a folder of another git repository, with a remote next to it."""
 
     def __init__(self, project: Path, remote: Path, *, prefix: str = "") -> None:
         self.git_root = project / "data" / "demo"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import Environment, EnvironmentStore, environment_key
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
+SIX = "8abb2f1d86890a2dfb989f9a77cfcfd3e47c2a354b01111771326f8aa26e0254"  # six-1.16.0-py2.py3-none-any.whl
 SOURCE = Path(__file__).parents[2] / "src"
 BUILDER = """
 import sys
@@ -43,6 +46,19 @@ def make_toolchain(folder: Path, lock: str = "six==1.16.0\n", ranges: str = "six
     (folder / "requirements.in").write_text(ranges)
     (folder / "requirements.lock").write_text(lock)
     return Toolchain(name="tiny", folder=folder)
+
+
+def make_wheel(folder: Path, name: str, version: str, needs: str = "") -> str:
+    """Make a wheel that holds nothing, and return its digest."""
+    stem = f"{name.replace('-', '_')}-{version}"
+    path = folder / f"{stem}-py3-none-any.whl"
+    wanted = f"Requires-Dist: {needs}\n" if needs else ""
+    with zipfile.ZipFile(path, "w") as wheel:
+        info = f"{stem}.dist-info"
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{wanted}")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", f"{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def start_builder(store: EnvironmentStore, toolchain: Toolchain) -> subprocess.Popen:
@@ -108,14 +124,14 @@ def test_an_environment_is_built_found_and_repaired(store, toolchain):
 
 def test_two_builders_build_once(store, toolchain):
     builders = [start_builder(store, toolchain) for _ in range(2)]
-    answers = [builder.communicate(timeout=1800)[0] for builder in builders]
+    printed = [builder.communicate(timeout=1800)[0] for builder in builders]
     assert [builder.returncode for builder in builders] == [0, 0]
-    assert answers[0] == answers[1]
+    assert printed[0] == printed[1]
     # The second would have removed the logs of the first and made new ones.
     (logs,) = (store.root / "logs").iterdir()
     record = store.root / "environments" / environment_key(toolchain) / "record.json"
     assert (logs / "create.log").stat().st_mtime < record.stat().st_mtime
-    assert ask(Environment.model_validate_json(answers[0])) == "1.16.0"
+    assert ask(Environment.model_validate_json(printed[0])) == "1.16.0"
 
 
 @pytest.mark.parametrize("step", ["create", "install"])
@@ -140,6 +156,47 @@ def test_a_lock_that_cannot_be_installed_is_a_failure_with_its_reason(store, tmp
     assert "No matching distribution found for six==99.99.99" in failed.reason
     assert "six==99.99.99" in Path(failed.log).read_text()
     assert list((store.root / "environments").iterdir()) == []
+
+
+def test_a_lock_with_digests_is_checked_and_one_with_a_wrong_digest_is_a_failure(store, tmp_path):
+    assert isinstance(
+        store.ensure(make_toolchain(tmp_path / "tiny", lock=f"six==1.16.0 --hash=sha256:{SIX}\n")), Environment
+    )
+    failed = store.ensure(make_toolchain(tmp_path / "bad", lock=f"six==1.16.0 --hash=sha256:{'0' * 64}\n"))
+    assert isinstance(failed, Failed)
+    assert failed.failure is FailureClass.INSTALL
+    assert failed.reason == f"six==1.16.0: the digest of the downloaded file, {SIX}, is not in the lock"
+    assert len(list((store.root / "environments").iterdir())) == 1
+
+
+def test_a_lock_with_digests_installs_nothing_that_it_does_not_name(store, tmp_path):
+    failed = store.ensure(make_toolchain(tmp_path / "tiny", lock=f"six==1.16.0 --hash=sha256:{SIX}\nidna==3.10\n"))
+    assert isinstance(failed, Failed)
+    assert "Hashes are required" in failed.reason
+
+
+def test_the_first_of_two_builds_that_is_found_is_installed(store, tmp_path, monkeypatch):
+    links = tmp_path / "links"
+    links.mkdir()
+    index = make_wheel(links, "honetoy", "1.0", needs="honetoy-cuda==2.0")
+    cpu = make_wheel(links, "honetoy", "1.0+cpu")
+    cuda = make_wheel(links, "honetoy-cuda", "2.0")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(links))
+    toolchain = make_toolchain(tmp_path / "tiny", lock=f"six==1.16.0 --hash=sha256:{SIX}\n", ranges="honetoy\n")
+    (toolchain.folder / "requirements-cpu.lock").write_text(f"honetoy==1.0+cpu --hash=sha256:{cpu}\n")
+    (toolchain.folder / "requirements-cuda.lock").write_text(
+        f"honetoy==1.0 --hash=sha256:{index}\nhonetoy-cuda==2.0 --hash=sha256:{cuda}\n"
+    )
+
+    built = store.ensure(toolchain)
+    assert isinstance(built, Environment), built
+    assert (built.versions["honetoy"], built.versions.get("honetoy-cuda")) == ("1.0+cpu", None)
+
+    assert store.remove(built.key)
+    next(links.glob("*+cpu*")).unlink()
+    built = store.ensure(toolchain)
+    assert isinstance(built, Environment), built
+    assert (built.versions["honetoy"], built.versions["honetoy-cuda"]) == ("1.0", "2.0")
 
 
 def test_a_lock_that_does_not_satisfy_the_ranges_is_a_failure(store, tmp_path):

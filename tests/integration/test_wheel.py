@@ -64,7 +64,7 @@ def sdist_files(distributions) -> set[str]:
 
 @pytest.fixture(scope="module")
 def project(distributions, tmp_path_factory) -> Path:
-    """A folder with a recipe, beside an environment that holds the wheel and can see what the wheel depends on."""
+    """A folder with a recipe, next to an environment that holds the wheel and can see what the wheel depends on."""
     place = tmp_path_factory.mktemp("clean")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place / "venv")], check=True)
     site = next((place / "venv").glob("lib/python*/site-packages"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -10,8 +11,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.environments.requirements import read_lines
 
 ROOT = Path(__file__).parents[2]
+TOOLCHAINS = [ROOT / folder for folder in ("adaptors", "docs/examples", "src/kedro_hone/testing")]
+LOCKS = sorted({*ROOT.glob("*.lock"), *(lock for folder in TOOLCHAINS for lock in folder.glob("*/*.lock"))})
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 RUN = [*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"], *EXTRAS["pipeline"]]
@@ -19,7 +23,7 @@ TOGETHER = [toolchain for toolchain in read_catalogue().toolchains.values() if t
 
 
 def read_pins(path: Path) -> dict[str, str]:
-    lines = [line for line in path.read_text().splitlines() if "==" in line]
+    lines = [line.removesuffix(" \\") for line in path.read_text().splitlines() if "==" in line]
     return {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
 
 
@@ -27,7 +31,9 @@ def read_pins(path: Path) -> dict[str, str]:
 def test_the_lock_satisfies_what_running_asks_for(wanted):
     requirement = Requirement(wanted)
 
-    assert requirement.specifier.contains(read_pins(ROOT / "requirements.lock")[canonicalize_name(requirement.name)])
+    pins = read_pins(ROOT / "requirements.lock") | read_pins(ROOT / "adaptors" / "pytorch" / "requirements-cuda.lock")
+
+    assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
 
 
 @pytest.mark.parametrize("wanted", PROJECT["dependency-groups"]["dev"])
@@ -36,6 +42,23 @@ def test_the_lock_satisfies_what_working_on_it_asks_for(wanted):
     pins = read_pins(ROOT / "requirements.lock") | read_pins(ROOT / "requirements-dev.lock")
 
     assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_every_line_of_a_lock_has_the_digests_of_its_files(lock):
+    lines = [line for line in read_lines(lock) if not line.startswith("-r ")]
+
+    assert lines
+    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==\S+( --hash=sha256:[0-9a-f]{64})+", line)] == []
+
+
+def test_pytorch_and_what_cuda_needs_are_only_in_the_locks_of_its_builds():
+    cpu, cuda = (read_pins(ROOT / "adaptors" / "pytorch" / f"requirements-{build}.lock") for build in ("cpu", "cuda"))
+
+    assert cpu == {"torch": f"{cuda['torch']}+cpu"}
+    assert "nvidia-cublas" in cuda
+    for lock in LOCKS:
+        assert lock.name in {"requirements-cpu.lock", "requirements-cuda.lock"} or not set(cuda) & set(read_pins(lock))
 
 
 def test_no_package_is_pinned_twice():

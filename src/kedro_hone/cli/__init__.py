@@ -1,7 +1,26 @@
-"""The command line: ``kedro run`` with an exit code for each verdict, and everything else under ``kedro hone``."""
+"""The command line: ``kedro run`` with an exit code for each verdict, and everything else under ``kedro hone``.
+
+Kedro finds ``cli`` in this project, and ``commands`` through the entry point in any other.
+"""
 
 from __future__ import annotations
 
-from kedro_hone.cli.groups import cli, commands
+import click
 
-__all__ = ["cli", "commands"]
+from kedro_hone.cli.adaptor import adaptor
+from kedro_hone.cli.registries import registries
+from kedro_hone.cli.replay import replay
+from kedro_hone.cli.report import report
+from kedro_hone.cli.routes import routes
+from kedro_hone.cli.run import run
+from kedro_hone.cli.toolchains import toolchains
+
+_SUMMARY = "Make registered models faster, with proof."
+
+hone = click.Group(
+    "hone",
+    commands=[routes, toolchains, registries, report, replay, adaptor],
+    help="Routes, toolchains, registries, reports and replays of kedro-hone.",
+)
+cli = click.Group("kedro-hone", commands=[run, hone], help=_SUMMARY)
+commands = click.Group("kedro-hone", commands=[hone], help=_SUMMARY)

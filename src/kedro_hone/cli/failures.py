@@ -20,9 +20,8 @@ from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.store.disk import explain_disk_errors
 from kedro_hone.datasets.errors import find_error
 
-WORK = Path("data/hone")
-SCARCE_BYTES = 1 << 20
-"""With fewer free bytes than this, a worker's log may be missing."""
+_WORK = Path("data/hone")
+_SCARCE_BYTES = 1 << 20  # with fewer free bytes than this, a worker's log may be missing
 _NUMBER = re.compile(r"\[Errno (\d+)\]")
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
@@ -32,12 +31,6 @@ def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
 
     An error that the user can correct is explained (exit code 3); anything else is a bug, with a log to attach (4).
     Click's own exceptions pass.
-
-    Args:
-        function: The command.
-
-    Returns:
-        The wrapped command.
     """
 
     @functools.wraps(function)
@@ -50,11 +43,11 @@ def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
             click.secho("Interrupted; what was built is kept.", fg="yellow", err=True)
             sys.exit(ExitCode.INTERRUPTED)
         except Exception as error:  # noqa: BLE001 - the outermost frame: every error is reported
-            known = find_disk_error(error) or find_error(error)
+            known = _find_disk_error(error) or find_error(error)
             if known is not None:
                 click.secho(f"\n{known}", fg="red", err=True)
                 sys.exit(ExitCode.INPUT)
-            log = write_log(error, WORK)
+            log = _write_log(error)
             click.secho(f"\nThis is a bug in kedro-hone: {type(error).__name__}: {error}", fg="red", err=True)
             click.echo(f"Please report it with the file {log}.", err=True)
             sys.exit(ExitCode.BUG)
@@ -62,56 +55,41 @@ def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-def find_disk_error(error: BaseException) -> HoneError | None:
-    """Return the error for people where a disk was full or read-only, in this or another process.
-
-    Args:
-        error: What a run raised; from another process it is text.
-
-    Returns:
-        ``store-full`` or ``store-read-only``; None when it was something else.
-    """
-    number = _find_number(error)
-    if number is None and _may_lack_space(error):
-        number = errno.ENOSPC
+def _find_disk_error(error: BaseException) -> HoneError | None:
+    """Return the error for people where a disk was full or read-only, in this process or another."""
+    number = _find_number(error) or (errno.ENOSPC if _may_lack_space(error) else None)
     if number is None:
         return None
     try:
-        with explain_disk_errors(WORK.absolute()):
+        with explain_disk_errors(_WORK.absolute()):
             raise OSError(number, os.strerror(number))
     except HoneError as known:
         return known
 
 
-def _find_number(error: BaseException) -> int | None:
-    cause: BaseException | None = error
-    while cause is not None:
-        number = cause.errno if isinstance(cause, OSError) else _read_number(str(cause))
+def _find_number(error: BaseException | None) -> int | None:
+    while error is not None:
+        found = _NUMBER.search(str(error))  # text is what is left of an OSError from another process
+        number = error.errno if isinstance(error, OSError) else int(found[1]) if found else None
         if number in _DISK_ERRORS:
             return number
-        cause = cause.__cause__
+        error = error.__cause__
     return None
-
-
-def _read_number(text: str) -> int | None:
-    """Return the number in the text of an ``OSError``, which is what is left of one from another process."""
-    found = _NUMBER.search(text)
-    return int(found[1]) if found else None
 
 
 def _may_lack_space(error: BaseException) -> bool:
     """Return whether a worker ended without a message while the disk was full."""
     known = find_error(error)
     unclear = known is None or known.slug in {"program-failed", "source-failed"}
-    return unclear and WORK.exists() and shutil.disk_usage(WORK).free < SCARCE_BYTES
+    return unclear and _WORK.exists() and shutil.disk_usage(_WORK).free < _SCARCE_BYTES
 
 
-def write_log(error: BaseException, folder: Path) -> Path:
-    """Write a traceback to ``bug.log`` in a folder, or a temporary one if that cannot be written; return the file."""
+def _write_log(error: BaseException) -> Path:
+    """Write a traceback to ``bug.log`` in the project's data, or in a temporary folder where that fails."""
     text = "".join(traceback.format_exception(error))
+    path = _WORK / "bug.log"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "bug.log"
+        _WORK.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     except OSError:
         path = Path(tempfile.mkdtemp(prefix="kedro-hone-")) / "bug.log"

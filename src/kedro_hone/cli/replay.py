@@ -9,64 +9,49 @@ from pathlib import Path
 import click
 
 from kedro_hone.cli.failures import explain_failures
-from kedro_hone.cli.project import find_work
+from kedro_hone.cli.toolchains import build_environment
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.store import Environment, EnvironmentStore
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.workers.host.job import Job, StepResult
 from kedro_hone.core.workers.host.run import WORKER_MAIN, call_worker
+from kedro_hone.graph import find_work
+
+_FOLDER = click.Path(path_type=Path)
 
 
 @click.command()
 @click.argument("step")
-@click.option(
-    "--run", "run_folder", type=click.Path(path_type=Path), help="The run's folder; the latest one if not given."
-)
-@click.option("--output", type=click.Path(path_type=Path), help="Keep the files that the step makes in this folder.")
+@click.option("--run", "run_folder", type=_FOLDER, help="The run's folder; the latest one if not given.")
+@click.option("--output", type=_FOLDER, help="Keep the files that the step makes in this folder.")
 @explain_failures
 def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
     """Run STEP again, such as 007-onnxruntime.int8-static, and print what its worker prints."""
-    place = find_step(step, run_folder or find_latest(find_work()))
+    place = _find_step(step, run_folder or _find_latest(find_work()))
     job = Job.model_validate_json((place / "job.json").read_bytes())
     toolchain = _find_toolchain(job)
-    environment = EnvironmentStore().ensure(toolchain)
-    if not isinstance(environment, Environment):
-        raise HoneError(
-            "toolchain-unbuildable",
-            f"The environment of {toolchain.name}, which the step needs, cannot be built.",
-            why=environment.reason,
-            hint=f"Read {environment.log}, or run `kedro hone toolchains build {toolchain.name}`.",
-        )
+    environment = build_environment(toolchain)
     with tempfile.TemporaryDirectory() as scratch:
-        target = (output or Path(scratch) / "output").absolute()
+        folder, target = Path(scratch) / "step", (output or Path(scratch) / "output").absolute()
         target.mkdir(parents=True, exist_ok=True)
         again = job.model_copy(update={"output": str(target), "temporary": None})
-        folder = Path(scratch) / "step"
-        result = call_worker(
-            again, python=Path(environment.python), toolchain=toolchain, folder=folder, limits=toolchain.limits
-        )
+        python = Path(environment.python)
+        result = call_worker(again, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
         click.echo((folder / "log").read_text(errors="replace"), nl=False)
         made = sorted(path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file())
     if isinstance(result, StepResult):
         click.echo(f"{job.adaptor}: done in {result.seconds:.1f} s, notes {json.dumps(result.notes)}, files {made}")
-        return
-    click.echo(f"{job.adaptor}: {result.kind}: {result.reason}")
+    else:
+        click.echo(f"{job.adaptor}: {result.kind}: {result.reason}")
 
 
-def find_latest(work: Path) -> Path:
-    """Return the newest run's folder that has steps."""
+def _find_latest(work: Path) -> Path:
     runs = sorted((path.parent for path in (work / "runs").glob("*/steps")), reverse=True)
     return runs[0] if runs else work / "latest"
 
 
-def find_step(step: str, run: Path) -> Path:
-    """Return the folder of a step.
-
-    Raises:
-        HoneError: ``replay-unknown``, listing the steps that exist.
-    """
-    steps = sorted(path for path in (run / "steps").glob("*") if (path / "job.json").is_file())
+def _find_step(step: str, run: Path) -> Path:
+    steps = sorted(path.parent for path in (run / "steps").glob("*/job.json"))
     for path in steps:
         if path.name == step or path.name.partition("-")[0] == step:
             return path

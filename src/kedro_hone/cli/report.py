@@ -8,8 +8,8 @@ import click
 from rich.console import Console
 
 from kedro_hone.cli.failures import explain_failures
-from kedro_hone.cli.project import find_work
 from kedro_hone.core.errors import HoneError
+from kedro_hone.graph import find_work
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.evidence import parse_evidence
 

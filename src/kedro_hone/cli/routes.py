@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 from kedro_hone.cli.failures import explain_failures
-from kedro_hone.cli.project import find_work, read_project_recipe
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.outcome import OUTCOME
+from kedro_hone.graph import configure, find_work, read_parameters
 from kedro_hone.recipe.plan import make_plan
+from kedro_hone.recipe.schema import read_recipe
 
 
 @click.command()
@@ -22,7 +23,16 @@ from kedro_hone.recipe.plan import make_plan
 @explain_failures
 def routes(*, as_json: bool) -> None:
     """List every route of this recipe, with what became of it in the last run."""
-    rows = list_routes(find_work() / "work")
+    configure()
+    work = find_work() / "work"
+    rows: list[dict[str, Any]] = [
+        {
+            "id": step.namespace,
+            "route": [step.namespace.split(".")[0], *step.route],
+            "outcome": _read_outcome(work / f"{step.namespace}.outcome.json"),
+        }
+        for step in make_plan(read_recipe(read_parameters())).routes.ends
+    ]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
@@ -30,26 +40,6 @@ def routes(*, as_json: bool) -> None:
     for row in rows:
         table.add_row(" ▸ ".join(row["route"]), row["outcome"])
     Console().print(table)
-
-
-def list_routes(work: Path) -> list[dict[str, Json]]:
-    """Return every route of the project's recipe.
-
-    Args:
-        work: The folder with the values between nodes.
-
-    Returns:
-        For each route its ``id``, ``route`` and ``outcome``.
-    """
-    plan = make_plan(read_project_recipe())
-    return [
-        {
-            "id": step.namespace,
-            "route": [step.namespace.split(".")[0], *step.route],
-            "outcome": _read_outcome(work / f"{step.namespace}.outcome.json"),
-        }
-        for step in plan.routes.ends
-    ]
 
 
 def _read_outcome(path: Path) -> str:

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kedro_hone.cli.failures import explain_failures
-from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import Environment, EnvironmentStore
 from kedro_hone.core.errors import HoneError
@@ -22,7 +22,7 @@ from kedro_hone.core.machine.instructions import name_instructions
 def toolchains(context: click.Context, *, capabilities: str | None) -> None:
     """List, build and remove the toolchains' environments."""
     if capabilities:
-        click.echo(describe_capabilities(read_catalogue().find_toolchain(capabilities)))
+        click.echo(_describe_capabilities(read_catalogue().find_toolchain(capabilities)))
     elif context.invoked_subcommand is None:
         context.invoke(list_)
 
@@ -33,13 +33,9 @@ def list_() -> None:
     """List every toolchain, with its environment."""
     catalogue = read_catalogue()
     table = Table("toolchain", "licence", "environment", "adaptors")
-    for toolchain in catalogue.toolchains.values():
-        table.add_row(
-            toolchain.name,
-            toolchain.licence.value,
-            _describe_environment(toolchain),
-            _list_adaptors(toolchain, catalogue),
-        )
+    for own, toolchain in catalogue.toolchains.items():
+        names = [name.removeprefix(f"{own}.") for name, a in catalogue.adaptors.items() if a.toolchain == toolchain]
+        table.add_row(own, toolchain.licence.value, _describe_environment(toolchain), ", ".join(names))
     console = Console()
     console.print(table)
     for name, trace in catalogue.broken.items():
@@ -52,9 +48,9 @@ def list_() -> None:
 def build(names: tuple[str, ...]) -> None:
     """Build the environments of NAMES, or of all toolchains that are on by default."""
     catalogue = read_catalogue()
-    chosen = names or tuple(name for name, toolchain in catalogue.toolchains.items() if toolchain.default)
-    for name in chosen:
-        _build(catalogue.find_toolchain(name))
+    for name in names or [name for name, toolchain in catalogue.toolchains.items() if toolchain.default]:
+        built = build_environment(catalogue.find_toolchain(name))
+        click.echo(f"{name:18s} {'built' if built.own else 'this interpreter'}")
 
 
 @toolchains.command()
@@ -76,8 +72,7 @@ def gc(days: float) -> None:
         click.echo(f"removed {stored.environment.toolchain} ({stored.size_bytes / 2**20:.0f} MiB)")
 
 
-def describe_capabilities(toolchain: Toolchain) -> str:
-    """Return a toolchain's ``capabilities.yml``, below a line about this machine."""
+def _describe_capabilities(toolchain: Toolchain) -> str:
     path = toolchain.folder / "capabilities.yml"
     host = read_host()
     text = path.read_text() if path.exists() else "nothing is written down of this toolchain\n"
@@ -91,16 +86,15 @@ def _describe_environment(toolchain: Toolchain) -> str:
     return "its own, built" if found.own else "this interpreter"
 
 
-def _list_adaptors(toolchain: Toolchain, catalogue: Catalogue) -> str:
-    names = [a.name.removeprefix(f"{toolchain.name}.") for a in catalogue.adaptors.values() if a.toolchain == toolchain]
-    return ", ".join(names)
+def build_environment(toolchain: Toolchain) -> Environment:
+    """Return the environment of a toolchain, built first when there is none.
 
-
-def _build(toolchain: Toolchain) -> None:
+    Raises:
+        HoneError: ``toolchain-unbuildable``.
+    """
     built = EnvironmentStore().ensure(toolchain)
     if isinstance(built, Environment):
-        click.echo(f"{toolchain.name:18s} {'built' if built.own else 'this interpreter'}")
-        return
+        return built
     raise HoneError(
         "toolchain-unbuildable",
         f"The environment of {toolchain.name} cannot be built.",

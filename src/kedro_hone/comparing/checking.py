@@ -102,7 +102,7 @@ def _explain_loss(worst: Score, where: str, limit: float) -> str:
 def _predict_everywhere(
     session: WorkerSession, artifact: Artifact, setting: Setting, scratch: Path
 ) -> dict[str, Path] | Failed:
-    """Answer the search split at every shape, and at an odd batch where any size is taken."""
+    """Predict the search split at every shape, and at an odd batch where any size is taken."""
     batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
     if not artifact.static_shapes:
         batches[f"batch {ODD_BATCH}"] = ODD_BATCH

@@ -33,7 +33,7 @@ START_MEMORY_MB = 200
 
 @dataclass
 class Field:
-    """The race as it stands: who waits, who runs, and what became of the others.
+    """The race at one moment: who waits, who runs, and what became of the others.
 
     Attributes:
         racers: The candidates that may race, by id.
@@ -237,7 +237,7 @@ def _find_ratios(timings: Timings, name: str, shape: str) -> NDArray[np.float64]
 
 
 def rank(state: Field, setting: Setting) -> tuple[Standing, ...]:
-    """Return where every racer stands after the race.
+    """Return the standing of every racer after the race.
 
     Args:
         state: The field after ``run_heats``.

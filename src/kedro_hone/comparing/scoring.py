@@ -44,7 +44,7 @@ class Metric(Value):
 
 
 class Score(Value):
-    """One candidate's score beside the source's, on the same rows.
+    """One candidate's score next to the source's, on the same rows.
 
     Attributes:
         metric: The metric's name.
@@ -65,7 +65,7 @@ class Score(Value):
     spread: Spread | None = None
 
     def judge(self, split: str, limit: float | None) -> Quality:
-        """Return it as a quality on a split, beside the limit."""
+        """Return it as a quality on a split, with the limit."""
         return Quality(
             metric=self.metric,
             split=split,

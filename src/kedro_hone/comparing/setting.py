@@ -1,4 +1,4 @@
-"""What every measuring node is given beside the candidates: the recipe, the source model, the data, and the place."""
+"""What every measuring node is given with the candidates: the recipe, the source model, the data, and the place."""
 
 from __future__ import annotations
 

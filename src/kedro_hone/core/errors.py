@@ -39,7 +39,7 @@ SLUGS: Final = MappingProxyType(
         "labels-mismatch": "The labels do not match the model's outputs",
         "metric-unknown": "The recipe names a metric that does not exist",
         "model-corrupt": "The model's file cannot be read",
-        "model-external-data": "The model's external data lies outside its folder",
+        "model-external-data": "The model's external data is outside its folder",
         "model-unknown": "The registry has no such model",
         "model-unsupported": "No toolchain can run the source model",
         "pickle-not-trusted": "The model can only be loaded by running code from the registry",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 from pydantic import ValidationError
 
 from kedro_hone.core.contract.adaptor import Adaptor, Options
 from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
-from kedro_hone.core.contract.toolchain import Licence, Toolchain
+from kedro_hone.core.contract.toolchain import Licence
 from kedro_hone.core.errors import HoneError
 from kedro_hone.recipe.routes import Routes, generate_routes
 from kedro_hone.recipe.schema import Recipe
@@ -24,71 +25,38 @@ class Plan:
 
 
 def make_plan(recipe: Recipe) -> Plan:
-    """Return what a recipe selects.
-
-    Args:
-        recipe: The recipe.
-
-    Returns:
-        The plan; the same recipe gives the same plan, in any process.
+    """Return what a recipe selects.; the same recipe gives the same plan, in any process.
 
     Raises:
         HoneError: ``adaptor-unknown``, ``toolchain-unknown`` or ``recipe-invalid`` (bad options).
     """
     catalogue = read_catalogue()
-    for chain in recipe.routes:
-        for name in chain:
-            catalogue.find_adaptor(name)
-    adaptors = select_adaptors(recipe, catalogue)
-    options = {adaptor.name: read_options(recipe, adaptor) for adaptor in adaptors}
-    return Plan(adaptors=adaptors, options=options, routes=generate_routes(adaptors, chains=recipe.routes))
-
-
-def select_adaptors(recipe: Recipe, catalogue: Catalogue) -> tuple[Adaptor, ...]:
-    """Return the adaptors that take part, in the order of the catalogue.
-
-    Args:
-        recipe: The recipe.
-        catalogue: All that is installed.
-
-    Returns:
-        Those of the selected toolchains that are on by default or switched on by name.
-
-    Raises:
-        HoneError: ``adaptor-unknown`` or ``toolchain-unknown``.
-    """
-    for name in recipe.adaptors:
+    for name in (*chain.from_iterable(recipe.routes), *recipe.adaptors):
         catalogue.find_adaptor(name)
     toolchains = _select_toolchains(recipe, catalogue)
-    return tuple(adaptor for adaptor in catalogue.adaptors.values() if _is_selected(adaptor, recipe, toolchains))
+    adaptors = tuple(a for a in catalogue.adaptors.values() if _is_selected(a, recipe, toolchains))
+    options = {adaptor.name: _read_options(recipe, adaptor) for adaptor in adaptors}
+    return Plan(adaptors=adaptors, options=options, routes=generate_routes(adaptors, chains=recipe.routes))
 
 
 def _select_toolchains(recipe: Recipe, catalogue: Catalogue) -> frozenset[str]:
     if recipe.toolchains == "all":
         return frozenset(catalogue.toolchains)
     if recipe.toolchains == "default":
-        return frozenset(name for name, toolchain in catalogue.toolchains.items() if _is_default(toolchain))
+        known = catalogue.toolchains.values()
+        return frozenset(each.name for each in known if each.default and each.licence is not Licence.EVALUATION)
     return frozenset(catalogue.find_toolchain(name).name for name in recipe.toolchains)
-
-
-def _is_default(toolchain: Toolchain) -> bool:
-    return toolchain.default and toolchain.licence is not Licence.EVALUATION
 
 
 def _is_selected(adaptor: Adaptor, recipe: Recipe, toolchains: frozenset[str]) -> bool:
     section = recipe.adaptors.get(adaptor.name)
     if section is not None and section.enabled is not None:
         return section.enabled
-    named = any(adaptor.name in chain for chain in recipe.routes)
+    named = adaptor.name in chain.from_iterable(recipe.routes)
     return adaptor.toolchain.name in toolchains and (adaptor.default or named)
 
 
-def read_options(recipe: Recipe, adaptor: Adaptor) -> Options:
-    """Return an adaptor's options as the recipe sets them.
-
-    Raises:
-        HoneError: ``recipe-invalid``, naming the option.
-    """
+def _read_options(recipe: Recipe, adaptor: Adaptor) -> Options:
     section = recipe.adaptors.get(adaptor.name)
     try:
         return adaptor.options.model_validate(dict(section.options) if section else {})

@@ -7,7 +7,7 @@ model refuses it during the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 
@@ -27,7 +27,7 @@ class RouteStep:
     Attributes:
         namespace: Mirrors the route, such as ``onnx.onnxruntime_int8_static``.
         parent: The namespace whose artifact it takes.
-        adaptor: Its adaptor.
+        adaptor: The adaptor.
         route: The names of all adaptors of the route so far.
     """
 
@@ -70,25 +70,18 @@ def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[st
         chains: Routes with more than one compressor, as adaptor names; each is followed by every conversion and
             compiler that fits. Conversions to a backend at its beginning may be named or left out.
 
-    Returns:
-        The routes.
-
     Raises:
         HoneError: ``recipe-invalid``: a chain is no route over these adaptors.
     """
-    starts = {tuple(chain): _find_start(chain, adaptors) for chain in chains}
-    converters = {
-        backend: tuple(a for a in adaptors if a.stage is Stage.CONVERT and a.produces == backend)
-        for backend in BACKENDS
-    }
-    sources = {fmt for a in adaptors for fmt in a.accepts if a.stage in {Stage.CONVERT, Stage.COMPILE}}
-    steps: list[RouteStep] = []
-    for start in (SOURCE, *BACKENDS):
-        formats = _source_formats(adaptors) if start == SOURCE else {start}
-        for fmt in sorted(formats & sources | ({start} if start in BACKENDS else set())):
-            steps += _grow(_Path(start, fmt, (), frozenset({fmt})), adaptors, tuple(starts.values()))
-    unique = {step.namespace: step for step in steps}
-    kept = _prune(tuple(unique.values()))
+    converts = [a for a in adaptors if a.stage is Stage.CONVERT]
+    converters = {backend: tuple(a for a in converts if a.produces == backend) for backend in BACKENDS}
+    to_backend = {a.name for a in converts if a.produces in BACKENDS}  # each backend's own converters do those
+    starts = {tuple(chain): tuple(dropwhile(to_backend.__contains__, chain)) for chain in chains}
+    roots = [(SOURCE, form) for form in sorted(_source_formats(adaptors))] + [
+        (backend, backend) for backend in BACKENDS
+    ]
+    grown = (_grow(_Path(name, (form,)), adaptors, tuple(starts.values())) for name, form in roots)
+    kept = _prune(tuple({step.namespace: step for steps in grown for step in steps}.values()))
     for chain, rest in starts.items():
         if not any(step.route[: len(rest)] == rest for step in kept):
             raise _explain_unfit(chain, adaptors)
@@ -102,28 +95,18 @@ def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[st
 @dataclass(frozen=True)
 class _Path:
     namespace: str
-    format: Format
-    route: tuple[Adaptor, ...]
-    visited: frozenset[Format]
+    formats: tuple[Format, ...]  # from the start's to the present one
+    route: tuple[Adaptor, ...] = ()
 
     @property
-    def compressors(self) -> int:
-        return sum(a.stage is Stage.COMPRESS for a in self.route)
-
-
-def _find_start(chain: Sequence[str], adaptors: Sequence[Adaptor]) -> tuple[str, ...]:
-    """Return a chain without the conversions at its beginning: the backend's own converters do those."""
-    to_backend = {a.name for a in adaptors if a.stage is Stage.CONVERT and a.produces in BACKENDS}
-    return tuple(dropwhile(to_backend.__contains__, chain))
+    def is_compressed(self) -> bool:
+        return any(a.stage is Stage.COMPRESS for a in self.route)
 
 
 def _explain_unfit(chain: tuple[str, ...], adaptors: Sequence[Adaptor]) -> HoneError:
-    absent = [name for name in chain if name not in {a.name for a in adaptors}]
-    why = (
-        f"{', '.join(absent)} takes no part: it is switched off, or its toolchain is not selected."
-        if absent
-        else "An adaptor in it does not take the format of the one before, or nothing runs its end."
-    )
+    why = "An adaptor in it does not take the format of the one before, or nothing runs its end."
+    if absent := [name for name in chain if name not in {a.name for a in adaptors}]:
+        why = f"{', '.join(absent)} takes no part: it is switched off, or its toolchain is not selected."
     return HoneError(
         "recipe-invalid",
         f"hone.routes: {' ▸ '.join(chain)} is no route.",
@@ -138,33 +121,24 @@ def _source_formats(adaptors: Sequence[Adaptor]) -> set[Format]:
     return {fmt for a in adaptors for fmt in a.accepts} - made - set(BACKENDS)
 
 
-def _grow(path: _Path, adaptors: Sequence[Adaptor], chains: tuple[tuple[str, ...], ...]) -> list[RouteStep]:
-    steps: list[RouteStep] = []
+def _grow(path: _Path, adaptors: Sequence[Adaptor], chains: tuple[tuple[str, ...], ...]) -> Iterator[RouteStep]:
     for adaptor in adaptors:
-        if path.format not in adaptor.accepts or not _may_follow(path, adaptor, chains):
-            continue
-        namespace = f"{path.namespace}.{adaptor.segment}"
-        route = (*path.route, adaptor)
-        steps.append(
-            RouteStep(namespace=namespace, parent=path.namespace, adaptor=adaptor, route=tuple(a.name for a in route))
-        )
-        if adaptor.stage is not Stage.COMPILE:
-            grown = _Path(namespace, adaptor.produces, route, path.visited | {adaptor.produces})
-            steps += _grow(grown, adaptors, chains)
-    return steps
+        if path.formats[-1] in adaptor.accepts and _may_follow(path, adaptor, chains):
+            namespace, route = f"{path.namespace}.{adaptor.segment}", (*path.route, adaptor)
+            names = tuple(each.name for each in route)
+            yield RouteStep(namespace=namespace, parent=path.namespace, adaptor=adaptor, route=names)
+            if adaptor.stage is not Stage.COMPILE:
+                yield from _grow(_Path(namespace, (*path.formats, adaptor.produces), route), adaptors, chains)
 
 
 def _may_follow(path: _Path, adaptor: Adaptor, chains: tuple[tuple[str, ...], ...]) -> bool:
-    from_source = path.namespace.split(".")[0] == SOURCE
-    if adaptor.stage is Stage.COMPILE:
-        return True
-    if from_source:
-        return False
+    if adaptor.stage is Stage.COMPILE or path.namespace.split(".")[0] == SOURCE:
+        return adaptor.stage is Stage.COMPILE
     if adaptor.stage is Stage.COMPRESS:
         names = (*(a.name for a in path.route), adaptor.name)
-        return path.compressors == 0 or any(names == chain[: len(names)] for chain in chains)
+        return not path.is_compressed or any(names == chain[: len(names)] for chain in chains)
     # Converting back, or straight to another backend, is already done by that backend's own namespace.
-    return adaptor.produces not in path.visited and (path.compressors > 0 or adaptor.produces not in BACKENDS)
+    return adaptor.produces not in path.formats and (path.is_compressed or adaptor.produces not in BACKENDS)
 
 
 def _prune(steps: tuple[RouteStep, ...]) -> tuple[RouteStep, ...]:

@@ -91,10 +91,7 @@ class GatesSection(Section):
         return whole.model_validate(value.model_dump() if isinstance(value, GatesSection) else value)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (
-            GatesSection.model_validate,
-            (self.model_dump(),),
-        )  # the class with the gates' keys is in no module
+        return GatesSection.model_validate, (self.model_dump(),)  # the class with the gates' keys is in no module
 
 
 def compose_gates() -> type[GatesSection]:
@@ -110,12 +107,8 @@ def compose_gates() -> type[GatesSection]:
 def _compose_gates(gates: tuple[Gate, ...]) -> type[GatesSection]:
     for gate in gates:
         if hasattr(GatesSection, gate.name) or gate.name in GatesSection.model_fields:
-            raise HoneError(
-                "gate-invalid",
-                f"A gate cannot be named {gate.name!r}.",
-                why="The recipe's section `gates` has this name for something else.",
-                hint="Rename the gate.",
-            )
+            why = "The recipe's section `gates` has this name for something else."
+            raise HoneError("gate-invalid", f"A gate cannot be named {gate.name!r}.", why=why, hint="Rename the gate.")
     keys: dict[str, Any] = {gate.name: (gate.takes, gate.field) for gate in gates}
     return create_model("GatesSection", __base__=GatesSection, __doc__=GatesSection.__doc__, **keys)
 
@@ -199,9 +192,8 @@ class Recipe(Section):
     def _name_shapes(self) -> Recipe:
         known = set(self.shapes)
         if self.race.objective not in known | {"worst", "mean"}:
-            raise ValueError(
-                f"race.objective {self.race.objective!r} is neither worst, mean nor one of the shapes {sorted(known)}"
-            )
+            shapes = f"one of the shapes {sorted(known)}"
+            raise ValueError(f"race.objective {self.race.objective!r} is neither worst, mean nor {shapes}")
         limits = [getattr(self.gates, gate.name) for gate in read_gates() if gate.per_shape]
         if unknown := set(self.race.weights).union(*limits) - known:
             raise ValueError(f"unknown shapes {sorted(unknown)}; the recipe has {sorted(known)}")
@@ -226,13 +218,7 @@ class Recipe(Section):
 
 
 def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
-    """Check a recipe.
-
-    Args:
-        parameters: The value of ``hone`` in the parameters.
-
-    Returns:
-        The recipe.
+    """Check a recipe: the value of ``hone`` in the parameters.
 
     Raises:
         HoneError: ``recipe-invalid``, naming every bad key and the nearest right one.
@@ -269,10 +255,9 @@ def _explain(problem: Mapping[str, Any]) -> str:
 def _keys_of(parents: list[Any]) -> list[str]:
     model: Any = Recipe
     for parent in parents:
-        if not (isinstance(model, type) and issubclass(model, BaseModel)):
-            return []
         found = model.model_fields.get(str(parent))
-        annotation = found.annotation if found else AdaptorSection
-        annotation = compose_gates() if annotation is GatesSection else annotation
-        model = annotation if isinstance(annotation, type) else AdaptorSection
-    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+        model = found.annotation if found else AdaptorSection
+        model = compose_gates() if model is GatesSection else model
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            model = AdaptorSection
+    return list(model.model_fields)

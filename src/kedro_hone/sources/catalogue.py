@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,8 +14,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Format, Json
 from kedro_hone.sources import formats
-from kedro_hone.sources.flavor import Flavor
-from kedro_hone.sources.source_format import THREADS, SourceFormat
+from kedro_hone.sources.source_format import THREADS, Flavor, SourceFormat
 
 ENTRY_POINTS: Final = "kedro_hone.sources"
 """The entry-point group of other distributions; each entry point names a ``SourceFormat``."""
@@ -26,25 +25,17 @@ _REGISTERED: list[SourceFormat] = []
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """All source formats.
-
-    Attributes:
-        formats: In the order in which they are asked.
-        broken: What could not be imported: its name to the reason.
-    """
+    """All source formats in the order in which they are asked, and the reason for each that could not be imported."""
 
     formats: tuple[SourceFormat, ...]
     broken: Mapping[str, str]
 
+    def find_named(self, name: object) -> SourceFormat | None:
+        """Return the source format of a name."""
+        return next((source for source in self.formats if source.name == name), None)
+
     def find_format(self, form: Format) -> SourceFormat | None:
-        """Return the source format that becomes artifacts of a format.
-
-        Args:
-            form: The artifact's format.
-
-        Returns:
-            The one of the same name, else the first in order; None when there is none.
-        """
+        """Return the source format that becomes artifacts of a format: that of the same name, else the first."""
         found = [source for source in self.formats if form in source.seals]
         return next((source for source in found if source.name == form), found[0] if found else None)
 
@@ -53,9 +44,6 @@ def register(source: SourceFormat) -> SourceFormat:
     """Add a source format of your own, from the ``settings.py`` of a Kedro project or any module that it imports.
 
     Registering the same again changes nothing, so settings may be imported twice.
-
-    Args:
-        source: The source format.
 
     Returns:
         The source format, unchanged.
@@ -76,15 +64,13 @@ def forget_registrations() -> None:
 
 
 def read_sources() -> Sources:
-    """Return all source formats. Imports happen here, not before.
-
-    Returns:
-        The source formats. What other packages offer and cannot be imported is in ``broken``.
+    """Return all source formats. Imports happen here, not before; what other packages offer may be ``broken``.
 
     Raises:
         HoneError: ``source-format-taken``, when two have one name.
     """
-    offers = [(_check(module.SOURCE_FORMAT), "built in") for module in _import_builtin()]
+    builtin = [importlib.import_module(f"{formats.__name__}.{found.name}") for found in iter_modules(formats.__path__)]
+    offers = [(_check(module.SOURCE_FORMAT), "built in") for module in builtin]
     broken: dict[str, str] = {}
     for point, origin in list_entry_points(ENTRY_POINTS):
         try:
@@ -96,41 +82,25 @@ def read_sources() -> Sources:
 
 
 def name_source(flavor: Flavor) -> dict[str, Json]:
-    """Return a note that names an artifact's source format, where the artifact's own format does not tell it.
+    """Return a note ``source`` that names an artifact's source format, where its own format does not tell it.
 
-    Args:
-        flavor: What was found.
-
-    Returns:
-        ``source``, the name; nothing where ``describe_baseline`` finds the same sentence without it.
+    It is empty where ``describe_baseline`` finds the same sentence without it.
     """
     sources = read_sources()
-    source = next((known for known in sources.formats if known.name == flavor.source), None)
-    needed = source is not None and source.baseline and source != sources.find_format(flavor.format)
+    source = sources.find_named(flavor.source)
+    needed = source and source.baseline and source != sources.find_format(flavor.format)
     return {"source": flavor.source} if needed else {}
 
 
 def describe_baseline(source: Artifact, *, threads: int) -> str:
     """Return what candidates are measured against, as words that follow "measured against".
 
-    Args:
-        source: The source model.
-        threads: How many threads it runs with.
-
-    Returns:
-        The sentence of its source format; the names of its runtime and format where that has none.
+    It is the sentence of the source model's format, or names its runtime and format where that has none.
     """
     sources = read_sources()
-    noted = source.metadata.get("source")
-    named = next((known for known in sources.formats if known.name == noted), None)
-    known = named or sources.find_format(source.format)
+    known = sources.find_named(source.metadata.get("source")) or sources.find_format(source.format)
     sentence = known.baseline if known and known.baseline else f"{source.runtime} on {source.format}, {THREADS}"
     return sentence.replace(THREADS, "1 thread" if threads == 1 else f"{threads} threads")
-
-
-def _import_builtin() -> Iterator[Any]:
-    for module in pkgutil.iter_modules(formats.__path__):
-        yield importlib.import_module(f"{formats.__name__}.{module.name}")
 
 
 def _check(value: Any) -> SourceFormat:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import yaml
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import TensorSpec
+from kedro_hone.core.values.base import Json
 from kedro_hone.core.workers.inside.interfaces import INTERFACES
 from kedro_hone.sources.catalogue import Sources, read_sources
 from kedro_hone.sources.files import make_corrupt
-from kedro_hone.sources.flavor import Flavor
 from kedro_hone.sources.formats.published import OURS
-from kedro_hone.sources.signature import read_signature
-from kedro_hone.sources.source_format import MLMODEL, AuthorClass, MlModel, Pulled, SourceFormat
+from kedro_hone.sources.source_format import MLMODEL, AuthorClass, Flavor, MlModel, Pulled, SourceFormat
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["LARGEST_MLMODEL", "MLMODEL", "OURS", "read_flavor"]
+__all__ = ["LARGEST_MLMODEL", "MLMODEL", "OURS", "read_flavor", "read_signature"]
 
 LARGEST_MLMODEL: Final = 4 * 1024 * 1024
 """The largest ``MLmodel`` that is parsed, in bytes."""
@@ -32,9 +34,6 @@ def read_flavor(folder: Path, *, trust: frozenset[str], author: AuthorClass | No
         folder: An MLflow model folder, or a folder with a model's file.
         trust: What the recipe trusts, such as ``pickle``.
         author: The class that the recipe names, or None.
-
-    Returns:
-        The source format's name, the files, the interface and the signature.
 
     Raises:
         HoneError: ``pickle-not-trusted``, ``model-unsupported``, ``model-corrupt``, ``recipe-invalid`` when the recipe
@@ -77,14 +76,8 @@ def _complete(source: SourceFormat, found: Flavor, pulled: Pulled) -> Flavor:
     if interface not in INTERFACES:
         raise make_corrupt(pulled.folder, f"its interface {interface!r} is none of {', '.join(INTERFACES)}")
     said = pulled.mlmodel or MlModel(flavors={})
-    return found.model_copy(
-        update={
-            "source": source.name,
-            "interface": interface,
-            "inputs": found.inputs or said.inputs,
-            "outputs": found.outputs or said.outputs,
-        }
-    )
+    specs = {"inputs": found.inputs or said.inputs, "outputs": found.outputs or said.outputs}
+    return found.model_copy(update={"source": source.name, "interface": interface, **specs})
 
 
 def _explain_unknown(pulled: Pulled, sources: Sources) -> HoneError:
@@ -93,19 +86,15 @@ def _explain_unknown(pulled: Pulled, sources: Sources) -> HoneError:
     if sources.broken:
         supported += f" Could not be imported: {', '.join(sources.broken)}."
     if pulled.mlmodel is not None:
-        return HoneError(
-            "model-unsupported",
-            "The model is of no flavor that can be optimized.",
-            why=f"Its MLmodel has: {', '.join(sorted(pulled.mlmodel.flavors)) or 'none'}. {supported}",
-            hint="Log the model with mlflow.onnx.log_model or mlflow.pytorch.log_model.",
-        )
-    names = sorted(path.name for path in pulled.folder.iterdir())
-    return HoneError(
-        "model-unsupported",
-        f"{pulled.folder.name} holds no model that can be optimized.",
-        why=f"It holds: {', '.join(names[:8]) or 'nothing'}. {supported}",
-        hint="Name a folder with model.onnx, model.pt2 or an MLmodel, or one .onnx or .pt2 file.",
-    )
+        what = "The model is of no flavor that can be optimized."
+        why = f"Its MLmodel has: {', '.join(sorted(pulled.mlmodel.flavors)) or 'none'}. {supported}"
+        hint = "Log the model with mlflow.onnx.log_model or mlflow.pytorch.log_model."
+    else:
+        what = f"{pulled.folder.name} holds no model that can be optimized."
+        names = sorted(path.name for path in pulled.folder.iterdir())
+        why = f"It holds: {', '.join(names[:8]) or 'nothing'}. {supported}"
+        hint = "Name a folder with model.onnx, model.pt2 or an MLmodel, or one .onnx or .pt2 file."
+    return HoneError("model-unsupported", what, why=why, hint=hint)
 
 
 def _read_mlmodel(path: Path) -> MlModel:
@@ -125,12 +114,43 @@ def _read_mlmodel(path: Path) -> MlModel:
 
 
 def _refuse_links_out(folder: Path) -> None:
-    root = folder.resolve()
     for path in folder.rglob("*"):
-        if path.is_symlink() and not path.resolve().is_relative_to(root):
+        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
             raise HoneError(
                 "model-external-data",
                 f"{path.relative_to(folder)} is a link that leads out of the model's folder.",
                 why="All files of a model must be in its folder.",
                 hint="Replace the link by the file.",
             )
+
+
+def read_signature(signature: Json) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    """Return the inputs and outputs of an MLflow ``signature`` entry, or of None, without importing MLflow.
+
+    The first axis, when it is dynamic, is ``batch``; other dynamic axes get a name of their own. Unnamed tensors are
+    ``input_0`` and ``output_0``: the file's own names, where a worker can read them, come before these. A side that is
+    missing or not made of tensors (columns of a table) is empty.
+
+    Raises:
+        ValueError: The entry is malformed.
+    """
+    if not isinstance(signature, dict):
+        return (), ()
+    try:
+        return _read_side(signature.get("inputs"), "input"), _read_side(signature.get("outputs"), "output")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"the signature cannot be read: {error!r}") from error
+
+
+def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:
+    rows = json.loads(text) if isinstance(text, str) else (text or [])
+    if any(row.get("type") != "tensor" for row in rows):
+        return ()
+    specs = []
+    for index, row in enumerate(rows):
+        name = row.get("name") or f"{word}_{index}"
+        sizes = [int(size) for size in row["tensor-spec"]["shape"]]
+        dynamic = ["batch", *(f"{name}_{axis}" for axis in range(1, len(sizes)))]
+        shape = tuple(size if size >= 0 else axis for size, axis in zip(sizes, dynamic, strict=False))
+        specs.append(TensorSpec(name=name, dtype=np.dtype(row["tensor-spec"]["dtype"]).name, shape=shape))
+    return tuple(specs)

@@ -1,27 +1,23 @@
-"""What the source formats share: finding a model's files in a pulled folder by their names."""
+"""What the source formats share: finding a model's files in a pulled folder by their names, and copying them."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Json
-from kedro_hone.sources.source_format import MLMODEL, MlModel
-
-_PICKLES = ("*.pth", "*.pt", "*.pkl")
+from kedro_hone.sources.source_format import MLMODEL, Flavor, MlModel
 
 
 def find_entry(folder: Path, mlmodel: MlModel, flavor: str, key: str) -> Path:
-    """Return the file or folder that a flavor's entry in the ``MLmodel`` points to.
+    """Return the file or folder that a flavor's entry in the ``MLmodel`` points to, with every link followed.
 
     Args:
         folder: The pulled folder.
         mlmodel: Its description.
         flavor: A flavor that it has.
         key: The key of the entry that holds a relative path.
-
-    Returns:
-        The path, with every link followed.
 
     Raises:
         HoneError: ``model-corrupt``: there is no such key, or it points out of the folder or to nothing.
@@ -37,14 +33,9 @@ def find_entry(folder: Path, mlmodel: MlModel, flavor: str, key: str) -> Path:
 
 
 def find_only(folder: Path, name: str) -> Path | None:
-    """Return the file of a name, or else the only file with its suffix.
+    """Return the file of a name such as ``model.onnx``, or else the only file with its suffix.
 
-    Args:
-        folder: Where to look; folders inside it are not searched.
-        name: Such as ``model.onnx``.
-
-    Returns:
-        The file; None when there is none, or there are several of other names.
+    Folders inside it are not searched. None when there is no such file, or there are several of other names.
     """
     found = sorted(path for path in folder.glob(f"*{Path(name).suffix}") if path.is_file())
     if folder / name in found:
@@ -54,7 +45,7 @@ def find_only(folder: Path, name: str) -> Path | None:
 
 def list_pickles(folder: Path) -> list[Path]:
     """Return the files of a folder whose names are those of pickles, in sorted order."""
-    return sorted(path for pattern in _PICKLES for path in folder.glob(pattern) if path.is_file())
+    return sorted(path for path in folder.glob("*") if path.is_file() and path.suffix in {".pth", ".pt", ".pkl"})
 
 
 def name_in(folder: Path, path: Path) -> str:
@@ -63,18 +54,29 @@ def name_in(folder: Path, path: Path) -> str:
 
 
 def make_corrupt(path: Path, why: str) -> HoneError:
-    """Return the error for a model that cannot be read.
-
-    Args:
-        path: The file or folder.
-        why: The reason, a clause without a full stop.
-
-    Returns:
-        ``model-corrupt``, to be raised.
-    """
+    """Return ``model-corrupt``, to be raised, for a file or folder; ``why`` is a clause without a full stop."""
     return HoneError(
         "model-corrupt",
         f"The model in {path.name} cannot be read.",
         why=why[:1].upper() + why[1:] + ".",
         hint="Download or log the model again.",
     )
+
+
+def write_files(flavor: Flavor, pulled: Path, folder: Path) -> None:
+    """Write the files of a source model under the names that its format asks for.
+
+    Args:
+        flavor: What was found.
+        pulled: The folder that the registry pulled.
+        folder: Where the files go; made when it does not exist.
+
+    Raises:
+        OSError: A file cannot be read or written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, name in (*flavor.files, *flavor.code):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(pulled / path, folder / name)  # an absolute path, such as the code's, stays as it is
+    for name, text in flavor.texts:
+        (folder / name).write_text(text, encoding="utf-8")

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from kedro_hone.core.values.artifact import TensorSpec
-from kedro_hone.core.values.base import Format, Json
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.values.base import Format, Json, Value
 from kedro_hone.core.workers.inside.interfaces import INTERFACES
-from kedro_hone.sources.flavor import Flavor
 
 MLMODEL: Final = "MLmodel"
 """The name of MLflow's description of a model."""
@@ -21,13 +20,7 @@ THREADS: Final = "{threads}"
 
 @dataclass(frozen=True, kw_only=True)
 class MlModel:
-    """What an ``MLmodel`` file says.
-
-    Attributes:
-        flavors: Each flavor's name and its entry.
-        inputs: The signature's inputs; empty when it has none.
-        outputs: Its outputs.
-    """
+    """What an ``MLmodel`` file says: each flavor's entry by its name, and the signature's sides, if it has one."""
 
     flavors: Mapping[str, Json]
     inputs: tuple[TensorSpec, ...] = ()
@@ -62,6 +55,33 @@ class Pulled:
     folder: Path
     mlmodel: MlModel | None = None
     author: AuthorClass | None = None
+
+
+class Flavor(Value):
+    """A source model's files, and what is known of them without opening them.
+
+    Attributes:
+        format: The format of the artifact that they become.
+        files: The model's files: path in the pulled folder, and name in the artifact.
+        code: Files of the user's project that belong to the model: absolute path, and name in the artifact.
+        texts: Small files that are written into the artifact: name and content.
+        source: The name of the source format that recognised them; filled in by ``read_flavor``.
+        interface: ``pytorch`` (tensors in, tensors out) or ``onnx`` (arrays in, arrays out); the source format's own
+            where ``detect`` leaves it empty.
+        inputs: What the files say of the inputs; the signature's where ``detect`` leaves it empty.
+        outputs: The same of the outputs.
+        artifact: The sealed artifact, when the folder holds a winner of ours.
+    """
+
+    format: Format
+    files: tuple[tuple[str, str], ...]
+    code: tuple[tuple[str, str], ...] = ()
+    texts: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+    interface: str = ""
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    artifact: Artifact | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,13 +122,12 @@ class SourceFormat:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9-]*", self.name):
             raise ValueError(f"source format name {self.name!r}: use lower-case letters, digits and dashes")
-        if self.interface not in INTERFACES:
-            raise ValueError(
-                f"source format {self.name}: the interface {self.interface!r} is none of {set(INTERFACES)}"
-            )
-        if self.baseline and THREADS not in self.baseline:
-            raise ValueError(f"source format {self.name}: the baseline has no {THREADS}")
-        if self.trust and not self.untrusted:
-            raise ValueError(f"source format {self.name}: untrusted must say why {self.trust!r} has to be trusted")
-        if (self.trust or self.unsupported) and not self.hint:
-            raise ValueError(f"source format {self.name}: hint must say what to do when it is not taken")
+        problems = {
+            f"the interface {self.interface!r} is none of {set(INTERFACES)}": self.interface not in INTERFACES,
+            f"the baseline has no {THREADS}": self.baseline and THREADS not in self.baseline,
+            f"untrusted must say why {self.trust!r} has to be trusted": self.trust and not self.untrusted,
+            "hint must say what to do when it is not taken": (self.trust or self.unsupported) and not self.hint,
+        }
+        for problem, found in problems.items():
+            if found:
+                raise ValueError(f"source format {self.name}: {problem}")

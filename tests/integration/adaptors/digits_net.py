@@ -1,4 +1,4 @@
-"""A small convolutional net for scikit-learn's 8x8 digits; copied beside its state as a ``pytorch-module``."""
+"""A small convolutional net for scikit-learn's 8x8 digits; copied next to its state as a ``pytorch-module``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Call one function of a worker file in a fresh process, as the real host does, but thinner; run by ``conftest.py``.
 
 ``run_worker.py FOLDER`` reads ``FOLDER/job.json`` and writes ``FOLDER/result.json``; the function ``run`` loads the
-artifact and answers each ``feeds-<n>.npz`` with ``outputs-<n>.npz``.
+artifact and writes ``outputs-<n>.npz`` for each ``feeds-<n>.npz``.
 """
 
 from __future__ import annotations

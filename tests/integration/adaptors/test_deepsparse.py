@@ -56,7 +56,7 @@ def test_it_is_for_evaluation_and_off_by_default():
     assert not module.TOOLCHAIN.default
 
 
-def test_the_answers_are_those_of_onnx_runtime_at_its_own_shapes(bench, reference, digits_onnx, digits_samples):
+def test_the_predictions_are_those_of_onnx_runtime_at_its_own_shapes(bench, reference, digits_onnx, digits_samples):
     notes, output = transform(bench, digits_onnx)  # opset 20 and IR 10, which the engine refuses as they are
     assert notes["static_shapes"] == ["batch1", "batch64"]
     assert bench.describe(output, "deepsparse-onnx") == SPECS
@@ -75,8 +75,8 @@ def test_int8_from_onnx_runtime_keeps_its_accuracy(bench, reference, digits_onnx
     notes, output = transform(bench, quantized)
     assert "static_shapes" in notes
     parts = run(bench, output, [{"image": digits_samples.x[start : start + 64]} for start in range(0, 512, 64)])
-    answers = np.concatenate([part["logits"] for part in parts]).argmax(1)
-    assert (answers == digits_samples.y).mean() > 0.97
+    predictions = np.concatenate([part["logits"] for part in parts]).argmax(1)
+    assert (predictions == digits_samples.y).mean() > 0.97
 
 
 def test_what_the_engine_cannot_read_is_refused(bench, tmp_path):

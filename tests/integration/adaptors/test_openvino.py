@@ -95,7 +95,7 @@ def accuracy(bench, path, samples):
 
 @pytest.fixture
 def reference(digits_onnx, digits_samples):
-    """ONNX Runtime's answers."""
+    """ONNX Runtime's predictions."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(digits_onnx / "model.onnx", providers=["CPUExecutionProvider"])

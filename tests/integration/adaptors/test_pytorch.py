@@ -32,7 +32,7 @@ def bench(make_bench):
 
 @pytest.fixture
 def expected(bench, sources, digits_samples):
-    """What the author's class answers, run as the author would."""
+    """What the author's class predicts, run as the author would."""
     return run(bench, sources["pytorch-module"], "pytorch-module", digits_samples.x, (1, 7, 64))
 
 
@@ -170,9 +170,9 @@ def test_ahead_of_time_packages_serve_their_shapes_only(bench, digits_exported, 
 
 
 def check_that_a_package_alone_does_not_check(package):
-    """The fact behind ``AOTI_RUNTIME_CHECK_INPUTS`` and our own check: fed 128 rows it answers 64, without an error.
+    """The fact behind ``AOTI_RUNTIME_CHECK_INPUTS`` and our own check: fed 128 rows it returns 64, without an error.
 
-    Fed fewer than 64 rows it reads past their end: it answers 64 rows as well, or dies of a segmentation fault.
+    Fed fewer than 64 rows it reads past their end: it returns 64 rows as well, or dies of a segmentation fault.
     """
     script = (
         "import sys, torch\n"

@@ -90,5 +90,5 @@ def make_winner(tmp_path, onnx_model):
 
 @pytest.fixture
 def prove(tmp_path):
-    """Return a function that puts the evidence of a run beside an artifact."""
+    """Return a function that puts the evidence of a run next to an artifact."""
     return partial(proof.prove, tmp_path)

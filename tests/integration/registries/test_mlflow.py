@@ -192,7 +192,7 @@ def test_an_unreachable_registry_is_an_error_before_mlflow_gives_up(monkeypatch)
 
 @pytest.mark.slow
 def test_a_registry_that_never_answers_is_an_error_too(monkeypatch):
-    server = socket.create_server(("127.0.0.1", 0))  # the system accepts the connections; nobody ever answers
+    server = socket.create_server(("127.0.0.1", 0))  # the system accepts the connections; nothing is ever sent back
     with server:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.getsockname()[1]}")
         start = time.monotonic()

@@ -117,7 +117,7 @@ def test_what_nothing_leads_to_can_only_be_the_source():
     assert names([INT8, SESSION, PTQ, F32]) == ["source.ov_f32", *names([INT8, SESSION])]
 
 
-def test_a_dead_end_beside_a_route_is_cut_off():
+def test_a_dead_end_next_to_a_route_is_cut_off():
     assert names([INT8, SESSION, TO_IR, PTQ]) == names([INT8, SESSION])
 
 

@@ -12,7 +12,7 @@ from kedro_hone.adaptors.registries.model_folder import LARGEST_EXAMPLE, make_si
 from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.learner.manifest import read_artifact
-from kedro_hone.sources.signature import read_signature
+from kedro_hone.sources.detection import read_signature
 
 X = TensorSpec(name="x", dtype="float32", shape=("batch", 4))
 Y = TensorSpec(name="y", dtype="int64", shape=("batch", "y_1"))

@@ -1,4 +1,4 @@
-"""The sample lies beside the tests, which are no package."""
+"""The sample is next to the tests, which are no package."""
 
 import sys
 from pathlib import Path

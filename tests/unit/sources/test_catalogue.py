@@ -9,12 +9,10 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.sources import formats
 from kedro_hone.sources.catalogue import describe_baseline, forget_registrations, name_source, read_sources, register
 from kedro_hone.sources.detection import read_flavor
-from kedro_hone.sources.flavor import Flavor
-from kedro_hone.sources.source_format import SourceFormat
+from kedro_hone.sources.source_format import Flavor, SourceFormat
 
 MODULE = """
-from kedro_hone.sources.flavor import Flavor
-from kedro_hone.sources.source_format import SourceFormat
+from kedro_hone.sources.source_format import Flavor, SourceFormat
 
 
 def detect(pulled):

@@ -9,8 +9,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.learner.manifest import write_manifest
-from kedro_hone.sources.detection import LARGEST_MLMODEL, read_flavor
-from kedro_hone.sources.signature import read_signature
+from kedro_hone.sources.detection import LARGEST_MLMODEL, read_flavor, read_signature
 
 X = TensorSpec(name="x", dtype="float32", shape=("batch", 4))
 Y = TensorSpec(name="y", dtype="int64", shape=("batch", "y_1"))

@@ -4,8 +4,8 @@ import pytest
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
-from kedro_hone.sources.files import find_only, list_pickles
-from kedro_hone.sources.flavor import Flavor, write_files
+from kedro_hone.sources.files import find_only, list_pickles, write_files
+from kedro_hone.sources.source_format import Flavor
 
 
 @pytest.mark.parametrize(

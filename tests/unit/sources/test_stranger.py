@@ -19,8 +19,7 @@ STRANGER = '''
 """Matrices as text: a ``.matrix`` file holds the columns of the weights and the bias."""
 
 from kedro_hone.sources.files import find_only
-from kedro_hone.sources.flavor import Flavor
-from kedro_hone.sources.source_format import SourceFormat
+from kedro_hone.sources.source_format import Flavor, SourceFormat
 
 
 def detect(pulled):

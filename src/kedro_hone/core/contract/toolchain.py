@@ -83,6 +83,11 @@ class Toolchain:
         return self.folder / "requirements.lock"
 
     @property
+    def builds(self) -> tuple[Path, ...]:
+        """Locks of which one more is installed, ``requirements-*.lock`` by name: the first whose packages are found."""
+        return tuple(sorted(self.folder.glob("requirements-*.lock")))
+
+    @property
     def requirements(self) -> Path:
         """The ranges that an environment must satisfy."""
         return self.folder / "requirements.in"

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,6 +33,12 @@ _INTERVAL = 0.5  # seconds between two looks of the guard
 _MISLEADING = re.compile(
     r"PYTHON.*|VIRTUAL_ENV|CONDA_.*|PIP_(USER|TARGET|PREFIX|ROOT|REQUIRE_VIRTUALENV|NO_DEPS|PYTHON)"
 )
+
+_WRONG_DIGEST = re.compile(
+    r"DO NOT MATCH THE HASHES.*?\n\s+(\S+).*?\n\s+Got\s+(\S+)|Hash mismatch for `([^`]+)`.*?Computed:\s+(\S+)",
+    re.DOTALL,
+)
+"""The package and its digest, as pip or uv names them."""
 
 _LIST_VERSIONS = """
 import json
@@ -100,6 +106,9 @@ def choose_installer(variables: Mapping[str, str] = os.environ) -> Installer | s
 def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] | Failed:
     """Make a virtual environment with a toolchain's locked requirements.
 
+    A lock with digests is complete: nothing else is installed, and nothing that is not checked. Of a toolchain's
+    builds, such as PyTorch's for CPU and for CUDA, the first that can be installed is.
+
     Args:
         toolchain: The toolchain.
         venv: Its path; nothing is there yet.
@@ -112,17 +121,22 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] |
     if isinstance(installer, str):
         return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=installer)
     python = venv / "bin" / "python"
-    commands = {
-        "create": installer.create(venv),
-        "install": installer.install(python, toolchain.lock.absolute()),
-        "check": installer.check(python),
-        "versions": [str(python), "-I", "-c", _LIST_VERSIONS],
-    }
-    for step, command in commands.items():
-        failed = _run(command, toolchain=toolchain, log=logs / f"{step}.log")
-        if failed is not None:
-            return failed
-    return _check_versions(toolchain, logs / "versions.log")
+
+    def run(step: str, command: Sequence[str]) -> Failed | None:
+        return _run([*command], toolchain=toolchain, log=logs / f"{step}.log")
+
+    def add(step: str, lock: Path) -> Failed | None:
+        checked = ("--require-hashes", "--no-deps") if "--hash=" in lock.read_text() else ()
+        return run(step, [*installer.install(python, lock.absolute()), *checked])
+
+    failed = run("create", installer.create(venv)) or add("install", toolchain.lock)
+    for build in () if failed else toolchain.builds:
+        failed = add(f"install-{build.stem.partition('-')[2]}", build)
+        if failed is None:
+            break
+    failed = failed or run("check", installer.check(python))
+    failed = failed or run("versions", [str(python), "-I", "-c", _LIST_VERSIONS])
+    return failed or _check_versions(toolchain, logs / "versions.log")
 
 
 def find_reason(text: str) -> str:
@@ -131,6 +145,9 @@ def find_reason(text: str) -> str:
     Args:
         text: The log.
     """
+    if wrong := _WRONG_DIGEST.search(text):
+        package, digest = (group for group in wrong.groups() if group)
+        return f"{package}: the digest of the downloaded file, {digest.removeprefix('sha256:')}, is not in the lock"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not re.match(r"\[notice\]|note:|hint:|WARNING:", line)] or lines
     errors = [line for line in told if re.match(r"(error|fatal|\u00d7 )", line, re.IGNORECASE) or "Error:" in line]

@@ -82,7 +82,7 @@ class Stored(Value):
 def environment_key(toolchain: Toolchain) -> str:
     """Return the key of a toolchain's environment: over python, platform and the locked requirements.
 
-    Comments and blank lines of the lock do not count, nor does python's patch version: the wheels are the same.
+    Comments and blank lines of the locks do not count, nor does python's patch version: the wheels are the same.
 
     Args:
         toolchain: The toolchain.
@@ -93,7 +93,8 @@ def environment_key(toolchain: Toolchain) -> str:
     Raises:
         OSError: It has no lock that can be read.
     """
-    return digest_json([*_describe_platform(), read_lines(toolchain.lock)]).removeprefix("sha256:")
+    locks = [read_lines(lock) for lock in (toolchain.lock, *toolchain.builds)]
+    return digest_json([*_describe_platform(), *locks]).removeprefix("sha256:")
 
 
 def find_home() -> Path:

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from kedro_hone.sources.files import find_entry, list_pickles, name_in
-from kedro_hone.sources.flavor import Flavor
-from kedro_hone.sources.source_format import Pulled, SourceFormat
+from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise the files of pickles by their names: ``.pth``, ``.pt`` and ``.pkl``.
-
-    Args:
-        pulled: What was pulled.
-
-    Returns:
-        The files; None when there are none, or an ``MLmodel`` does not say that they are PyTorch's.
+    """Recognise ``.pth``, ``.pt`` and ``.pkl``; with an ``MLmodel`` only where it says that they are PyTorch's.
 
     Raises:
         HoneError: ``model-corrupt``.

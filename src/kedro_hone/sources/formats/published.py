@@ -8,8 +8,7 @@ from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.store.sealing import measure_files
 from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.sources.files import find_entry, make_corrupt, name_in
-from kedro_hone.sources.flavor import Flavor
-from kedro_hone.sources.source_format import Pulled, SourceFormat
+from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 OURS: Final = "kedro_hone"
 """The name of our flavor in an ``MLmodel``."""
@@ -20,11 +19,7 @@ LARGEST_MANIFEST: Final = 16 * 1024 * 1024
 def detect(pulled: Pulled) -> Flavor | None:
     """Recognise ``artifact.json``, or the artifact that our own flavor names.
 
-    Args:
-        pulled: What was pulled.
-
-    Returns:
-        The artifact's files, each compared with its digest, with the artifact; None when there is no manifest.
+    Each of the artifact's files is compared with its digest.
 
     Raises:
         HoneError: ``model-corrupt``: the manifest cannot be read, or a file is not the one that was published.

@@ -5,18 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from kedro_hone.sources.files import find_entry, find_only, list_pickles, make_corrupt, name_in
-from kedro_hone.sources.flavor import Flavor
-from kedro_hone.sources.source_format import Pulled, SourceFormat
+from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 
 def detect(pulled: Pulled) -> Flavor | None:
     """Recognise ``model.pt2``, the only ``.pt2`` file, or the program that the flavor ``pytorch`` names.
 
-    Args:
-        pulled: What was pulled.
-
-    Returns:
-        The program as ``model.pt2``; None when there is none, or the flavor holds a pickle instead.
+    Not where the flavor holds a pickle instead.
 
     Raises:
         HoneError: ``model-corrupt``.

@@ -21,6 +21,21 @@ from kedro_hone.core.environments.installer import PIP, choose_installer, find_r
         ("Traceback\nOSError: [Errno 28] No space left on device\n", "OSError: [Errno 28] No space left on device"),
         ("\u00d7 No solution found when resolving dependencies:\n  details", "\u00d7 No solution found"),
         ("WARNING: only this", "WARNING: only this"),
+        (
+            (
+                "Downloading six\nERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n"
+                "    six==1.16.0 from https://index/six-1.16.0-py2.py3-none-any.whl (from -r x.lock (line 1)):\n"
+                "        Expected sha256 00\n        Expected     or 11\n             Got        8abb\n"
+            ),
+            "six==1.16.0: the digest of the downloaded file, 8abb, is not in the lock",
+        ),
+        (
+            (
+                "error: Failed to download `six==1.16.0`\n  cause: Hash mismatch for `six==1.16.0`\n\n"
+                "         Expected:\n           sha256:00\n\n         Computed:\n           sha256:8abb\n"
+            ),
+            "six==1.16.0: the digest of the downloaded file, 8abb, is not in the lock",
+        ),
     ],
 )
 def test_the_reason_is_the_line_that_tells_most(text, reason):

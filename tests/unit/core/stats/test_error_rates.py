@@ -23,7 +23,7 @@ def rates():
 
 
 def test_the_source_is_hardly_ever_faster_than_itself(rates):
-    """A threshold of 1 is the hardest: the truth lies on it. Looks at 7 to 20 launches, as ``confirm`` has them."""
+    """A threshold of 1 is the hardest: the truth is equal to it. Looks at 7 to 20 launches, as ``confirm`` has them."""
     found = rates.find_rates(
         LaunchPlan(finalists=1, threshold=1.0), draw=rates.draw_lognormal(0.2), gain=1.0, runs=5000, seed=11
     )

@@ -100,7 +100,7 @@ def test_load_tells_the_cold_start(tmp_path):
     with open_session(job, python=Path(sys.executable), folder=tmp_path / "s", limits=Limits(seconds=HANG)) as session:
         loaded = session.load(tmp_path / "feeds.npz")
         assert isinstance(loaded, Loaded)
-        assert loaded.cold_start_ms >= 40  # the first answer naps for that long
+        assert loaded.cold_start_ms >= 40  # the first call naps for that long
         assert session.arm("batch3", tmp_path / "feeds.npz") is None
         times = session.time("batch3", 2, warmup=1)
         assert len(times) == 2

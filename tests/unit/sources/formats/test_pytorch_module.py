@@ -7,7 +7,7 @@ import pytest
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
-from kedro_hone.sources.flavor import write_files
+from kedro_hone.sources.files import write_files
 from kedro_hone.sources.source_format import AuthorClass
 
 TRUST = frozenset({"module"})

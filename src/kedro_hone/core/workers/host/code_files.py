@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def find_code_file(name: str, *, project: Path) -> Path | None:
-    """Return the file that a path or a dotted name stands for.
+    """Return the file that a path or a dotted name refers to.
 
     The packages of a dotted name are not imported: importing runs their ``__init__``, and nothing that a recipe names
     is run in this process. ``importlib.util.find_spec`` would import them.

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, find_toolchains
+from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
@@ -88,7 +88,7 @@ def _find_toolchain(name: str, toolchains: Mapping[str, Toolchain] | None) -> To
         # One import instead of all, so that a process that serves a model starts fast.
         toolchain: Toolchain = importlib.import_module(BUILTIN_TOOLCHAINS[name]).TOOLCHAIN
         return toolchain
-    known = find_toolchains() if toolchains is None else toolchains
+    known = read_catalogue().toolchains if toolchains is None else toolchains
     if name not in known:
         raise HoneError(
             "model-unsupported",

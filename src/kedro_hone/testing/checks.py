@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from kedro_hone.core.contract.adaptor import Capability, Support
-from kedro_hone.core.contract.catalogue import find_adaptors
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.formats import FORMATS
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
@@ -98,7 +98,7 @@ def check_imports(trial: Trial) -> None:
 def check_name(trial: Trial) -> None:
     """No other adaptor has this name."""
     adaptor = trial.case.adaptor
-    known = find_adaptors().get(adaptor.name)
+    known = read_catalogue().adaptors.get(adaptor.name)
     if known is not None and known.toolchain.folder.resolve() != adaptor.toolchain.folder.resolve():
         raise CheckFailed(f"the name {adaptor.name} is taken by an adaptor in {known.toolchain.folder}")
 

@@ -6,32 +6,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from kedro_hone.core.contract.proof import ProvenWinner
+from kedro_hone.core.values.base import Value
 
 SOURCE: Final = "hone.source"
 """The tag with the URI of the version that was optimized; only winners carry it."""
 
 
-class VersionInfo(BaseModel):
-    """What a registry knows of a version without downloading it.
+class VersionInfo(Value):
+    """What a registry knows of a version (or revision) without downloading it.
 
     Attributes:
         uri: The URI with the version pinned, such as ``models:/digits/3``; ``find_registry`` finds its registry again.
         name: The registered model's name.
-        version: The version or revision.
-        aliases: The aliases that point to it.
-        tags: The version's tags.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     uri: str
     name: str
     version: str
     aliases: tuple[str, ...] = ()
-    tags: dict[str, str] = {}
+    tags: dict[str, str] = Field(default_factory=dict)
 
     @property
     def is_optimized(self) -> bool:
@@ -39,16 +35,8 @@ class VersionInfo(BaseModel):
         return SOURCE in self.tags
 
 
-class Publication(BaseModel):
-    """Where a winner went.
-
-    Attributes:
-        uri: The URI of the new version.
-        version: The version or revision.
-        alias: The alias that points to it, or None.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class Publication(Value):
+    """Where a winner went: its new version, and the alias that points to it."""
 
     uri: str
     version: str
@@ -79,14 +67,11 @@ class Registry(Protocol):
         ...
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
-        """Download the version's files, as the registry holds them, into an empty directory.
+        """Download the version's files, as the registry holds them, into an empty directory, and return the version.
 
         Args:
             uri: As for ``resolve``.
-            folder: An empty directory; made when it does not exist.
-
-        Returns:
-            The version that was downloaded.
+            folder: Made when it does not exist.
 
         Raises:
             HoneError: As for ``resolve``.
@@ -99,10 +84,7 @@ class Registry(Protocol):
         Winners are among them; ``VersionInfo.is_optimized`` tells them from sources.
 
         Args:
-            cursor: What the last call returned; None to begin with everything that the registry holds.
-
-        Returns:
-            The versions, and the next cursor: opaque text.
+            cursor: What the last call returned, opaque text; None to begin with everything that the registry holds.
 
         Raises:
             HoneError: ``registry-unreachable``.
@@ -120,15 +102,14 @@ class Registry(Protocol):
     ) -> Publication:
         """Write a new version with all its evidence, or none; the alias is moved last.
 
+        The same publication twice gives the same version.
+
         Args:
             winner: The winner with what proves it.
             name: The model, as ``VersionInfo.name`` or the recipe says.
-            tags: The version's tags, from ``make_tags``.
+            tags: From ``make_tags``.
             alias: What is to point to the new version, or None.
             metrics: Numbers that the registry shows next to the version.
-
-        Returns:
-            The new version; the same publication twice gives the same version.
 
         Raises:
             HoneError: ``registry-unreachable`` or ``evidence-incomplete``.

@@ -23,16 +23,13 @@ DATA: Final = "hone.data."
 def make_tags(
     winner: ProvenWinner, *, recipe: str, speedup: float | None = None, data: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the tags of a publication.
+    """Return the tags of a publication; what is not known has no tag.
 
     Args:
         winner: The winner with what proves it.
         recipe: The recipe's digest.
         speedup: Source time over winner time, the estimate.
         data: The name of each split, and its digest.
-
-    Returns:
-        One string for each tag; what is not known has no tag.
     """
     tags = {
         SOURCE: winner.source_uri,

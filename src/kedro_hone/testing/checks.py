@@ -169,14 +169,14 @@ def check_verifies(trial: Trial) -> None:
 
 def check_processes(trial: Trial) -> None:
     """It leaves no orphan process."""
-    left = trial.require_result().left_behind
+    left = trial.require_result().end.left_behind
     if left:
         raise CheckFailed(f"it left {left} process{'es' if left > 1 else ''} behind")
 
 
 def check_log(trial: Trial) -> None:
     """It prints no more than its log keeps, so that no message is lost."""
-    left_out = trial.require_result().log_left_out
+    left_out = trial.require_result().end.log_left_out
     if left_out:
         raise CheckFailed(f"it printed {left_out} bytes more than its log keeps")
 

@@ -12,16 +12,16 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from packaging.utils import canonicalize_name
 
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.requirements import explain_unsatisfied, read_lines, read_pins
 from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.workers.host.guarded import start_guarded
+from kedro_hone.core.workers.host.guarded import Program, start_guarded
 from kedro_hone.core.workers.host.variables import SECRET
 
 INSTALL_SECONDS: Final = 3600.0
@@ -42,8 +42,7 @@ print(json.dumps(found))
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Installer:
+class Installer(NamedTuple):
     """The commands of one installer.
 
     Attributes:
@@ -67,34 +66,23 @@ PIP: Final = Installer(
 )
 
 
-def make_uv(program: str) -> Installer:
-    """Return the commands of uv.
-
-    Args:
-        program: Its path.
-    """
-    return Installer(
-        create=lambda venv: [program, "venv", "--no-project", "--python", sys.executable, str(venv)],
-        install=lambda python, lock: [
-            *(program, "pip", "install", "--no-progress", "--python", str(python), "--requirements", str(lock)),
-        ],
-        check=lambda python: [program, "pip", "check", "--python", str(python)],
-    )
-
-
 def choose_installer(variables: Mapping[str, str] = os.environ) -> Installer | str:
-    """Return pip's commands, or uv's where ``HONE_INSTALLER=uv``; or why there is none.
-
-    Args:
-        variables: Where it is looked up.
-    """
+    """Return pip's commands, or uv's where the variables say ``HONE_INSTALLER=uv``; or why there is none."""
     name = variables.get("HONE_INSTALLER") or "pip"
     if name == "pip":
         return PIP
     if name != "uv":
         return f"HONE_INSTALLER is {name!r}; it can be pip or uv"
-    program = shutil.which("uv")
-    return make_uv(program) if program else "HONE_INSTALLER is uv, and there is no uv on the path"
+    uv = shutil.which("uv")
+    if uv is None:
+        return "HONE_INSTALLER is uv, and there is no uv on the path"
+    return Installer(
+        create=lambda venv: [uv, "venv", "--no-project", "--python", sys.executable, str(venv)],
+        install=lambda python, lock: [
+            *(uv, "pip", "install", "--no-progress", "--python", str(python), "--requirements", str(lock)),
+        ],
+        check=lambda python: [uv, "pip", "check", "--python", str(python)],
+    )
 
 
 def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] | Failed:
@@ -126,11 +114,7 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] |
 
 
 def find_reason(text: str) -> str:
-    """Return the most useful line of an installer's log: the last error, or else the last line.
-
-    Args:
-        text: The log.
-    """
+    """Return the most useful line of an installer's log: the last error, or else the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not re.match(r"\[notice\]|note:|hint:|WARNING:", line)] or lines
     errors = [line for line in told if re.match(r"(error|fatal|\u00d7 )", line, re.IGNORECASE) or "Error:" in line]
@@ -153,20 +137,18 @@ def _check_versions(toolchain: Toolchain, log: Path) -> dict[str, str] | Failed:
 
 
 def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | None:
-    guarded = start_guarded(
-        command,
+    program = Program(
+        command=command,
         environment=make_variables(os.environ),
         folder=str(toolchain.folder.absolute()),
-        log=log,
+        log=str(log),
         log_bytes=_LOG_BYTES,
         seconds=INSTALL_SECONDS,
         memory_bytes=_NO_LIMIT,
         interval=_INTERVAL,
     )
-    try:
+    with closing(start_guarded(program)) as guarded:
         end = guarded.wait()
-    finally:
-        guarded.close()
     if end.reason is None and end.exit == 0:
         return None
     text = log.read_text(errors="replace") if log.exists() else ""
@@ -186,9 +168,6 @@ def make_variables(inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of an installer: this process's, but none that would install elsewhere, and no secret.
 
     Variables of pip and uv pass, also a password in the address of an index.
-
-    Args:
-        inherited: Ours.
     """
     return {
         name: value

@@ -26,9 +26,6 @@ _HARMLESS = (
 def read_lines(path: Path) -> tuple[str, ...]:
     """Return the lines of a requirements file without comments and blank lines, continuations joined.
 
-    Args:
-        path: The file.
-
     Raises:
         OSError: It cannot be read.
     """
@@ -38,14 +35,7 @@ def read_lines(path: Path) -> tuple[str, ...]:
 
 
 def read_pins(path: Path) -> tuple[str, ...]:
-    """Return the requirements of a lock, without its options and hashes.
-
-    Args:
-        path: The lock.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Return the requirements of a lock, without its options and hashes; raises as ``read_lines``."""
     return tuple(line.partition(" --")[0] for line in read_lines(path) if not line.startswith("-"))
 
 
@@ -53,7 +43,7 @@ def find_version(name: str, path: Sequence[str] | None = None) -> str | None:
     """Return the version of a distribution that a worker of this interpreter would see, or None.
 
     Args:
-        name: The distribution's name, in any spelling.
+        name: In any spelling.
         path: Folders to look into; those of this interpreter when None. What only ``PYTHONPATH`` or the user's own
             folder holds does not count: workers do not see it.
     """

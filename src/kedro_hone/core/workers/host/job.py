@@ -22,18 +22,7 @@ AbsolutePath = Annotated[str, BeforeValidator(os.path.abspath)]
 
 
 class JobInput(Value):
-    """The model that a job works on: an artifact without its digest and runtime.
-
-    Attributes:
-        path: Its directory.
-        format: What kind of files are in it.
-        inputs: The tensors that it takes.
-        outputs: The tensors that it returns.
-        device: Where it computes, such as ``cuda:0``.
-        run_options: Options for its runtime.
-        static_shapes: The shapes it was specialized for.
-        metadata: What the adaptors noted.
-    """
+    """The model that a job works on: its directory, and an artifact without its digest and runtime."""
 
     path: AbsolutePath
     format: str
@@ -100,40 +89,6 @@ class Job(Value):
     interface: str | None = None
 
 
-class StepResult(Value):
-    """What came out of one call.
-
-    Attributes:
-        notes: What the function returned.
-        seconds: From loading the worker file to the function's end, inside the worker.
-        peak_memory_bytes: The most that the worker and all its children held at once.
-        described: For ``transform``: what the toolchain reads from the *saved* files, or None when it cannot.
-        landlock: The version of Landlock that kept it inside its folders; 0 where the kernel has none.
-        left_behind: How many processes still lived after it and had to be killed.
-        log_left_out: How many bytes of its output were too many for the log.
-    """
-
-    notes: dict[str, Json]
-    seconds: float
-    peak_memory_bytes: int
-    described: dict[str, Json] | None = None
-    landlock: int = 0
-    left_behind: int = 0
-    log_left_out: int = 0
-
-
-class Loaded(Value):
-    """A model that is ready to be run.
-
-    Attributes:
-        cold_start_ms: From before the toolchain is imported until the model is loaded, or has run once with feeds.
-        landlock: As in ``StepResult``.
-    """
-
-    cold_start_ms: float
-    landlock: int = 0
-
-
 class End(Value):
     """How a worker ended, as its guard reports it.
 
@@ -159,6 +114,34 @@ class End(Value):
     log_left_out: int = 0
 
 
+class StepResult(Value):
+    """What came out of one call.
+
+    Attributes:
+        notes: What the function returned.
+        seconds: From loading the worker file to the function's end, inside the worker.
+        described: For ``transform``: what the toolchain reads from the *saved* files, or None when it cannot.
+        landlock: The version of Landlock that kept it inside its folders; 0 where the kernel has none.
+        end: How its worker ended.
+    """
+
+    notes: dict[str, Json]
+    seconds: float
+    described: dict[str, Json] | None
+    landlock: int
+    end: End
+
+
+class Loaded(Value):
+    """A model that is ready to be run.
+
+    Attributes:
+        cold_start_ms: From before the toolchain is imported until the model is loaded, or has run once with feeds.
+    """
+
+    cold_start_ms: float
+
+
 _KILLS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 _MEMORY_WORDS = ("bad_alloc", "out of memory", "can't allocate memory", "cannot allocate memory", "failed to allocate")
 _DISK_WORDS = ("no space left on device", "disk quota exceeded")
@@ -168,17 +151,7 @@ _SOURCE_PLACE = re.compile(r"\S\.\w+:\d+:$")
 
 
 def explain_end(end: End, *, by: str, limits: Limits, log: Path) -> Failed:
-    """Return the failure of a worker that ended without a result.
-
-    Args:
-        end: How it ended.
-        by: The name in the failure.
-        limits: The bounds that it had.
-        log: Its log.
-
-    Returns:
-        The failure with its class and a reason for a person.
-    """
+    """Return the failure of a worker that ended without a result, with its class and a reason for a person."""
     failure, reason = _classify_end(end, limits, log)
     return Failed(by=by, failure=failure, reason=reason, log=str(log))
 
@@ -193,30 +166,26 @@ def _classify_end(end: End, limits: Limits, log: Path) -> tuple[FailureClass, st
     if end.signal is None:
         return FailureClass.CRASH, f"ended with exit code {end.exit} and no result"
     if end.signal in _KILLS:
-        return FailureClass.KILLED, f"killed by {name_signal(end.signal)}, not by us"
+        return FailureClass.KILLED, f"killed by {_name_signal(end.signal)}, not by us"
     last = _read_end(log).lower()
     if any(word in last for word in _MEMORY_WORDS):
-        return FailureClass.OUT_OF_MEMORY, f"ended by {name_signal(end.signal)} when it got no more memory"
-    return FailureClass.CRASH, f"crashed with {name_signal(end.signal)}"
+        return FailureClass.OUT_OF_MEMORY, f"ended by {_name_signal(end.signal)} when it got no more memory"
+    return FailureClass.CRASH, f"crashed with {_name_signal(end.signal)}"
 
 
 def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log: Path) -> Failed:
-    """Return the failure for an exception that a worker reports.
+    """Return the failure for an exception that a worker reports, by its type and the cause in its message.
 
     Args:
         error: ``type``, ``message``, ``errno``, ``trespass`` and ``where``.
         by: The name in the failure.
         failure: The class of an exception that says nothing more special.
         log: The worker's log, with the traceback.
-
-    Returns:
-        The failure with its class; the reason is the exception's type and the cause in its message.
     """
-    kind, message = str(error.get("type", "Exception")), shorten_message(str(error.get("message", "")))
-    lowered = message.lower()
+    kind, message = str(error.get("type", "Exception")), _shorten(str(error.get("message", "")))
+    lowered, trespass = message.lower(), None
     reason = f"{kind}: {message}" if message else kind
     denied = next((one for one in Trespass if one == error.get("trespass")), None)
-    trespass = None
     if error.get("errno") in _DISK_ERRNOS or any(word in lowered for word in _DISK_WORDS):
         failure = FailureClass.DISK_FULL
     elif kind == "MemoryError" or any(word in lowered for word in _MEMORY_WORDS):
@@ -231,15 +200,11 @@ def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log
     return Failed(by=by, failure=failure, reason=reason[:1000], log=str(log), trespass=trespass)
 
 
-def shorten_message(message: str) -> str:
-    """Return what an exception's message says of the cause, in one line.
+def _shorten(message: str) -> str:
+    """Return what an exception's message, often of many lines, says of the cause, in one line.
 
-    Args:
-        message: The message, often of many lines.
-
-    Returns:
-        Its first line; all of it where that line only announces what follows, by a colon. Lines at the beginning that
-        name a place in the toolchain's own source, such as ``Check 'false' failed at report.cpp:151:``, are left out.
+    Its first line; all of it where that line only announces what follows, by a colon. Lines at the beginning that
+    name a place in the toolchain's own source, such as ``Check 'false' failed at report.cpp:151:``, are left out.
     """
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     said = list(itertools.dropwhile(_SOURCE_PLACE.search, lines)) or lines
@@ -251,12 +216,8 @@ def find_failure_class(stage: str) -> FailureClass:
     return FailureClass(stage) if stage in {*Stage, FailureClass.LOAD} else FailureClass.CRASH
 
 
-def name_signal(number: int) -> str:
-    """Return a signal's name, such as ``SIGSEGV``."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+def _name_signal(number: int) -> str:
+    return signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
 
 
 def _read_end(log: Path) -> str:

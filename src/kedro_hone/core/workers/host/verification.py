@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -25,26 +25,14 @@ Row = tuple[str, int, int, int, int]
 
 
 class TreeState(Value):
-    """A directory at one moment.
-
-    Attributes:
-        rows: Its files.
-        digest: Of their names and bytes.
-    """
+    """A directory at one moment: its files, and the digest of their names and bytes."""
 
     rows: tuple[Row, ...]
     digest: str
 
 
 class Promise(Value):
-    """What an adaptor promises about its output: its notes, and its input's values for what they leave out.
-
-    Attributes:
-        inputs: The tensors that it takes.
-        outputs: The tensors that it returns.
-        static_shapes: The shapes it was specialized for.
-        metadata: What the adaptor noted.
-    """
+    """What an adaptor promises about its output: its notes, and its input's values for what they leave out."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -62,17 +50,10 @@ def record_tree(folder: Path) -> TreeState:
 
 
 def find_changes(folder: Path, before: TreeState) -> tuple[str, ...]:
-    """Return the names of files whose bytes changed, came or went since a state was recorded.
+    """Return the relative names of files whose bytes changed, came or went since a state was recorded.
 
     The kernel sets the time of the status change at every write and nobody can set it back, so equal rows are equal
     bytes. Rows that differ (such as by a new hard link elsewhere) are settled by the digest.
-
-    Args:
-        folder: The directory.
-        before: Its earlier state.
-
-    Returns:
-        The relative names; empty when every byte is as it was.
     """
     rows = _list_files(folder)
     if rows == before.rows or digest_tree(folder) == before.digest:
@@ -98,21 +79,16 @@ def verify_output(job: Job, result: StepResult, *, toolchain: Toolchain | None =
         raise ValueError(f"the job of {job.adaptor} names no input, output or format: there is nothing to verify")
     output = Path(job.output)
     formats = {**FORMATS, **(toolchain.formats if toolchain else {})}
-    problem = _find_strange_file(output)
-    problem = problem or _find_missing_file(output, formats.get(job.produces, ("*",)), job.produces)
-    problem = problem or _check_tensors(job, result)
+    problem = (
+        _find_strange_file(output)
+        or _find_missing_file(output, formats.get(job.produces, ("*",)), job.produces)
+        or _check_tensors(job, result)
+    )
     return Failed(by=job.adaptor, failure=FailureClass.BAD_OUTPUT, reason=problem) if problem else None
 
 
 def read_promise(job: Job, notes: Mapping[str, Json]) -> Promise:
-    """Return what a worker's notes promise, with what it inherits from its input.
-
-    Args:
-        job: The job.
-        notes: The notes of a ``StepResult``.
-
-    Returns:
-        The promise.
+    """Return what the notes of a ``StepResult`` promise, with what the output inherits from its input.
 
     Raises:
         ValueError: The notes are malformed.
@@ -160,22 +136,19 @@ def _find_strange_file(output: Path) -> str | None:
     """Only regular files and links between them may be sealed: the directory is moved, copied and published."""
     if not output.is_dir() or output.is_symlink():
         return "removed or replaced its output directory"
-    links: Counter[tuple[int, int]] = Counter()
-    names: dict[tuple[int, int], tuple[str, int]] = {}
+    names: dict[tuple[int, int, int], list[str]] = defaultdict(list)
     for path in sorted(output.rglob("*")):
         name, found = path.relative_to(output).as_posix(), path.lstat()
         if stat.S_ISLNK(found.st_mode):
             if path.readlink().is_absolute() or not _resolve(path).is_relative_to(_resolve(output)):
                 return f"left a link out of its output directory: {name}"
         elif stat.S_ISREG(found.st_mode):
-            inode = (found.st_dev, found.st_ino)
-            links[inode] += 1
-            names[inode] = (name, found.st_nlink)
+            names[found.st_dev, found.st_ino, found.st_nlink].append(name)
         elif not stat.S_ISDIR(found.st_mode):
             return f"left something that is not a file: {name}"
-    for inode, (name, count) in names.items():
-        if count > links[inode]:
-            return f"left a hard link to a file outside its output directory: {name}"
+    for (_, _, links), known in names.items():
+        if links > len(known):
+            return f"left a hard link to a file outside its output directory: {known[-1]}"
     return None
 
 

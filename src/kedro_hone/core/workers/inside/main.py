@@ -47,14 +47,7 @@ def load_part(name: str) -> Any:
 
 
 def call_function(job: dict[str, Any]) -> dict[str, Any]:
-    """Call the job's function; for ``transform``, read back what it saved.
-
-    Args:
-        job: The job.
-
-    Returns:
-        The contents of ``result.json``.
-    """
+    """Call the job's function; for ``transform``, read back what it saved. Return the contents of ``result.json``."""
     start = time.perf_counter()
     module = load_worker(job)
     notes = getattr(module, job["function"])(job) or {}
@@ -69,7 +62,7 @@ def call_function(job: dict[str, Any]) -> dict[str, Any]:
         except Exception as error:
             error.hone_where = "describe"  # type: ignore[attr-defined]
             raise
-    return {"ok": True, "notes": notes, "described": described, "seconds": seconds}
+    return {"notes": notes, "described": described, "seconds": seconds}
 
 
 def describe_output(module: Any, job: dict[str, Any], notes: dict[str, Any]) -> Any:
@@ -155,8 +148,8 @@ def main() -> None:
     landlock = load_part("landlock").confine([path for path in find_folders(job) if path])
     if len(sys.argv) > 2:
         part = load_part("served")
-        served = part.Served(job, landlock, load_worker)
         commands, replies = map(int, sys.argv[2:4])
+        served = part.Served(job, load_worker)
         part.serve(served, functools.partial(protect, job=job), commands=commands, replies=replies)
     else:
         result = dict(protect(lambda: call_function(job), job), landlock=landlock)

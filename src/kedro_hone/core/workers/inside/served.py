@@ -23,13 +23,11 @@ class Served:
 
     Args:
         job: The job; its ``input`` is the model.
-        landlock: The version of Landlock that confines this process, for the reply to ``load``.
         load_worker: Imports the job's worker file.
     """
 
-    def __init__(self, job: dict[str, Any], landlock: int, load_worker: Callable[[dict[str, Any]], Any]) -> None:
+    def __init__(self, job: dict[str, Any], load_worker: Callable[[dict[str, Any]], Any]) -> None:
         self.job = job
-        self.landlock = landlock
         self.load_worker = load_worker
         self.session: Any = None
         self.armed: dict[str, Callable[[], Any]] = {}
@@ -41,8 +39,7 @@ class Served:
         self.session = self.load_worker(self.job).load(self.job)
         if arrays is not None:
             self.complete(functools.partial(self.session.run, arrays))()
-        elapsed = time.perf_counter_ns() - start
-        return {"cold_start_ms": elapsed / 1e6, "landlock": self.landlock}
+        return {"cold_start_ms": (time.perf_counter_ns() - start) / 1e6}
 
     def run(self, feeds: str, output: str, batch: int | None = None) -> dict[str, Any]:
         """Run all rows in chunks and write the outputs, rows first."""
@@ -87,8 +84,7 @@ class Served:
     def prepare(self, feeds: dict[str, Any]) -> Callable[[], Any]:
         """Return one call as it is timed: as the session says, behind the source's interface, or with arrays."""
         if hasattr(self.session, "prepare"):
-            prepared: Callable[[], Any] = self.session.prepare(feeds)
-            return prepared
+            return self.session.prepare(feeds)  # type: ignore[no-any-return]
         if self.job.get("interface") != "pytorch" or not importlib.util.find_spec("torch"):
             return functools.partial(self.session.run, feeds)
         from . import interfaces

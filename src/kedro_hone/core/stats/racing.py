@@ -36,7 +36,7 @@ def ratio_in_launch(source: Sequence[float], candidate: Sequence[float]) -> floa
 
 
 def find_dropped(intervals: Mapping[str, Interval], *, keep: int) -> set[str]:
-    """Candidates that cannot win any more: those whose interval is entirely below the leader's.
+    """The ids of candidates that cannot win any more: those whose interval is entirely below the leader's.
 
     The leader has the highest lower end (Maron and Moore 1994, *Hoeffding races*).
 
@@ -44,9 +44,6 @@ def find_dropped(intervals: Mapping[str, Interval], *, keep: int) -> set[str]:
         intervals: The objective of every candidate that is still racing.
         keep: How many are never dropped, whatever their intervals say: the finalists that ``confirm`` wants. They are
             the best by lower end.
-
-    Returns:
-        The ids to drop; empty where there is none.
 
     Raises:
         ValueError: A negative number to keep.

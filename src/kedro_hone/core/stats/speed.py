@@ -22,14 +22,7 @@ class Faster(StrEnum):
 
 
 class Percentiles(NamedTuple):
-    """Times of calls, named as in ``core.measurement.Latency``.
-
-    Attributes:
-        p50_ms: The median, in milliseconds.
-        n: How many calls were timed.
-        p90_ms: None below 64 samples.
-        p99_ms: None below 662 samples.
-    """
+    """The times of n calls in milliseconds, named as in ``core.measurement.Latency``; None where n is too few."""
 
     p50_ms: float
     n: int
@@ -46,27 +39,20 @@ def percentiles(ns: Sequence[int]) -> Percentiles:
     Args:
         ns: One time for each call, in nanoseconds.
 
-    Returns:
-        The percentiles, in milliseconds.
-
     Raises:
         ValueError: No samples.
     """
-    if len(ns) == 0:
+    n = len(ns)
+    if n == 0:
         raise ValueError("percentiles need one sample at least")
     p50, p90, p99 = (float(value) / 1e6 for value in np.percentile(np.asarray(ns), (50, 90, 99)))
-    n = len(ns)
     return Percentiles(p50, n, p90 if n >= _P90_FROM else None, p99 if n >= _P99_FROM else None)
 
 
 def find_noise_floor(control: Interval) -> float:
     """How fast the source can seem against itself by chance alone.
 
-    Args:
-        control: The ratio of the source over itself (A/A), with its interval.
-
-    Returns:
-        The larger of 1 and the interval's upper end over its estimate.
+    It is the upper end over the estimate of the source's ratio to itself (A/A), and 1 at least.
 
     Raises:
         ValueError: An estimate that is not positive.
@@ -86,9 +72,6 @@ def is_faster(speed: Interval, *, noise_floor: float, threshold: float) -> Faste
         speed: Source time over candidate time.
         noise_floor: From ``find_noise_floor``.
         threshold: The speed-up that is asked for, such as 1.05.
-
-    Returns:
-        Yes, no, or undecided.
 
     Raises:
         ValueError: A noise floor below 1 or a threshold that is not positive.

@@ -143,8 +143,8 @@ class Loaded(Value):
 
 
 _KILLS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
-_MEMORY_WORDS = ("bad_alloc", "out of memory", "can't allocate memory", "cannot allocate memory", "failed to allocate")
-_DISK_WORDS = ("no space left on device", "disk quota exceeded")
+_NO_MEMORY = re.compile("bad_alloc|out of memory|(can't|cannot) allocate memory|failed to allocate", re.IGNORECASE)
+_DISK_FULL = re.compile("no space left on device|disk quota exceeded", re.IGNORECASE)
 _DISK_ERRNOS = frozenset({28, 122})  # ENOSPC, EDQUOT
 _LOG_END_BYTES = 4096
 _SOURCE_PLACE = re.compile(r"\S\.\w+:\d+:$")
@@ -152,25 +152,21 @@ _SOURCE_PLACE = re.compile(r"\S\.\w+:\d+:$")
 
 def explain_end(end: End, *, by: str, limits: Limits, log: Path) -> Failed:
     """Return the failure of a worker that ended without a result, with its class and a reason for a person."""
-    failure, reason = _classify_end(end, limits, log)
-    return Failed(by=by, failure=failure, reason=reason, log=str(log))
-
-
-def _classify_end(end: End, limits: Limits, log: Path) -> tuple[FailureClass, str]:
+    name = {int(one): one.name for one in signal.Signals}.get(end.signal or 0, f"signal {end.signal}")
+    failure, reason = FailureClass.CRASH, f"crashed with {name}"
     if end.reason is not None:
-        return {
+        failure, reason = {
             "time-out": (FailureClass.TIME_OUT, f"ran longer than {limits.seconds:g} seconds"),
             "out-of-memory": (FailureClass.OUT_OF_MEMORY, f"needed more than {limits.memory_mb} MiB of memory"),
             "not-started": (FailureClass.INSTALL, f"the worker cannot be started: {end.detail}"),
         }.get(end.reason, (FailureClass.KILLED, f"stopped from outside ({end.reason})"))
-    if end.signal is None:
-        return FailureClass.CRASH, f"ended with exit code {end.exit} and no result"
-    if end.signal in _KILLS:
-        return FailureClass.KILLED, f"killed by {_name_signal(end.signal)}, not by us"
-    last = _read_end(log).lower()
-    if any(word in last for word in _MEMORY_WORDS):
-        return FailureClass.OUT_OF_MEMORY, f"ended by {_name_signal(end.signal)} when it got no more memory"
-    return FailureClass.CRASH, f"crashed with {_name_signal(end.signal)}"
+    elif end.signal is None:
+        reason = f"ended with exit code {end.exit} and no result"
+    elif end.signal in _KILLS:
+        failure, reason = FailureClass.KILLED, f"killed by {name}, not by us"
+    elif _NO_MEMORY.search(_read_end(log)):
+        failure, reason = FailureClass.OUT_OF_MEMORY, f"ended by {name} when it got no more memory"
+    return Failed(by=by, failure=failure, reason=reason, log=str(log))
 
 
 def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log: Path) -> Failed:
@@ -183,12 +179,11 @@ def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log
         log: The worker's log, with the traceback.
     """
     kind, message = str(error.get("type", "Exception")), _shorten(str(error.get("message", "")))
-    lowered, trespass = message.lower(), None
-    reason = f"{kind}: {message}" if message else kind
+    reason, trespass = f"{kind}: {message}" if message else kind, None
     denied = next((one for one in Trespass if one == error.get("trespass")), None)
-    if error.get("errno") in _DISK_ERRNOS or any(word in lowered for word in _DISK_WORDS):
+    if error.get("errno") in _DISK_ERRNOS or _DISK_FULL.search(message):
         failure = FailureClass.DISK_FULL
-    elif kind == "MemoryError" or any(word in lowered for word in _MEMORY_WORDS):
+    elif kind == "MemoryError" or _NO_MEMORY.search(message):
         failure = FailureClass.OUT_OF_MEMORY
     elif kind in {"ImportError", "ModuleNotFoundError"}:
         failure = FailureClass.INSTALL
@@ -214,10 +209,6 @@ def _shorten(message: str) -> str:
 def find_failure_class(stage: str) -> FailureClass:
     """Return the class of a stage's uncaught exceptions."""
     return FailureClass(stage) if stage in {*Stage, FailureClass.LOAD} else FailureClass.CRASH
-
-
-def _name_signal(number: int) -> str:
-    return signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
 
 
 def _read_end(log: Path) -> str:

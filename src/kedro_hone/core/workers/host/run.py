@@ -116,6 +116,9 @@ def _start(
 ) -> Guarded:
     """Start a worker; one that keeps descriptors is a session's."""
     memory = limits.memory_mb << 20
+    # A backstop for one huge allocation; generous, since runtimes reserve far more addresses than they touch.
+    # GPU drivers reserve all memory of all devices many times over: there is no bound that fits them.
+    addresses = None if any(Path(device).exists() for device in _GPU_DEVICES) else 4 * memory + (64 << 30)
     return start_guarded(
         Program(
             command=[str(python), str(WORKER_MAIN), str(folder), *map(str, keep)],
@@ -125,19 +128,11 @@ def _start(
             log_bytes=limits.log_kb << 10,
             seconds=None if keep else limits.seconds,
             memory_bytes=memory,
-            address_bytes=_bound_addresses(memory),
+            address_bytes=addresses,
             interval=_SESSION_INTERVAL if keep else _JOB_INTERVAL,
             keep=keep,
         )
     )
-
-
-def _bound_addresses(memory: int) -> int | None:
-    """A backstop for one huge allocation; generous, since runtimes reserve far more addresses than they touch.
-
-    GPU drivers reserve all memory of all devices many times over: there is no bound that fits them.
-    """
-    return None if any(Path(device).exists() for device in _GPU_DEVICES) else 4 * memory + (64 << 30)
 
 
 def _read_outcome(job: Job, end: End, *, folder: Path, limits: Limits) -> StepResult | Refused | Failed:

@@ -48,7 +48,7 @@ class WorkerSession:
     def load(self, feeds: Path | None = None) -> Loaded | Failed:
         """Import the toolchain and open the model; with feeds (an npz file), their first outputs are part of it."""
         path = None if feeds is None else str(feeds.absolute())
-        reply = self._ask({"do": "load", "feeds": path}, find_failure_class(self.job.stage))
+        reply = self._ask("load", find_failure_class(self.job.stage), feeds=path)
         return reply if isinstance(reply, Failed) else Loaded(cold_start_ms=reply["cold_start_ms"])
 
     def run(self, feeds: Path, output: Path, batch: int | None = None) -> Failed | None:
@@ -60,13 +60,12 @@ class WorkerSession:
             batch: Rows of one call; None for all rows at once. A last chunk that is smaller is passed as it is, or
                 padded with its last row and cut again when the model was specialized for static shapes.
         """
-        command = {"do": "run", "feeds": str(feeds.absolute()), "output": str(output.absolute()), "batch": batch}
-        reply = self._ask(command, FailureClass.CRASH)
+        reply = self._ask("run", feeds=str(feeds.absolute()), output=str(output.absolute()), batch=batch)
         return reply if isinstance(reply, Failed) else None
 
     def arm(self, shape: str, feeds: Path) -> Failed | None:
         """Read the feeds of one shape, an npz file with exactly the rows of one call, into the worker's memory."""
-        reply = self._ask({"do": "arm", "shape": shape, "feeds": str(feeds.absolute())}, FailureClass.CRASH)
+        reply = self._ask("arm", shape=shape, feeds=str(feeds.absolute()))
         return reply if isinstance(reply, Failed) else None
 
     def time(self, shape: str, calls: int, *, warmup: int = 0) -> list[int] | Failed:
@@ -75,7 +74,7 @@ class WorkerSession:
         Returns:
             The wall-clock time of each call in nanoseconds, or the failure.
         """
-        reply = self._ask({"do": "time", "shape": shape, "calls": calls, "warmup": warmup}, FailureClass.CRASH)
+        reply = self._ask("time", shape=shape, calls=calls, warmup=warmup)
         return reply if isinstance(reply, Failed) else [int(value) for value in reply["times"]]
 
     def pause(self) -> None:
@@ -113,13 +112,13 @@ class WorkerSession:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, command: dict[str, Json], failure: FailureClass) -> dict[str, Json] | Failed:
+    def _ask(self, do: str, failure: FailureClass = FailureClass.CRASH, **arguments: Json) -> dict[str, Json] | Failed:
         if self._paused or self._closed:
-            raise RuntimeError(f"the session is {'closed' if self._closed else 'paused'}: no {command['do']}")
+            raise RuntimeError(f"the session is {'closed' if self._closed else 'paused'}: no {do}")
         if self._failed is not None or self._guarded is None:
             return self._failed or self._explain_end()
         with contextlib.suppress(BrokenPipeError):  # it is dead: its guard reports how
-            os.write(self._commands, json.dumps(command).encode() + b"\n")
+            os.write(self._commands, json.dumps({"do": do, **arguments}).encode() + b"\n")
         reply = self._wait_for_reply(self._guarded)
         if reply is None:
             self._failed = self._explain_end()

@@ -82,7 +82,7 @@ def verify_output(job: Job, result: StepResult, *, toolchain: Toolchain | None =
     problem = (
         _find_strange_file(output)
         or _find_missing_file(output, formats.get(job.produces, ("*",)), job.produces)
-        or _check_tensors(job, result)
+        or _find_contradiction(job, result)
     )
     return Failed(by=job.adaptor, failure=FailureClass.BAD_OUTPUT, reason=problem) if problem else None
 
@@ -102,29 +102,20 @@ def read_promise(job: Job, notes: Mapping[str, Json]) -> Promise:
     if unknown:
         raise ValueError(f"static shapes that the job does not have: {', '.join(unknown)}")
     return Promise(
-        inputs=_SPECS.validate_python(notes["inputs"]) if notes.get("inputs") else model.inputs,
-        outputs=_SPECS.validate_python(notes["outputs"]) if notes.get("outputs") else model.outputs,
+        inputs=notes.get("inputs") or model.inputs,
+        outputs=notes.get("outputs") or model.outputs,
         static_shapes=tuple(known[name] for name in static) or model.static_shapes,
         metadata=notes.get("metadata") or {},
     )
 
 
-def _check_tensors(job: Job, result: StepResult) -> str | None:
-    try:
-        promised = read_promise(job, result.notes)
-    except (ValueError, TypeError) as error:
-        return f"returned notes that cannot be read: {' '.join(str(error).split())}"
-    return _find_contradiction(promised, result.described)
-
-
 def _list_files(folder: Path) -> tuple[Row, ...]:
-    rows = []
-    for path in sorted(folder.rglob("*")):
-        found = path.lstat()
-        if not stat.S_ISDIR(found.st_mode):
-            name = path.relative_to(folder).as_posix()
-            rows.append((name, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino))
-    return tuple(rows)
+    found = ((path.relative_to(folder).as_posix(), path.lstat()) for path in sorted(folder.rglob("*")))
+    return tuple(
+        (name, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+        for name, state in found
+        if not stat.S_ISDIR(state.st_mode)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -168,7 +159,11 @@ def _find_missing_file(output: Path, patterns: tuple[str, ...], produces: Format
     return f"promised the format {produces}, which needs {', '.join(missing)}, and wrote {what}"
 
 
-def _find_contradiction(promised: Promise, described: Mapping[str, Json] | None) -> str | None:
+def _find_contradiction(job: Job, result: StepResult) -> str | None:
+    try:
+        promised, described = read_promise(job, result.notes), result.described
+    except (ValueError, TypeError) as error:
+        return f"returned notes that cannot be read: {' '.join(str(error).split())}"
     if described is None:  # the toolchain cannot read this format; validation runs the model
         return None
     for kind, expected in (("inputs", promised.inputs), ("outputs", promised.outputs)):
@@ -188,22 +183,14 @@ def _find_contradiction(promised: Promise, described: Mapping[str, Json] | None)
 def _compare(want: TensorSpec, have: TensorSpec, static: Sequence[Shape]) -> str | None:
     if want.dtype != have.dtype:
         return f"as {want.dtype}, but the saved file has {have.dtype}"
+    # A size that the file leaves open contradicts nothing; a fixed one must be promised, or noted as specialized.
     fits = len(want.shape) == len(have.shape) and all(
-        _fits(promised, found, static) for promised, found in zip(want.shape, have.shape, strict=True)
+        isinstance(found, str) or found in {promised, *(shape.sizes.get(str(promised)) for shape in static)}
+        for promised, found in zip(want.shape, have.shape, strict=True)
     )
-    return None if fits else f"with the shape {_show(want)}, but the saved file has {_show(have)}"
-
-
-def _fits(promised: int | str, found: int | str, static: Sequence[Shape]) -> bool:
-    """A size that the file leaves open contradicts nothing; a fixed one must be promised, or noted as specialized."""
-    if isinstance(found, str) or promised == found:
-        return True
-    return isinstance(promised, str) and any(shape.sizes.get(promised) == found for shape in static)
+    shapes = [f"({', '.join(map(str, spec.shape))})" for spec in (want, have)]
+    return None if fits else f"with the shape {shapes[0]}, but the saved file has {shapes[1]}"
 
 
 def _join(specs: Sequence[TensorSpec]) -> str:
     return ", ".join(spec.name for spec in specs) or "none"
-
-
-def _show(spec: TensorSpec) -> str:
-    return f"({', '.join(map(str, spec.shape))})"

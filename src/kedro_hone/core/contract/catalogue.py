@@ -129,12 +129,6 @@ def forget_registrations() -> None:
 def read_catalogue(builtin: Mapping[str, str] = BUILTIN_TOOLCHAINS) -> Catalogue:
     """Return all that is installed: ours, other packages' and the project's own. Imports happen here, not before.
 
-    Args:
-        builtin: Our toolchains; the table above unless a test says otherwise.
-
-    Returns:
-        The catalogue. What cannot be imported is in its ``broken``.
-
     Raises:
         HoneError: ``adaptor-name-taken``, when two places offer one name.
     """

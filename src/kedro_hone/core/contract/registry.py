@@ -56,10 +56,7 @@ class Registry(Protocol):
     """
 
     def resolve(self, uri: str) -> VersionInfo:
-        """Return what is known of a version, without downloading it.
-
-        Args:
-            uri: A version, an alias, or whatever else of the registry's scheme names one version.
+        """Return what is known of a version (named by an alias, or as the scheme has it), without downloading it.
 
         Raises:
             HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown`` or ``registry-unreachable``.
@@ -67,24 +64,17 @@ class Registry(Protocol):
         ...
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
-        """Download the version's files, as the registry holds them, into an empty directory, and return the version.
+        """Download a version's files, as the registry holds them, and return the version; raises as ``resolve``.
 
-        Args:
-            uri: As for ``resolve``.
-            folder: Made when it does not exist.
-
-        Raises:
-            HoneError: As for ``resolve``.
+        The folder is empty, and made when it does not exist.
         """
         ...
 
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return the versions of all models that are new since the last call, oldest first, and the next cursor.
 
-        Winners are among them; ``VersionInfo.is_optimized`` tells them from sources.
-
-        Args:
-            cursor: What the last call returned, opaque text; None to begin with everything that the registry holds.
+        Winners are among them; ``VersionInfo.is_optimized`` tells them from sources. The cursor is opaque text, and
+        None to begin with everything that the registry holds.
 
         Raises:
             HoneError: ``registry-unreachable``.

@@ -6,7 +6,6 @@ killed too.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -16,10 +15,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from packaging.utils import canonicalize_name
-
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.requirements import explain_unsatisfied, read_lines, read_pins
+from kedro_hone.core.environments.requirements import explain_unsatisfied, list_versions, read_lines, read_pins
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.guarded import Program, start_guarded
 from kedro_hone.core.workers.host.variables import SECRET
@@ -33,13 +30,6 @@ _INTERVAL = 0.5  # seconds between two looks of the guard
 _MISLEADING = re.compile(
     r"PYTHON.*|VIRTUAL_ENV|CONDA_.*|PIP_(USER|TARGET|PREFIX|ROOT|REQUIRE_VIRTUALENV|NO_DEPS|PYTHON)"
 )
-
-_LIST_VERSIONS = """
-import json
-from importlib import metadata
-found = [[d.metadata["Name"], d.version] for d in metadata.distributions() if d.metadata["Name"]]
-print(json.dumps(found))
-"""
 
 
 class Installer(NamedTuple):
@@ -86,15 +76,10 @@ def choose_installer(variables: Mapping[str, str] = os.environ) -> Installer | s
 
 
 def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] | Failed:
-    """Make a virtual environment with a toolchain's locked requirements.
+    """Make a virtual environment with a toolchain's locked requirements, where nothing is yet.
 
-    Args:
-        toolchain: The toolchain.
-        venv: Its path; nothing is there yet.
-        logs: The folder for the output of each step.
-
-    Returns:
-        What is installed, by canonical name, sorted; or the failure, after which ``venv`` is unusable.
+    The output of each step is kept in the folder for logs. Return what is installed, by canonical name, sorted; or the
+    failure, after which ``venv`` is unusable.
     """
     installer = choose_installer()
     if isinstance(installer, str):
@@ -104,13 +89,12 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] |
         "create": installer.create(venv),
         "install": installer.install(python, toolchain.lock.absolute()),
         "check": installer.check(python),
-        "versions": [str(python), "-I", "-c", _LIST_VERSIONS],
     }
     for step, command in commands.items():
         failed = _run(command, toolchain=toolchain, log=logs / f"{step}.log")
         if failed is not None:
             return failed
-    return _check_versions(toolchain, logs / "versions.log")
+    return _check_versions(toolchain, python, logs / "check.log")
 
 
 def find_reason(text: str) -> str:
@@ -121,10 +105,9 @@ def find_reason(text: str) -> str:
     return (errors or told or ["the installer printed nothing"])[-1]
 
 
-def _check_versions(toolchain: Toolchain, log: Path) -> dict[str, str] | Failed:
+def _check_versions(toolchain: Toolchain, python: Path, log: Path) -> dict[str, str] | Failed:
     """Tell whether what was installed is what was locked, and the lock what the toolchain requires."""
-    listed = json.loads(log.read_text().splitlines()[-1])
-    versions = dict(sorted((str(canonicalize_name(name)), version) for name, version in listed))
+    versions = list_versions(python)
     for path, lines in (
         (toolchain.lock, read_pins(toolchain.lock)),
         (toolchain.requirements, read_lines(toolchain.requirements)),

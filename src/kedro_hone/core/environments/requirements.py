@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import site
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -51,14 +52,21 @@ def find_version(name: str, path: Sequence[str] | None = None) -> str | None:
     return distribution.version if distribution else None
 
 
+def list_versions(python: Path) -> dict[str, str]:
+    """Return what is installed in a virtual environment of our version of python, by canonical name, sorted.
+
+    Nothing is started, so it works where the interpreter cannot be started any more.
+    """
+    packages = python.parents[1] / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    found = metadata.distributions(path=[str(packages)])
+    return dict(sorted((canonicalize_name(one.metadata["Name"]), one.version) for one in found if one.metadata["Name"]))
+
+
 def explain_unsatisfied(lines: Iterable[str], find: Callable[[str], str | None] = find_version) -> str | None:
-    """Return why some requirements are not satisfied, or None when they are.
+    """Return why some requirements (from ``read_lines``) are not satisfied, or None when they are.
 
-    Markers are honoured. What the required distributions require in turn is left to the installer.
-
-    Args:
-        lines: From ``read_lines``.
-        find: Returns the installed version of a canonical name.
+    Markers are honoured. What the required distributions require in turn is left to the installer. ``find`` returns the
+    installed version of a canonical name.
     """
     for line in lines:
         if line.startswith(_HARMLESS):
@@ -78,12 +86,7 @@ def explain_unsatisfied(lines: Iterable[str], find: Callable[[str], str | None] 
 
 
 def find_closure(lines: Iterable[str], path: Sequence[str] | None = None) -> dict[str, str]:
-    """Return the installed versions of what is required, directly or through others, by canonical name, sorted.
-
-    Args:
-        lines: From ``read_lines``.
-        path: As for ``find_version``.
-    """
+    """Return the installed versions of what is required, directly or through others, by canonical name, sorted."""
     pending = [Requirement(line) for line in lines if not line.startswith("-")]
     seen: set[tuple[str, frozenset[str]]] = set()
     versions: dict[str, str] = {}

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.installer import install
-from kedro_hone.core.environments.requirements import explain_unsatisfied, find_closure, find_version, read_lines
+from kedro_hone.core.environments.requirements import explain_unsatisfied, find_closure, list_versions, read_lines
 from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.store.disk import explain_disk_errors, remove_tree, write_json
 from kedro_hone.core.values.base import Value
@@ -104,12 +104,7 @@ class EnvironmentStore:
 
         The interpreter that runs this process is used when it satisfies the toolchain's requirements.
 
-        Args:
-            toolchain: The toolchain.
-            build: Whether it may be built; otherwise a missing one is a failure.
-
-        Returns:
-            The environment, or why there is none (``install``, ``time-out`` or ``disk-full``).
+        Where it may not be built, a missing one is a failure. Failures are ``install``, ``time-out`` and ``disk-full``.
 
         Raises:
             HoneError: ``store-full`` or ``store-read-only``.
@@ -246,7 +241,5 @@ def _read_record(folder: Path) -> Environment | None:
 
 def _is_whole(environment: Environment) -> bool:
     """Tell whether nothing of an environment is gone; otherwise it is built again. Cheap: nothing is started."""
-    python = Path(environment.python)
-    packages = python.parents[1] / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    # There may be no python any more also when the interpreter that its link leads to is gone.
-    return python.exists() and all(find_version(name, [str(packages)]) is not None for name in environment.versions)
+    python = Path(environment.python)  # it does not exist either when the interpreter that its link leads to is gone
+    return python.exists() and environment.versions.keys() <= list_versions(python).keys()

@@ -172,11 +172,8 @@ def explain_end(end: End, *, by: str, limits: Limits, log: Path) -> Failed:
 def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log: Path) -> Failed:
     """Return the failure for an exception that a worker reports, by its type and the cause in its message.
 
-    Args:
-        error: ``type``, ``message``, ``errno``, ``trespass`` and ``where``.
-        by: The name in the failure.
-        failure: The class of an exception that says nothing more special.
-        log: The worker's log, with the traceback.
+    The error has ``type``, ``message``, ``errno``, ``trespass`` and ``where``; where it says nothing more special, its
+    class is ``failure``.
     """
     kind, message = str(error.get("type", "Exception")), _shorten(str(error.get("message", "")))
     reason, trespass = f"{kind}: {message}" if message else kind, None

@@ -33,16 +33,15 @@ def call_worker(
 ) -> StepResult | Refused | Failed:
     """Call one function of a worker file in a process of its own.
 
+    When this returns, no process of the worker is left, and every byte of the job's input is as it was, or the outcome
+    says that it is not.
+
     Args:
         job: What the worker is to do.
         python: The interpreter of the toolchain's environment.
         toolchain: Whose variables the worker gets, if any.
         folder: Receives ``job.json``, ``result.json`` and ``log``; made when it does not exist.
         limits: The bounds, kept by the guard.
-
-    Returns:
-        The result, a refusal or a failure. When this returns, no process of the worker is left, and every byte of the
-        job's input is as it was, or the outcome says that it is not.
     """
     folder = folder.absolute()
     model = Path(job.input.path) if job.input else None
@@ -67,18 +66,10 @@ def call_worker(
 def open_session(
     job: Job, *, python: Path, folder: Path, limits: Limits, toolchain: Toolchain | None = None
 ) -> WorkerSession:
-    """Start a worker that stays, as a session; its command ``load`` opens the model.
+    """Start a worker that stays, as a session to be closed by the caller; its command ``load`` opens the model.
 
-    Args:
-        job: The model (``input``) and the worker file; ``function`` is not used.
-        python: The interpreter of the toolchain's environment.
-        folder: Receives ``job.json``, ``log`` and the worker's scratch files.
-        limits: The bounds; ``seconds`` is for each command.
-        toolchain: Whose variables the worker gets, if any.
-
-    Returns:
-        The session, to be closed by the caller (it is a context manager). When the worker cannot be started, its
-        commands say so.
+    Arguments are as for ``call_worker``: the job's ``function`` is not used, the folder receives no ``result.json``,
+    and the limit of ``seconds`` is for each command. When the worker cannot be started, the session's commands say so.
     """
     folder = folder.absolute()
     command_end, commands = os.pipe()

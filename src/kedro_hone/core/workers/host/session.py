@@ -21,15 +21,8 @@ class WorkerSession:
     """One long-lived worker with one model; made by ``core.workers.host.run.open_session``.
 
     Every command has the time limit of the worker's limits. What goes wrong in the worker comes back as a ``Failed``;
-    after one that ended the worker, every further command returns the same failure at once.
-
-    Args:
-        job: The model and the worker file.
-        guarded: The worker and its guard, or why they could not be started.
-        commands: Descriptor to which commands are written.
-        replies: Descriptor from which its replies are read.
-        folder: Holds ``job.json`` and ``log``.
-        limits: The bounds.
+    after one that ended the worker, every further command returns the same failure at once. ``commands`` and
+    ``replies`` are the descriptors to write to and to read from.
     """
 
     def __init__(

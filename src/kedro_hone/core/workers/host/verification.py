@@ -64,13 +64,8 @@ def find_changes(folder: Path, before: TreeState) -> tuple[str, ...]:
 def verify_output(job: Job, result: StepResult, *, toolchain: Toolchain | None = None) -> Failed | None:
     """Check the output of a ``transform``; that its input is unchanged is checked by ``call_worker``.
 
-    Args:
-        job: The job; its output directory is checked.
-        result: What the worker returned.
-        toolchain: Whose own formats are accepted in addition to ``core.values.formats``.
-
-    Returns:
-        None when the output can be sealed, or a failure of the class ``bad-output``.
+    Formats of the toolchain's own are accepted in addition to ``core.values.formats``. None when the output can be
+    sealed, or a failure of the class ``bad-output``.
 
     Raises:
         ValueError: The job has no input, no output directory or no format to produce.

@@ -21,12 +21,9 @@ LIBRARY = "hone_programs"
 
 
 def load_file(name: str, path: str, *, parts: bool = True) -> Any:
-    """Import a file by its path, and return the module.
+    """Import a file by its path as a module of this name; one that has it already is replaced, with its parts.
 
-    Args:
-        name: The module's name; a module that has it already is replaced, with its parts.
-        path: The file.
-        parts: Whether files next to it are its parts, imported by ``from . import session``.
+    With ``parts``, files next to it are its parts, imported by ``from . import session``.
 
     Raises:
         ImportError: It is no Python file.
@@ -53,9 +50,8 @@ def load_program(path: str, library: str) -> Any:
     The built-in programs and their shared parts become importable as ``hone_programs``, without running the code of
     kedro-hone that finds them.
 
-    Args:
-        path: A file, or the ``__init__.py`` of a package, whose modules are its parts.
-        library: The folder of the built-in programs.
+    The path is of a file, or of the ``__init__.py`` of a package, whose modules are its parts; the library is the
+    folder of the built-in programs.
 
     Raises:
         ImportError: It is no Python file, or one of its imports fails.

@@ -82,24 +82,20 @@ def describe_output(module: Any, job: dict[str, Any], notes: dict[str, Any]) -> 
 
 
 def protect(function: Callable[[], dict[str, Any]], job: dict[str, Any]) -> dict[str, Any]:
-    """Return what a function returns, or the error that it raised, with the traceback in the log."""
+    """Return what a function returns, or the error that it raised as JSON, with the traceback in the log."""
     try:
         return function()
     except BaseException as error:  # noqa: BLE001 - SystemExit too: a toolchain may call sys.exit
         traceback.print_exc()
-        return {"error": explain(error, job)}
-
-
-def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
-    """Return an exception as JSON: its type, message and number, and whether it tried to write where it may not."""
-    number = getattr(error, "errno", None)
-    return {
-        "type": type(error).__name__,
-        "message": str(error)[:4000],
-        "errno": number if isinstance(number, int) else None,
-        "trespass": find_trespass(error, job),
-        "where": getattr(error, "hone_where", None),
-    }
+        number = getattr(error, "errno", None)
+        explained = {
+            "type": type(error).__name__,
+            "message": str(error)[:4000],
+            "errno": number if isinstance(number, int) else None,
+            "trespass": find_trespass(error, job),
+            "where": getattr(error, "hone_where", None),
+        }
+        return {"error": explained}
 
 
 def find_trespass(error: BaseException, job: dict[str, Any]) -> str | None:

@@ -29,8 +29,7 @@ from kedro_hone.adaptors.registries.mlflow.unfinished import finish_version, set
 from kedro_hone.adaptors.registries.model_folder import list_requirements, write_winner
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import Publication, VersionInfo
-from kedro_hone.core.contract.tags import RECIPE
+from kedro_hone.core.contract.registry import RECIPE, Publication, VersionInfo
 from kedro_hone.core.values.artifact import Artifact
 
 if TYPE_CHECKING:

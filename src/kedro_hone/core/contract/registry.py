@@ -1,4 +1,4 @@
-"""The contract of a model registry, and what it says of a version."""
+"""The contract of a model registry, what it says of a version, and the tags of a published one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,19 @@ from pydantic import Field, TypeAdapter
 
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.measurement import Verdict
 
 SOURCE: Final = "hone.source"
 """The tag with the URI of the version that was optimized; only winners carry it."""
+SOURCE_DIGEST: Final = "hone.source_digest"
+DIGEST: Final = "hone.digest"
+"""The digest of the winner."""
+RECIPE: Final = "hone.recipe"
+RUN: Final = "hone.run"
+VERDICT: Final = "hone.verdict"
+SPEEDUP: Final = "hone.speedup"
+DATA: Final = "hone.data."
+"""Prefix: ``hone.data.gate`` holds the digest of the gate split."""
 
 
 class VersionInfo(Value):
@@ -105,3 +115,27 @@ class Registry(Protocol):
             HoneError: ``registry-unreachable`` or ``evidence-incomplete``.
         """
         ...
+
+
+def make_tags(
+    winner: ProvenWinner, *, recipe: str, speedup: float | None = None, data: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the tags of a publication; what is not known has no tag.
+
+    Args:
+        winner: The winner with what proves it.
+        recipe: The recipe's digest.
+        speedup: Source time over winner time, the estimate.
+        data: The name of each split, and its digest.
+    """
+    tags = {
+        SOURCE: winner.source_uri,
+        SOURCE_DIGEST: winner.source_digest,
+        DIGEST: winner.artifact.digest,
+        RECIPE: recipe,
+        RUN: winner.evidence.run_id,
+        VERDICT: Verdict.PASS.value,
+    }
+    if speedup is not None:
+        tags[SPEEDUP] = f"{speedup:.3f}"
+    return tags | {f"{DATA}{split}": digest for split, digest in (data or {}).items()}

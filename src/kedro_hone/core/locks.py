@@ -40,7 +40,10 @@ def hold_lock(path: Path, *, purpose: str) -> Iterator[float]:
         started = time.monotonic()
         _take(handle, path)
         waited = time.monotonic() - started
-        _write_holder(handle, purpose)
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        holder = {"pid": os.getpid(), "purpose": purpose, "program": Path(sys.argv[0]).name, "since": since}
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, json.dumps(holder).encode(), 0)
         yield waited
     finally:
         os.close(handle)  # releases the lock as well
@@ -87,14 +90,3 @@ def _take(handle: int, path: Path) -> None:
         started = time.monotonic()
         fcntl.flock(handle, fcntl.LOCK_EX)
         _LOG.info("Waited %.0f seconds for %s.", time.monotonic() - started, path.stem)
-
-
-def _write_holder(handle: int, purpose: str) -> None:
-    holder = {
-        "pid": os.getpid(),
-        "purpose": purpose,
-        "program": Path(sys.argv[0]).name,
-        "since": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, json.dumps(holder).encode(), 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from types import MappingProxyType
@@ -132,22 +132,18 @@ def read_catalogue(builtin: Mapping[str, str] = BUILTIN_TOOLCHAINS) -> Catalogue
     Raises:
         HoneError: ``adaptor-name-taken``, when two places offer one name.
     """
+    sources: list[tuple[str, str, Callable[[], Any]]] = [
+        *((name, "built in", partial(importlib.import_module, module)) for name, module in builtin.items()),
+        *((f"{point.name} ({origin})", origin, point.load) for point, origin in list_entry_points(ENTRY_POINTS)),
+    ]
     offers: list[_Offer] = []
     broken: dict[str, str] = {}
-    for name, origin, load in _list_sources(builtin):
+    for name, origin, load in sources:
         try:
             offers.append(_read_module(load(), origin))
         except (Exception, SystemExit):  # noqa: BLE001  (a third-party module may raise anything; it is shown, not lost)
             broken[name] = traceback.format_exc()
     return _gather((*offers, *_REGISTERED), broken=broken)
-
-
-def _list_sources(builtin: Mapping[str, str]) -> Iterator[tuple[str, str, Callable[[], Any]]]:
-    """Yield the name, the origin and the loader of every module that offers something."""
-    for name, module in builtin.items():
-        yield name, "built in", partial(importlib.import_module, module)
-    for point, origin in list_entry_points(ENTRY_POINTS):
-        yield f"{point.name} ({origin})", origin, point.load
 
 
 def _read_module(module: Any, origin: str) -> _Offer:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -198,15 +198,10 @@ def read_gates() -> tuple[Gate, ...]:
 
 @cache  # a recipe is read by every node, and listing entry points opens the metadata of every distribution
 def _read_installed() -> tuple[tuple[Gate, str], ...]:
-    return tuple((_load(point, origin), origin) for point, origin in _list_points())
-
-
-def _list_points() -> Iterator[tuple[metadata.EntryPoint, str]]:
-    package = importlib.import_module(BUILTIN_GATES)
-    for module in pkgutil.iter_modules(package.__path__, f"{BUILTIN_GATES}."):
-        yield metadata.EntryPoint(module.name, f"{module.name}:GATE", ENTRY_POINTS), module.name
-    for point, origin in list_entry_points(ENTRY_POINTS):
-        yield point, f"{point.name} ({origin})"
+    modules = pkgutil.iter_modules(importlib.import_module(BUILTIN_GATES).__path__, f"{BUILTIN_GATES}.")
+    points = [(metadata.EntryPoint(name, f"{name}:GATE", ENTRY_POINTS), name) for _, name, _ in modules]
+    points += [(point, f"{point.name} ({origin})") for point, origin in list_entry_points(ENTRY_POINTS)]
+    return tuple((_load(point, origin), origin) for point, origin in points)
 
 
 def _load(point: metadata.EntryPoint, origin: str) -> Gate:

@@ -16,8 +16,16 @@ from kedro_hone.core.stats.proportions import (
     provable,
     smallest_provable_drop,
 )
-from kedro_hone.core.stats.racing import combine_shapes, find_dropped, ratio_in_launch
-from kedro_hone.core.stats.speed import Faster, Percentiles, find_noise_floor, is_faster, percentiles
+from kedro_hone.core.stats.speed import (
+    Faster,
+    Percentiles,
+    combine_shapes,
+    find_dropped,
+    find_noise_floor,
+    is_faster,
+    percentiles,
+    ratio_in_launch,
+)
 
 __all__ = [
     "LOOKS",

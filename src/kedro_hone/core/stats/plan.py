@@ -9,8 +9,7 @@ from pydantic import Field, field_validator
 
 from kedro_hone.core.stats.intervals import Floats, interval_of_ratios
 from kedro_hone.core.stats.levels import correct_for_looks, share_level
-from kedro_hone.core.stats.racing import combine_shapes
-from kedro_hone.core.stats.speed import Faster, find_noise_floor, is_faster
+from kedro_hone.core.stats.speed import Faster, combine_shapes, find_noise_floor, is_faster
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.measurement import Speedup
 

@@ -38,7 +38,6 @@ class RegistryOffer:
     Attributes:
         scheme: The scheme of its URIs; empty for paths.
         origin: Where it comes from, for a person: ``built in`` or ``the package NAME``.
-        point: What imports it.
     """
 
     scheme: str

@@ -43,9 +43,7 @@ class Environment(Value):
     """The Python environment of a toolchain's workers.
 
     Attributes:
-        toolchain: The toolchain's name.
         key: Identifies what is installed; part of the keys of the steps.
-        python: The interpreter.
         own: Whether it is in the store; otherwise it is the interpreter that runs this process.
         lock_digest: ``sha256:…`` of the toolchain's lock; where the interpreter that runs us is used, which no lock
             made, of the versions in it.

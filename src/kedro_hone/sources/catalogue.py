@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from kedro_hone.core.contract.plugins import list_entry_points
+from kedro_hone.core.contract.entry_points import list_entry_points
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Format, Json

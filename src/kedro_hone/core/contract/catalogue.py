@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar, overload
 
 from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.plugins import list_entry_points, merge
+from kedro_hone.core.contract.entry_points import list_entry_points, merge
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 

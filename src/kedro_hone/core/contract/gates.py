@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pydantic.fields import FieldInfo
 
-from kedro_hone.core.contract.plugins import list_entry_points, merge
+from kedro_hone.core.contract.entry_points import list_entry_points, merge
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.judgement import Judged, Judgement

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
-from kedro_hone.core.contract.plugins import list_entry_points
+from kedro_hone.core.contract.entry_points import list_entry_points
 from kedro_hone.core.contract.registry import Registry
 from kedro_hone.core.errors import HoneError
 

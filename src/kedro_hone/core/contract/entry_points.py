@@ -1,4 +1,4 @@
-"""What is plugged in: by entry points of other distributions, or by a project's settings; and which name is whose."""
+"""What other distributions offer by entry point, and which package offers it; and whose a name is."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ _Plugin = TypeVar("_Plugin", bound=_Named)
 
 
 def list_entry_points(group: str) -> Iterator[tuple[metadata.EntryPoint, str]]:
-    """Yield each entry point of a group, such as ``kedro_hone.gates``, and in words where it comes from.
+    """Yield the entry points of a group; nothing is imported.
 
-    Nothing is imported.
+    Args:
+        group: Such as ``kedro_hone.gates``.
+
+    Yields:
+        Each entry point, and in words where it comes from.
     """
     for point in metadata.entry_points(group=group):
         yield point, f"the package {point.dist.name if point.dist else 'unknown'}"

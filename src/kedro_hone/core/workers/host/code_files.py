@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def find_code_file(name: str, *, project: Path) -> Path | None:
-    """Return the file that a path or a dotted name stands for, absolute; None when there is no such file or module.
+    """Return the file that a path or a dotted name stands for.
 
     The packages of a dotted name are not imported: importing runs their ``__init__``, and nothing that a recipe names
     is run in this process. ``importlib.util.find_spec`` would import them.
@@ -17,6 +17,9 @@ def find_code_file(name: str, *, project: Path) -> Path | None:
     Args:
         name: ``path/to/file.py``, relative to the project, or ``package.module``.
         project: The project's root. Its ``src`` and itself are searched after the places of Python's own.
+
+    Returns:
+        The file, absolute; None when there is no such file or module, or it has no file.
     """
     if name.endswith(".py"):
         path = (project / name).resolve()

@@ -62,12 +62,12 @@ def serve(order: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 def open_source(folder: str, threads: int) -> Any:
     """Open an exported program by the worker of its toolchain, as a race does with a source."""
-    from kedro_hone.core.contract.catalogue import find_toolchains  # noqa: PLC0415
+    from kedro_hone.core.contract.catalogue import read_catalogue  # noqa: PLC0415
     from kedro_hone.core.workers.inside.loading import load_file  # noqa: PLC0415
 
     specs = {"inputs": [{"name": "x"}], "outputs": [{"name": "y"}]}
     model = {"path": folder, "format": "pytorch", "run_options": {}, **specs}
-    worker = load_file("hone_worker", str(find_toolchains()["pytorch"].worker))
+    worker = load_file("hone_worker", str(read_catalogue().toolchains["pytorch"].worker))
     return worker.load({"input": model, "threads": threads, "trust": []})
 
 

@@ -16,8 +16,7 @@ from kedro_hone.core.contract.proof import (
     explain_incomplete,
 )
 from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.contract.registry import Publication, VersionInfo
-from kedro_hone.core.contract.tags import make_tags
+from kedro_hone.core.contract.registry import Publication, VersionInfo, make_tags
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Decision, Verdict

@@ -15,7 +15,7 @@ from toolchains.bad import BAD
 from toolchains.toy import adaptor as toy
 from toolchains.toy.model import make_model
 
-from kedro_hone.core.contract.catalogue import find_adaptors
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.artifact import Stage
 from kedro_hone.core.values.outcome import FailureClass, Refused
@@ -172,7 +172,7 @@ def test_modules_that_have_every_attribute_list_no_adaptors(tmp_path, monkeypatc
 
 
 def test_a_name_that_is_taken_is_caught(tmp_path):
-    name = min(find_adaptors())
+    name = min(read_catalogue().adaptors)
     toolchain = replace(toy.TOOLCHAIN, name=name.partition(".")[0])
     with pytest.raises(CheckFailed, match="is taken"):
         CHECKS["name"](make_trial(replace(toy.COMPILE, name=name, toolchain=toolchain), tmp_path))

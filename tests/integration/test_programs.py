@@ -11,7 +11,8 @@ import pytest
 from kedro_hone import programs
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.workers.host.run import Job, StepResult, call_worker
+from kedro_hone.core.workers.host.job import Job, StepResult
+from kedro_hone.core.workers.host.run import call_worker
 
 INPUT = {"name": "x", "dtype": "float32", "shape": ["batch", 1, 8, 8]}
 OUTPUT = {"name": "logits", "dtype": "float32", "shape": ["batch", 10]}

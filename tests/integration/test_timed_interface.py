@@ -11,7 +11,8 @@ from toolchains.toy.model import make_model
 
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.workers.host.run import Job, open_session
+from kedro_hone.core.workers.host.job import Job
+from kedro_hone.core.workers.host.run import open_session
 
 WORKER = """
 class Session:

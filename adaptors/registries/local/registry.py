@@ -13,8 +13,7 @@ from kedro_hone.adaptors.registries.local.arrivals import SUFFIX, list_arrivals
 from kedro_hone.adaptors.registries.model_folder import find_requirements, write_winner
 from kedro_hone.adaptors.registries.suggestions import suggest
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import Publication, VersionInfo
-from kedro_hone.core.contract.tags import RECIPE
+from kedro_hone.core.contract.registry import RECIPE, Publication, VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.digest import digest_file, digest_tree
 from kedro_hone.sources.detection import MLMODEL

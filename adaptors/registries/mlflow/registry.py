@@ -17,8 +17,7 @@ from kedro_hone.adaptors.registries.mlflow.names import find_version, read_uri
 from kedro_hone.adaptors.registries.mlflow.unfinished import finish_version, settle
 from kedro_hone.adaptors.registries.model_folder import find_requirements, write_winner
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import Publication, VersionInfo
-from kedro_hone.core.contract.tags import RECIPE
+from kedro_hone.core.contract.registry import RECIPE, Publication, VersionInfo
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -64,7 +65,6 @@ SLUGS: Final = MappingProxyType(
 )
 """Every slug and the title of its page, ``docs/errors/<slug>.md``."""
 
-
 _FORMAT: Final = "{what}\n  why:  {why}\n  next: {hint}\n  more: docs/errors/{slug}.md [{slug}]"
 _WRITTEN: Final = re.compile(  # reads what _FORMAT writes
     r"(?P<what>.*)\n  why:  (?P<why>.*)\n  next: (?P<hint>.*)\n  more: docs/errors/(?P<slug>[a-z-]+)\.md", re.DOTALL
@@ -88,7 +88,7 @@ class HoneError(Exception):
         super().__init__(slug, what, why, hint)
 
     def __str__(self) -> str:
-        return _FORMAT.format(what=self.what, why=self.why, hint=self.hint, slug=self.slug)
+        return _FORMAT.format_map(vars(self))
 
     @classmethod
     def read(cls, text: str) -> HoneError | None:
@@ -96,18 +96,9 @@ class HoneError(Exception):
 
         For errors that were wrapped in another process: an exception's causes are lost when it is pickled, and its
         text is what is left.
-
-        Args:
-            text: Any text.
         """
         found = _WRITTEN.search(text)
-        if found is None or found["slug"] not in SLUGS:
-            return None
-        return HoneError(found["slug"], found["what"], why=found["why"], hint=found["hint"])
+        return HoneError(**found.groupdict()) if found and found["slug"] in SLUGS else None
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.slug, self.what, self.why, self.hint))
-
-
-def _rebuild(kind: type[HoneError], slug: str, what: str, why: str, hint: str) -> HoneError:
-    return kind(slug, what, why=why, hint=hint)
+        return partial(type(self), why=self.why, hint=self.hint), (self.slug, self.what)

@@ -40,7 +40,10 @@ def hold_lock(path: Path, *, purpose: str) -> Iterator[float]:
         started = time.monotonic()
         _take(handle, path)
         waited = time.monotonic() - started
-        _write_holder(handle, purpose)
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        holder = {"pid": os.getpid(), "purpose": purpose, "program": Path(sys.argv[0]).name, "since": since}
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, json.dumps(holder).encode(), 0)
         yield waited
     finally:
         os.close(handle)  # releases the lock as well
@@ -53,32 +56,23 @@ def hold_devices(root: Path, devices: Iterable[str], *, purpose: str = "measurin
     The locks are taken in the order of the devices' names, whatever order they are given in: two processes that want
     the same devices can therefore never wait for each other.
 
+    Yields and raises as ``hold_lock``.
+
     Args:
         root: The folder of the locks; every run on this machine must name the same one.
         devices: ``cpu``, ``cuda:0`` …; one that is named twice is taken once.
         purpose: What is done with them, such as the run's name.
-
-    Yields:
-        The seconds that were spent waiting.
-
-    Raises:
-        OSError: A lock file cannot be made.
     """
     with ExitStack() as stack:
         waited = 0.0
         for device in sorted(set(devices)):
             name = re.sub(r"[^A-Za-z0-9_-]", "-", device)
-            lock = hold_lock(root / f"device-{name}.lock", purpose=f"{purpose} on {device}")
-            waited += stack.enter_context(lock)
+            waited += stack.enter_context(hold_lock(root / f"device-{name}.lock", purpose=f"{purpose} on {device}"))
         yield waited
 
 
 def read_holder(path: Path) -> str | None:
-    """Return who holds a lock, or held it last, as a phrase for a person; None when nobody is known.
-
-    Args:
-        path: The lock file.
-    """
+    """Return who holds a lock, or held it last, as a phrase for a person; None when nobody is known."""
     try:
         holder = json.loads(path.read_text())
         return f"process {holder['pid']} ({holder['purpose']}) since {holder['since']}"
@@ -96,14 +90,3 @@ def _take(handle: int, path: Path) -> None:
         started = time.monotonic()
         fcntl.flock(handle, fcntl.LOCK_EX)
         _LOG.info("Waited %.0f seconds for %s.", time.monotonic() - started, path.stem)
-
-
-def _write_holder(handle: int, purpose: str) -> None:
-    holder = {
-        "pid": os.getpid(),
-        "purpose": purpose,
-        "program": Path(sys.argv[0]).name,
-        "since": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, json.dumps(holder).encode(), 0)

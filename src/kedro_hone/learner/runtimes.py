@@ -8,7 +8,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, find_toolchains
+from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
@@ -58,7 +58,7 @@ def _find_toolchain(name: str) -> Toolchain:
         # One import instead of all, so that a process that serves a model starts fast.
         toolchain: Toolchain = importlib.import_module(BUILTIN_TOOLCHAINS[name]).TOOLCHAIN
         return toolchain
-    known = find_toolchains()
+    known = read_catalogue().toolchains
     if name not in known:
         raise HoneError(
             "model-unsupported",

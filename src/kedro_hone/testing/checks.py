@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from kedro_hone.core.contract.adaptor import Capability, Support
-from kedro_hone.core.contract.catalogue import find_adaptors
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.digest import digest_tree
 from kedro_hone.core.values.formats import FORMATS
@@ -98,7 +98,7 @@ def check_imports(trial: Trial) -> None:
 def check_name(trial: Trial) -> None:
     """No other adaptor has this name."""
     adaptor = trial.adaptor
-    known = find_adaptors().get(adaptor.name)
+    known = read_catalogue().adaptors.get(adaptor.name)
     if known is not None and known.toolchain.folder.resolve() != adaptor.toolchain.folder.resolve():
         raise CheckFailed(f"the name {adaptor.name} is taken by an adaptor in {known.toolchain.folder}")
 
@@ -164,13 +164,13 @@ def check_verifies(trial: Trial) -> None:
 
 def check_processes(trial: Trial) -> None:
     """It leaves no orphan process."""
-    if left := trial.require_result().left_behind:
+    if left := trial.require_result().end.left_behind:
         raise CheckFailed(f"it left {left} process{'es' if left > 1 else ''} behind")
 
 
 def check_log(trial: Trial) -> None:
     """It prints no more than its log keeps, so that no message is lost."""
-    if left_out := trial.require_result().log_left_out:
+    if left_out := trial.require_result().end.log_left_out:
         raise CheckFailed(f"it printed {left_out} bytes more than its log keeps")
 
 

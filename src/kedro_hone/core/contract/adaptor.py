@@ -29,15 +29,9 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def resolve(self, host: Host) -> Self:  # noqa: ARG002 - the contract's name
-        """Return the options with everything decided that is left to the machine; these, where nothing is.
+        """Return the options with everything decided that is left to the machine; the worker gets these. Pure.
 
-        Called before a step's key is made, so that two machines that decide differently never share a result. Pure.
-
-        Args:
-            host: The machine.
-
-        Returns:
-            Options of the same class; the worker gets these.
+        Called before a step's key is made, so that two machines that decide differently never share a result.
         """
         return self
 
@@ -47,20 +41,18 @@ def _require_flag(flag: str) -> Callable[[Host], str | None]:
 
 
 class Need(StrEnum):
-    """What an adaptor needs besides the artifact; a member that asks something of the machine brings its own check."""
+    """What an adaptor needs besides the artifact; a member that asks something of the machine brings its own check.
 
-    check: Callable[[Host], str | None]
+    ``find_missing`` returns what a machine lacks of this need, as a reason for a refusal; None where it lacks nothing.
+    """
+
+    find_missing: Callable[[Host], str | None]
 
     def __new__(cls, name: str, missing: Callable[[Host], str | None] = lambda _: None) -> Self:
-        """Return a member.
-
-        Args:
-            name: Its value.
-            missing: Takes the machine, and returns what it lacks or None; for needs that a machine may not meet.
-        """
+        """Return a member."""
         member = str.__new__(cls, name)
         member._value_ = name
-        member.check = missing
+        member.find_missing = missing
         return member
 
     CALIBRATION_DATA = "calibration-data"
@@ -72,14 +64,6 @@ class Need(StrEnum):
         "c++-compiler",
         lambda host: None if "c++" in host.compilers else "needs a C++ compiler (c++ or g++) on the path",
     )
-
-    def find_missing(self, host: Host) -> str | None:
-        """Return what a machine lacks of this need, as a reason for a refusal; None where it lacks nothing.
-
-        Args:
-            host: The machine.
-        """
-        return self.check(host)
 
 
 class Capability(StrEnum):
@@ -103,16 +87,6 @@ class Support(StrEnum):
     NOT_IMPLEMENTED = "not-implemented"
     UNSUPPORTED = "unsupported"
     UNKNOWN = "unknown"
-
-
-def take_any(artifact: Artifact, options: Options, host: Host) -> Refused | None:  # noqa: ARG001 - the contract's names
-    """Refuse nothing: the default of ``Adaptor.can_take``."""
-    return None
-
-
-def no_run_options(options: Options) -> dict[str, Json]:  # noqa: ARG001 - the contract's name
-    """Return no run options: the default of ``Adaptor.run_options``."""
-    return {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,29 +125,23 @@ class Adaptor:
     supports: Mapping[Capability, Support] = field(default_factory=lambda: MappingProxyType({}))
     machine_specific: bool = False
     default: bool = True
-    can_take: Callable[[Artifact, Options, Host], Refused | None] = take_any
-    run_options: Callable[[Options], dict[str, Json]] = no_run_options
+    can_take: Callable[[Artifact, Options, Host], Refused | None] = lambda *_: None
+    run_options: Callable[[Options], dict[str, Json]] = lambda _: {}
     device: Device = CPU
 
     def __post_init__(self) -> None:
         if not re.fullmatch(rf"{self.toolchain.name}\.[a-z0-9][a-z0-9-]*", self.name):
-            raise ValueError(
-                f"adaptor name {self.name!r}: must be {self.toolchain.name}.<what>, in lower case with dashes"
-            )
+            wanted = f"{self.toolchain.name}.<what>, in lower case with dashes"
+            raise ValueError(f"adaptor name {self.name!r}: must be {wanted}")
         if not self.accepts:
             raise ValueError(f"adaptor {self.name}: accepts no format")
         if self.stage is Stage.COMPILE and self.produces not in self.toolchain.runs:
-            raise ValueError(
-                f"adaptor {self.name}: compiles to {self.produces}, which {self.toolchain.name} cannot run"
-            )
+            reason = f"compiles to {self.produces}, which {self.toolchain.name} cannot run"
+            raise ValueError(f"adaptor {self.name}: {reason}")
         self.options()
 
     def find_missing(self, host: Host) -> str | None:
-        """Return the first of its needs that a machine does not meet, as a reason; None where all are met.
-
-        Args:
-            host: The machine.
-        """
+        """Return the first of its needs that a machine does not meet, as a reason; None where all are met."""
         reasons = (need.find_missing(host) for need in sorted(self.needs))
         return next((reason for reason in reasons if reason), None)
 

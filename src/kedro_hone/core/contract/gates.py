@@ -10,14 +10,15 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
+from importlib import metadata
 from typing import Any, Final
 
 from pydantic.fields import FieldInfo
 
-from kedro_hone.core.contract.entry_points import list_entry_points
+from kedro_hone.core.contract.entry_points import list_entry_points, merge
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.judgement import Judged, Judgement
@@ -34,7 +35,7 @@ class Measurements(Value):
     """All that was measured on one finalist, or on the source, when the gates are asked.
 
     Attributes:
-        id: The candidate's id; ``source`` for the source model.
+        id: ``source`` for the source model.
         faster: ``yes``, ``no`` or ``undecided``: whether it is faster by the recipe's threshold, as the launches
             decided; empty when it could not be confirmed, and for the source.
         speedup: The speed-up at the deciding shape, or None.
@@ -96,16 +97,7 @@ class Gate:
             raise ValueError(f"the gate {self.name!r} needs an identifier as its name and a described field")
 
     def ask(self, limit: Any, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:
-        """Judge a candidate.
-
-        Args:
-            limit: The recipe's limit.
-            candidate: What was measured on the candidate; the source itself where it stays.
-            source: What was measured on the source.
-
-        Returns:
-            At least one judgement; undecided where ``judge`` returned none.
-        """
+        """Judge a candidate, or the source itself where it stays; undecided where ``judge`` returned nothing."""
         if not is_asked(limit):
             return (self.skip(candidate.id, "the recipe sets no limit"),)
         reason = f"the gate {self.name} returned no judgement on {candidate.id}"
@@ -145,35 +137,33 @@ def judge_at_most(
     Args:
         name: The gate's name.
         candidate: The candidate's id.
-        measured: The number, or None where it was not measured; one that is not finite was not measured either.
+        measured: The number; undecided where it is None or not finite: then it was not measured.
         limit: The limit, in the same unit.
-        unit: The unit.
+        unit: In words.
         subject: What was measured, such as ``the files of NAME``.
         verb: What it does, such as ``takes``.
         digits: How the number is printed.
         shape: The shape, if it is about one.
-
-    Returns:
-        The judgement; undecided where nothing was measured.
     """
-    said = Judgement(
+    if measured is None or not math.isfinite(measured):
+        judged, said = Judged.UNDECIDED, f"how many {unit} {subject} {verb} was not measured"
+    else:
+        judged = Judged.HOLDS if measured <= limit else Judged.FAILS
+        said = f"{subject} {verb} {measured:{digits}} {unit}"
+    return Judgement(
         name=name,
         candidate=candidate,
-        judgement=Judged.UNDECIDED,
+        judgement=judged,
+        reason=f"{said}, where {limit:g} {unit} is allowed",
         limit=limit,
         measured=measured,
         unit=unit,
         shape=shape,
     )
-    if measured is None or not math.isfinite(measured):
-        reason = f"how many {unit} {subject} {verb} was not measured, where {limit:g} {unit} is allowed"
-        return said.model_copy(update={"reason": reason})
-    reason = f"{subject} {verb} {measured:{digits}} {unit}, where {limit:g} {unit} is allowed"
-    return said.model_copy(update={"judgement": Judged.HOLDS if measured <= limit else Judged.FAILS, "reason": reason})
 
 
 # What the user's own project registers from its settings.py, as ``core.contract.catalogue`` keeps adaptors.
-_REGISTERED: dict[str, Gate] = {}
+_REGISTERED: list[tuple[Gate, str]] = []
 
 
 def register_gate(gate: Gate) -> None:
@@ -181,16 +171,11 @@ def register_gate(gate: Gate) -> None:
 
     Registering the same again replaces it, so settings may be imported twice.
 
-    Args:
-        gate: The gate.
-
     Raises:
         HoneError: ``gate-invalid``: another gate has this name.
     """
-    known = _REGISTERED.get(gate.name)
-    if known is not None and _identify(known) != _identify(gate):
-        raise _explain_taken(gate.name, "register_gate()", "register_gate()")
-    _REGISTERED[gate.name] = gate
+    gates = merge([*_REGISTERED, (gate, "register_gate()")], slug="gate-invalid", identify=_identify)
+    _REGISTERED[:] = [(known, "register_gate()") for known in gates.values()]
 
 
 def forget_gates() -> None:
@@ -207,36 +192,22 @@ def read_gates() -> tuple[Gate, ...]:
     Raises:
         HoneError: ``gate-invalid``: two gates have one name, or a module of a gate cannot be imported or has none.
     """
-    found: dict[str, tuple[str, Gate]] = {}
-    for origin, gate in (*_read_installed(), *(("register_gate()", gate) for gate in _REGISTERED.values())):
-        if gate.name in found:
-            raise _explain_taken(gate.name, found[gate.name][0], origin)
-        found[gate.name] = (origin, gate)
-    gates = (gate for _, gate in found.values())
-    return tuple(sorted(gates, key=lambda gate: (not gate.relative, gate.scored, gate.name)))
+    gates = merge([*_read_installed(), *_REGISTERED], slug="gate-invalid", identify=_identify)
+    return tuple(sorted(gates.values(), key=lambda gate: (not gate.relative, gate.scored, gate.name)))
 
 
 @cache  # a recipe is read by every node, and listing entry points opens the metadata of every distribution
-def _read_installed() -> tuple[tuple[str, Gate], ...]:
-    return tuple((origin, _load(origin, load)) for origin, load in _list_sources())
+def _read_installed() -> tuple[tuple[Gate, str], ...]:
+    modules = pkgutil.iter_modules(importlib.import_module(BUILTIN_GATES).__path__, f"{BUILTIN_GATES}.")
+    points = [(metadata.EntryPoint(name, f"{name}:GATE", ENTRY_POINTS), name) for _, name, _ in modules]
+    points += [(point, f"{point.name} ({origin})") for point, origin in list_entry_points(ENTRY_POINTS)]
+    return tuple((_load(point, origin), origin) for point, origin in points)
 
 
-def _list_sources() -> Iterator[tuple[str, Callable[[], Any]]]:
-    package = importlib.import_module(BUILTIN_GATES)
-    for module in pkgutil.iter_modules(package.__path__, f"{BUILTIN_GATES}."):
-        yield module.name, partial(_import_gate, module.name)
-    for point, origin in list_entry_points(ENTRY_POINTS):
-        yield f"{point.name} ({origin})", point.load
-
-
-def _import_gate(module: str) -> Any:
-    return importlib.import_module(module).GATE
-
-
-def _load(origin: str, load: Callable[[], Any]) -> Gate:
+def _load(point: metadata.EntryPoint, origin: str) -> Gate:
     """A gate that cannot be loaded ends the run: without it something would be published that does not hold it."""
     try:
-        gate = load()
+        gate = point.load()
         if not isinstance(gate, Gate):
             raise TypeError(f"it is a {type(gate).__name__}, not a Gate")  # noqa: TRY301
     except Exception as error:
@@ -249,14 +220,5 @@ def _load(origin: str, load: Callable[[], Any]) -> Gate:
     return gate
 
 
-def _identify(gate: Gate) -> Mapping[str, str]:
-    return {"module": gate.judge.__module__, "name": getattr(gate.judge, "__qualname__", "")}
-
-
-def _explain_taken(name: str, first: str, second: str) -> HoneError:
-    return HoneError(
-        "gate-invalid",
-        f"Two gates are named {name!r}.",
-        why=f"One comes from {first}, another from {second}.",
-        hint="Rename one of them, or uninstall the package that you do not need.",
-    )
+def _identify(gate: Gate) -> tuple[str, str]:
+    return gate.judge.__module__, getattr(gate.judge, "__qualname__", "")

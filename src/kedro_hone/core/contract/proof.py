@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
@@ -40,22 +40,15 @@ class EvidenceFolder(Value):
 
     @classmethod
     def read(cls, run_id: str, folder: Path) -> EvidenceFolder:
-        """Return the evidence of a run as it is now.
-
-        Args:
-            run_id: The run.
-            folder: Where its evidence is, with each of ``EVIDENCE_FILES``.
+        """Return the evidence of a run as it is now in a folder.
 
         Raises:
-            FileNotFoundError: One of them is missing.
+            FileNotFoundError: One of ``EVIDENCE_FILES`` is missing.
         """
         return cls(run_id=run_id, files={name: digest_file(folder / name) for name in EVIDENCE_FILES})
 
     def check(self, folder: Path) -> None:
         """Compare a folder with what was recorded.
-
-        Args:
-            folder: Where the files are now.
 
         Raises:
             HoneError: ``evidence-incomplete``: a file is missing there, or is not the one that was recorded.
@@ -68,16 +61,12 @@ class EvidenceFolder(Value):
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
     uri: str = ""
     digest: str
 
 
 class _Claim(BaseModel):
     """The part of ``evidence.json`` that a publication rests on; its other fields belong to the report."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     schema_id: SchemaId = Field(alias="schema")
     run_id: str
@@ -131,10 +120,7 @@ class ProvenWinner:
                 raise explain_incomplete(run, f"Its {what} is {proven}, and {wanted} is to be published.")
 
     def copy_evidence(self, folder: Path) -> None:
-        """Copy the evidence to where it is published from, and check that the copy is what was proved.
-
-        Args:
-            folder: Made when it does not exist.
+        """Copy the evidence into a folder to publish it from there, and check that the copy is what was proved.
 
         Raises:
             HoneError: ``evidence-incomplete``: a file was removed or altered since this value was made.
@@ -147,12 +133,7 @@ class ProvenWinner:
 
 
 def explain_incomplete(run_id: str, why: str) -> HoneError:
-    """Return the error for evidence that is missing, was altered, or proves something else.
-
-    Args:
-        run_id: The run that left the evidence.
-        why: What is wrong with it, one sentence.
-    """
+    """Return the error for evidence that is missing, was altered, or proves something else (why: one sentence)."""
     return HoneError(
         "evidence-incomplete",
         f"The evidence of the run {run_id} does not prove what is to be published: nothing was registered.",

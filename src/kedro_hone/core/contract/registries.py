@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from kedro_hone.core.contract.entry_points import list_entry_points
@@ -38,7 +38,6 @@ class RegistryOffer:
     Attributes:
         scheme: The scheme of its URIs; empty for paths.
         origin: Where it comes from, for a person: ``built in`` or ``the package NAME``.
-        point: What imports it.
     """
 
     scheme: str
@@ -53,7 +52,9 @@ class RegistryOffer:
                 the registry itself raises.
         """
         try:
-            return _check(self._import()(), self.point.value)
+            registry = self.point.load()()
+            if not isinstance(registry, Registry):
+                raise TypeError(f"it makes a {type(registry).__name__}, which is not a Registry")  # noqa: TRY301
         except HoneError:
             raise
         except (Exception, SystemExit) as error:
@@ -65,32 +66,21 @@ class RegistryOffer:
                 why=f"It comes from {self.origin}, and {self.point.value} failed: {type(error).__name__}: {error}.",
                 hint="See `kedro hone registries` for the traceback; update or uninstall the package.",
             ) from error
+        return registry
 
     def find_fault(self) -> str | None:
         """Return why the registry cannot be used, as a traceback; None when it can be imported."""
         if self.scheme and not _SCHEME.fullmatch(self.scheme):
             return f"{self.scheme!r} cannot be the scheme of a URI: write letters, digits, +, - and dots.\n"
         try:
-            self._import()
+            self.point.load()
         except (Exception, SystemExit):  # noqa: BLE001  (a stranger's module may raise anything; it is shown, not lost)
             return traceback.format_exc()
         return None
 
-    def _import(self) -> Any:
-        return self.point.load()
-
-
-def _check(registry: Any, target: str) -> Registry:
-    if not isinstance(registry, Registry):
-        raise TypeError(f"{target} makes a {type(registry).__name__}, which is not a Registry")
-    return registry
-
 
 def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> Mapping[str, RegistryOffer]:
     """Return every registry that is installed, by its scheme: ours, then those of other packages.
-
-    Args:
-        builtin: Our registries; the table above unless a test says otherwise.
 
     Raises:
         HoneError: ``registry-scheme-taken``, when two packages offer one scheme.
@@ -112,21 +102,13 @@ def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> Mapping[str, Reg
 
 
 def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES) -> Registry:
-    """Return the model registry that serves a URI.
-
-    Args:
-        uri: Such as ``models:/digits/3``, or a path.
-        builtin: Our registries; the table above unless a test says otherwise.
-
-    Returns:
-        The registry, made with its defaults.
+    """Return the registry that serves a URI, such as ``models:/digits/3``, or a path, made with its defaults.
 
     Raises:
         HoneError: ``registry-unknown``, with the schemes that are served; ``registry-scheme-taken`` or
             ``registry-broken``.
     """
-    scheme = urlsplit(uri).scheme
-    registries = read_registries(builtin)
+    scheme, registries = urlsplit(uri).scheme, read_registries(builtin)
     if scheme not in registries:
         known = ", ".join(f"{name}:/…" if name else "a path" for name in sorted(registries, reverse=True))
         nearest = difflib.get_close_matches(scheme, [name for name in registries if name], n=1)

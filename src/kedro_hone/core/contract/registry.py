@@ -1,4 +1,4 @@
-"""The contract of a model registry, and what it says of a version."""
+"""The contract of a model registry, what it says of a version, and the tags of a published one."""
 
 from __future__ import annotations
 
@@ -6,32 +6,38 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from kedro_hone.core.contract.proof import ProvenWinner
+from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.measurement import Verdict
 
 SOURCE: Final = "hone.source"
 """The tag with the URI of the version that was optimized; only winners carry it."""
+SOURCE_DIGEST: Final = "hone.source_digest"
+DIGEST: Final = "hone.digest"
+"""The digest of the winner."""
+RECIPE: Final = "hone.recipe"
+RUN: Final = "hone.run"
+VERDICT: Final = "hone.verdict"
+SPEEDUP: Final = "hone.speedup"
+DATA: Final = "hone.data."
+"""Prefix: ``hone.data.gate`` holds the digest of the gate split."""
 
 
-class VersionInfo(BaseModel):
-    """What a registry knows of a version without downloading it.
+class VersionInfo(Value):
+    """What a registry knows of a version (or revision) without downloading it.
 
     Attributes:
         uri: The URI with the version pinned, such as ``models:/digits/3``; ``find_registry`` finds its registry again.
         name: The registered model's name.
-        version: The version or revision.
-        aliases: The aliases that point to it.
-        tags: The version's tags.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     uri: str
     name: str
     version: str
     aliases: tuple[str, ...] = ()
-    tags: dict[str, str] = {}
+    tags: dict[str, str] = Field(default_factory=dict)
 
     @property
     def is_optimized(self) -> bool:
@@ -39,16 +45,8 @@ class VersionInfo(BaseModel):
         return SOURCE in self.tags
 
 
-class Publication(BaseModel):
-    """Where a winner went.
-
-    Attributes:
-        uri: The URI of the new version.
-        version: The version or revision.
-        alias: The alias that points to it, or None.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class Publication(Value):
+    """Where a winner went: its new version, and the alias that points to it."""
 
     uri: str
     version: str
@@ -68,10 +66,7 @@ class Registry(Protocol):
     """
 
     def resolve(self, uri: str) -> VersionInfo:
-        """Return what is known of a version, without downloading it.
-
-        Args:
-            uri: A version, an alias, or whatever else of the registry's scheme names one version.
+        """Return what is known of a version (named by an alias, or as the scheme has it), without downloading it.
 
         Raises:
             HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown`` or ``registry-unreachable``.
@@ -79,30 +74,17 @@ class Registry(Protocol):
         ...
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
-        """Download the version's files, as the registry holds them, into an empty directory.
+        """Download a version's files, as the registry holds them, and return the version; raises as ``resolve``.
 
-        Args:
-            uri: As for ``resolve``.
-            folder: An empty directory; made when it does not exist.
-
-        Returns:
-            The version that was downloaded.
-
-        Raises:
-            HoneError: As for ``resolve``.
+        The folder is empty, and made when it does not exist.
         """
         ...
 
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return the versions of all models that are new since the last call, oldest first, and the next cursor.
 
-        Winners are among them; ``VersionInfo.is_optimized`` tells them from sources.
-
-        Args:
-            cursor: What the last call returned; None to begin with everything that the registry holds.
-
-        Returns:
-            The versions, and the next cursor: opaque text.
+        Winners are among them; ``VersionInfo.is_optimized`` tells them from sources. The cursor is opaque text, and
+        None to begin with everything that the registry holds.
 
         Raises:
             HoneError: ``registry-unreachable``.
@@ -120,17 +102,40 @@ class Registry(Protocol):
     ) -> Publication:
         """Write a new version with all its evidence, or none; the alias is moved last.
 
+        The same publication twice gives the same version.
+
         Args:
             winner: The winner with what proves it.
             name: The model, as ``VersionInfo.name`` or the recipe says.
-            tags: The version's tags, from ``make_tags``.
+            tags: From ``make_tags``.
             alias: What is to point to the new version, or None.
             metrics: Numbers that the registry shows next to the version.
-
-        Returns:
-            The new version; the same publication twice gives the same version.
 
         Raises:
             HoneError: ``registry-unreachable`` or ``evidence-incomplete``.
         """
         ...
+
+
+def make_tags(
+    winner: ProvenWinner, *, recipe: str, speedup: float | None = None, data: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the tags of a publication; what is not known has no tag.
+
+    Args:
+        winner: The winner with what proves it.
+        recipe: The recipe's digest.
+        speedup: Source time over winner time, the estimate.
+        data: The name of each split, and its digest.
+    """
+    tags = {
+        SOURCE: winner.source_uri,
+        SOURCE_DIGEST: winner.source_digest,
+        DIGEST: winner.artifact.digest,
+        RECIPE: recipe,
+        RUN: winner.evidence.run_id,
+        VERDICT: Verdict.PASS.value,
+    }
+    if speedup is not None:
+        tags[SPEEDUP] = f"{speedup:.3f}"
+    return tags | {f"{DATA}{split}": digest for split, digest in (data or {}).items()}

@@ -6,22 +6,19 @@ killed too.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
-from typing import Final
-
-from packaging.utils import canonicalize_name
+from typing import Final, NamedTuple
 
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.requirements import explain_unsatisfied, read_lines, read_pins
+from kedro_hone.core.environments.requirements import explain_unsatisfied, list_versions, read_lines, read_pins
 from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.workers.host.guarded import start_guarded
+from kedro_hone.core.workers.host.guarded import Program, start_guarded
 from kedro_hone.core.workers.host.variables import SECRET
 
 INSTALL_SECONDS: Final = 3600.0
@@ -40,16 +37,8 @@ _WRONG_DIGEST = re.compile(
 )
 """The package and its digest, as pip or uv names them."""
 
-_LIST_VERSIONS = """
-import json
-from importlib import metadata
-found = [[d.metadata["Name"], d.version] for d in metadata.distributions() if d.metadata["Name"]]
-print(json.dumps(found))
-"""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Installer:
+class Installer(NamedTuple):
     """The commands of one installer.
 
     Attributes:
@@ -73,49 +62,33 @@ PIP: Final = Installer(
 )
 
 
-def make_uv(program: str) -> Installer:
-    """Return the commands of uv.
-
-    Args:
-        program: Its path.
-    """
-    return Installer(
-        create=lambda venv: [program, "venv", "--no-project", "--python", sys.executable, str(venv)],
-        install=lambda python, lock: [
-            *(program, "pip", "install", "--no-progress", "--python", str(python), "--requirements", str(lock)),
-        ],
-        check=lambda python: [program, "pip", "check", "--python", str(python)],
-    )
-
-
 def choose_installer(variables: Mapping[str, str] = os.environ) -> Installer | str:
-    """Return pip's commands, or uv's where ``HONE_INSTALLER=uv``; or why there is none.
-
-    Args:
-        variables: Where it is looked up.
-    """
+    """Return pip's commands, or uv's where the variables say ``HONE_INSTALLER=uv``; or why there is none."""
     name = variables.get("HONE_INSTALLER") or "pip"
     if name == "pip":
         return PIP
     if name != "uv":
         return f"HONE_INSTALLER is {name!r}; it can be pip or uv"
-    program = shutil.which("uv")
-    return make_uv(program) if program else "HONE_INSTALLER is uv, and there is no uv on the path"
+    uv = shutil.which("uv")
+    if uv is None:
+        return "HONE_INSTALLER is uv, and there is no uv on the path"
+    return Installer(
+        create=lambda venv: [uv, "venv", "--no-project", "--python", sys.executable, str(venv)],
+        install=lambda python, lock: [
+            *(uv, "pip", "install", "--no-progress", "--python", str(python), "--requirements", str(lock)),
+        ],
+        check=lambda python: [uv, "pip", "check", "--python", str(python)],
+    )
 
 
 def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] | Failed:
-    """Make a virtual environment with a toolchain's locked requirements.
+    """Make a virtual environment with a toolchain's locked requirements, where nothing is yet.
 
     A lock with digests is complete: nothing else is installed, and nothing that is not checked. Of a toolchain's
     builds, such as PyTorch's for CPU and for CUDA, the first that can be installed is.
 
-    Args:
-        toolchain: The toolchain.
-        venv: Its path; nothing is there yet.
-        logs: The folder for the output of each step.
-
-    Returns:
-        What is installed, by canonical name, sorted; or the failure, after which ``venv`` is unusable.
+    The output of each step is kept in the folder for logs. Return what is installed, by canonical name, sorted; or the
+    failure, after which ``venv`` is unusable.
     """
     installer = choose_installer()
     if isinstance(installer, str):
@@ -135,8 +108,7 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] |
         if failed is None:
             break
     failed = failed or run("check", installer.check(python))
-    failed = failed or run("versions", [str(python), "-I", "-c", _LIST_VERSIONS])
-    return failed or _check_versions(toolchain, logs / "versions.log")
+    return failed or _check_versions(toolchain, python, logs / "check.log")
 
 
 def find_reason(text: str) -> str:
@@ -154,10 +126,9 @@ def find_reason(text: str) -> str:
     return (errors or told or ["the installer printed nothing"])[-1]
 
 
-def _check_versions(toolchain: Toolchain, log: Path) -> dict[str, str] | Failed:
+def _check_versions(toolchain: Toolchain, python: Path, log: Path) -> dict[str, str] | Failed:
     """Tell whether what was installed is what was locked, and the lock what the toolchain requires."""
-    listed = json.loads(log.read_text().splitlines()[-1])
-    versions = dict(sorted((str(canonicalize_name(name)), version) for name, version in listed))
+    versions = list_versions(python)
     for path, lines in (
         (toolchain.lock, read_pins(toolchain.lock)),
         (toolchain.requirements, read_lines(toolchain.requirements)),
@@ -170,20 +141,18 @@ def _check_versions(toolchain: Toolchain, log: Path) -> dict[str, str] | Failed:
 
 
 def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | None:
-    guarded = start_guarded(
-        command,
+    program = Program(
+        command=command,
         environment=make_variables(os.environ),
         folder=str(toolchain.folder.absolute()),
-        log=log,
+        log=str(log),
         log_bytes=_LOG_BYTES,
         seconds=INSTALL_SECONDS,
         memory_bytes=_NO_LIMIT,
         interval=_INTERVAL,
     )
-    try:
+    with closing(start_guarded(program)) as guarded:
         end = guarded.wait()
-    finally:
-        guarded.close()
     if end.reason is None and end.exit == 0:
         return None
     text = log.read_text(errors="replace") if log.exists() else ""
@@ -203,9 +172,6 @@ def make_variables(inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of an installer: this process's, but none that would install elsewhere, and no secret.
 
     Variables of pip and uv pass, also a password in the address of an index.
-
-    Args:
-        inherited: Ours.
     """
     return {
         name: value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import site
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -26,9 +27,6 @@ _HARMLESS = (
 def read_lines(path: Path) -> tuple[str, ...]:
     """Return the lines of a requirements file without comments and blank lines, continuations joined.
 
-    Args:
-        path: The file.
-
     Raises:
         OSError: It cannot be read.
     """
@@ -38,14 +36,7 @@ def read_lines(path: Path) -> tuple[str, ...]:
 
 
 def read_pins(path: Path) -> tuple[str, ...]:
-    """Return the requirements of a lock, without its options and hashes.
-
-    Args:
-        path: The lock.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Return the requirements of a lock, without its options and hashes; raises as ``read_lines``."""
     return tuple(line.partition(" --")[0] for line in read_lines(path) if not line.startswith("-"))
 
 
@@ -53,7 +44,7 @@ def find_version(name: str, path: Sequence[str] | None = None) -> str | None:
     """Return the version of a distribution that a worker of this interpreter would see, or None.
 
     Args:
-        name: The distribution's name, in any spelling.
+        name: In any spelling.
         path: Folders to look into; those of this interpreter when None. What only ``PYTHONPATH`` or the user's own
             folder holds does not count: workers do not see it.
     """
@@ -61,14 +52,21 @@ def find_version(name: str, path: Sequence[str] | None = None) -> str | None:
     return distribution.version if distribution else None
 
 
+def list_versions(python: Path) -> dict[str, str]:
+    """Return what is installed in a virtual environment of our version of python, by canonical name, sorted.
+
+    Nothing is started, so it works where the interpreter cannot be started any more.
+    """
+    packages = python.parents[1] / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    found = metadata.distributions(path=[str(packages)])
+    return dict(sorted((canonicalize_name(one.metadata["Name"]), one.version) for one in found if one.metadata["Name"]))
+
+
 def explain_unsatisfied(lines: Iterable[str], find: Callable[[str], str | None] = find_version) -> str | None:
-    """Return why some requirements are not satisfied, or None when they are.
+    """Return why some requirements (from ``read_lines``) are not satisfied, or None when they are.
 
-    Markers are honoured. What the required distributions require in turn is left to the installer.
-
-    Args:
-        lines: From ``read_lines``.
-        find: Returns the installed version of a canonical name.
+    Markers are honoured. What the required distributions require in turn is left to the installer. ``find`` returns the
+    installed version of a canonical name.
     """
     for line in lines:
         if line.startswith(_HARMLESS):
@@ -88,12 +86,7 @@ def explain_unsatisfied(lines: Iterable[str], find: Callable[[str], str | None] 
 
 
 def find_closure(lines: Iterable[str], path: Sequence[str] | None = None) -> dict[str, str]:
-    """Return the installed versions of what is required, directly or through others, by canonical name, sorted.
-
-    Args:
-        lines: From ``read_lines``.
-        path: As for ``find_version``.
-    """
+    """Return the installed versions of what is required, directly or through others, by canonical name, sorted."""
     pending = [Requirement(line) for line in lines if not line.startswith("-")]
     seen: set[tuple[str, frozenset[str]]] = set()
     versions: dict[str, str] = {}

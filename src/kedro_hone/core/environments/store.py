@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.installer import install
-from kedro_hone.core.environments.requirements import explain_unsatisfied, find_closure, find_version, read_lines
+from kedro_hone.core.environments.requirements import explain_unsatisfied, find_closure, list_versions, read_lines
 from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.store.disk import explain_disk_errors, remove_tree, write_json
 from kedro_hone.core.values.base import Value
@@ -35,10 +35,7 @@ from kedro_hone.core.values.outcome import Failed, FailureClass
 
 _LOG = logging.getLogger(__name__)
 
-DAY: Final = 24 * 3600.0
-IN_USE_SECONDS: Final = DAY
-"""An environment that was used this recently is never collected: a run may be using it still."""
-
+_DAY: Final = 24 * 3600.0
 _RECORD = "record.json"
 
 
@@ -46,9 +43,7 @@ class Environment(Value):
     """The Python environment of a toolchain's workers.
 
     Attributes:
-        toolchain: The toolchain's name.
         key: Identifies what is installed; part of the keys of the steps.
-        python: The interpreter.
         own: Whether it is in the store; otherwise it is the interpreter that runs this process.
         lock_digest: ``sha256:…`` of the toolchain's lock; where the interpreter that runs us is used, which no lock
             made, of the versions in it.
@@ -64,31 +59,17 @@ class Environment(Value):
 
 
 class Stored(Value):
-    """An environment in the store, for listing.
-
-    Attributes:
-        environment: What it is.
-        size_bytes: The space it takes.
-        used: When it was last asked for, in seconds since the epoch.
-        damage: Why it would be built again, or None.
-    """
+    """An environment in the store, the space it takes, and when it was last asked for (in seconds since the epoch)."""
 
     environment: Environment
     size_bytes: int
     used: float
-    damage: str | None
 
 
 def environment_key(toolchain: Toolchain) -> str:
-    """Return the key of a toolchain's environment: over python, platform and the locked requirements.
+    """Return the key of a toolchain's environment, in hexadecimal: over python, platform and the locked requirements.
 
     Comments and blank lines of the locks do not count, nor does python's patch version: the wheels are the same.
-
-    Args:
-        toolchain: The toolchain.
-
-    Returns:
-        A hexadecimal number.
 
     Raises:
         OSError: It has no lock that can be read.
@@ -122,12 +103,7 @@ class EnvironmentStore:
 
         The interpreter that runs this process is used when it satisfies the toolchain's requirements.
 
-        Args:
-            toolchain: The toolchain.
-            build: Whether it may be built; otherwise a missing one is a failure.
-
-        Returns:
-            The environment, or why there is none (``install``, ``time-out`` or ``disk-full``).
+        Where it may not be built, a missing one is a failure. Failures are ``install``, ``time-out`` and ``disk-full``.
 
         Raises:
             HoneError: ``store-full`` or ``store-read-only``.
@@ -156,24 +132,13 @@ class EnvironmentStore:
         for folder in self._environments.iterdir() if self._environments.exists() else ():
             environment = _read_record(folder)
             if environment is not None:
-                found.append(
-                    Stored(
-                        environment=environment,
-                        size_bytes=_measure_size(folder),
-                        used=(folder / _RECORD).stat().st_mtime,
-                        damage=_find_damage(environment),
-                    )
-                )
+                size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+                used = (folder / _RECORD).stat().st_mtime
+                found.append(Stored(environment=environment, size_bytes=size, used=used))
         return tuple(sorted(found, key=lambda stored: -stored.used))
 
     def remove(self, key: str) -> bool:
-        """Remove an environment, waiting while it is being built.
-
-        Args:
-            key: Its key.
-
-        Returns:
-            Whether there was one.
+        """Remove an environment, waiting while it is being built, and return whether there was one.
 
         Raises:
             HoneError: ``store-read-only``.
@@ -187,14 +152,11 @@ class EnvironmentStore:
             return True
 
     def collect(self, toolchains: Iterable[Toolchain], *, days: float = 30.0) -> tuple[Stored, ...]:
-        """Remove the environments that no known toolchain refers to, and those not used for some time.
+        """Remove and return the environments that no known toolchain refers to, and those not used for some time.
 
         Args:
             toolchains: All that are installed.
             days: Those not used for this long are removed. One that was used within the last day is kept.
-
-        Returns:
-            What was removed.
 
         Raises:
             HoneError: ``store-read-only``.
@@ -203,8 +165,8 @@ class EnvironmentStore:
         removed = []
         for stored in self.list():
             idle = time.time() - stored.used
-            wanted = stored.environment.key in known and idle <= days * DAY
-            if not wanted and idle > IN_USE_SECONDS:
+            wanted = stored.environment.key in known and idle <= days * _DAY
+            if not wanted and idle > _DAY:  # a run may still be using what was used this recently
                 self.remove(stored.environment.key)
                 removed.append(stored)
         return tuple(removed)
@@ -215,7 +177,7 @@ class EnvironmentStore:
     def _find(self, key: str, toolchain: Toolchain) -> Environment | None:
         folder = self._environments / key
         environment = _read_record(folder)
-        if environment is None or environment.key != key or _find_damage(environment) is not None:
+        if environment is None or environment.key != key or not _is_whole(environment):
             return None
         try:
             os.utime(folder / _RECORD)
@@ -254,10 +216,9 @@ def _describe_platform() -> tuple[str, ...]:
 
 def _describe_current(toolchain: Toolchain, lines: Iterable[str]) -> Environment:
     versions = find_closure(lines)
-    digest = digest_json([*_describe_platform(), versions])
     return Environment(
         toolchain=toolchain.name,
-        key=digest.removeprefix("sha256:"),
+        key=digest_json([*_describe_platform(), versions]).removeprefix("sha256:"),
         python=sys.executable,
         own=False,
         lock_digest=digest_json(versions),
@@ -277,17 +238,7 @@ def _read_record(folder: Path) -> Environment | None:
         return None
 
 
-def _find_damage(environment: Environment) -> str | None:
-    """Return why an environment would be built again, or None. Cheap: nothing is started."""
-    python = Path(environment.python)
-    if not python.exists():  # also when the interpreter that its link leads to is gone
-        return f"{python} is gone"
-    packages = python.parents[1] / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    for name in environment.versions:
-        if find_version(name, [str(packages)]) is None:
-            return f"{name} is gone"
-    return None
-
-
-def _measure_size(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+def _is_whole(environment: Environment) -> bool:
+    """Tell whether nothing of an environment is gone; otherwise it is built again. Cheap: nothing is started."""
+    python = Path(environment.python)  # it does not exist either when the interpreter that its link leads to is gone
+    return python.exists() and environment.versions.keys() <= list_versions(python).keys()

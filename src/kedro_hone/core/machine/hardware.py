@@ -38,11 +38,9 @@ class Gpu:
 
 
 def read_host() -> Host:
-    """Return what adaptors may need of this machine.
+    """Return what adaptors may need of this machine; its cores are those that this process may use.
 
-    Returns:
-        CPU flags, the cores that this process may use, the GPU, compilers, and a fingerprint over CPU model, flags,
-        operating system and GPU. The kernel's version is not part of it: results do not depend on it.
+    The kernel's version is not part of the fingerprint: results do not depend on it.
     """
     model, flags = read_cpu(_CPUINFO)
     gpu = find_gpu()
@@ -66,11 +64,8 @@ def read_host() -> Host:
 def describe_hardware() -> dict[str, Json]:
     """Return what the evidence records of this machine, now.
 
-    Returns:
-        ``cpu`` (the model), ``cores``, ``flags`` (sorted), ``instructions`` (see ``name_instructions``), ``gpu`` and
-        ``driver`` (or None), ``memory_bytes`` (of the machine), ``os``, ``governor`` (the CPU's frequency governor, or
-        None where the system hides it) and ``load`` (the mean number of runnable processes over the last 1, 5 and 15
-        minutes).
+    ``memory_bytes`` is the machine's; ``governor`` the CPU's frequency governor, or None where the system hides it;
+    ``load`` the mean number of runnable processes over the last 1, 5 and 15 minutes.
     """
     model, flags = read_cpu(_CPUINFO)
     gpu = find_gpu()
@@ -89,13 +84,9 @@ def describe_hardware() -> dict[str, Json]:
 
 
 def read_cpu(path: Path) -> tuple[str, frozenset[str]]:
-    """Return the CPU's model and feature flags.
+    """Return the model of the first core, or the machine's type where the kernel does not name it, and the flags.
 
-    Args:
-        path: A file in the form of ``/proc/cpuinfo``; x86 and Arm name their lines differently.
-
-    Returns:
-        The model of the first core, or the machine's type where the kernel does not name it, and the flags.
+    The file is in the form of ``/proc/cpuinfo``; x86 and Arm name their lines differently.
     """
     fields: dict[str, str] = {}
     if path.exists():

@@ -27,13 +27,9 @@ _ARM: Final = frozenset({"aarch64", "arm64", "armv7l", "armv8l"})
 
 
 def name_instructions(flags: frozenset[str]) -> str:
-    """Return the names of a CPU's vector instructions, as people write them. Pure.
+    """Return the names of a CPU's vector instructions as people write them, from flags of x86 or Arm. Pure.
 
-    Args:
-        flags: Feature flags as in ``/proc/cpuinfo``, of x86 or Arm.
-
-    Returns:
-        Such as ``AVX-512, VNNI, BF16``, ``AVX2 only`` or ``NEON, dot product``; ``unknown`` where no flag is known.
+    Such as ``AVX-512, VNNI, BF16``, ``AVX2 only`` or ``NEON, dot product``; ``unknown`` where no flag is known.
     """
     names = [name for flag, name in _WIDTHS.items() if flag in flags][:1]
     names += [name for name, any_of in _EXTENSIONS.items() if any_of & flags]
@@ -41,21 +37,14 @@ def name_instructions(flags: frozenset[str]) -> str:
 
 
 def saturates_int8(host: Host) -> bool:
-    """Tell whether products of eight-bit integers may saturate on a machine. Pure.
+    """Tell whether products of eight-bit integers may saturate, so that int8 needs seven bits. Pure.
 
     Without VNNI an x86 CPU adds two products of an unsigned and a signed byte in 16 bits (``vpmaddubsw``), which
     saturates above 32,767: 2 · 255 · 127 is 64,770. With weights of seven bits it is 2 · 255 · 64 = 32,640 at most.
-    VNNI adds in 32 bits. So do Arm's kernels, with dot product instructions or without (``smlal``, ``sadalp``).
-
-    Args:
-        host: The machine; its flags and its type count.
-
-    Returns:
-        Whether int8 needs weights (or activations) of seven bits there. True where nothing is known.
+    VNNI adds in 32 bits. So do Arm's kernels, with dot product instructions or without (``smlal``, ``sadalp``). True
+    where nothing is known of the machine.
     """
-    if host.machine in _ARM:
-        return False
-    return not _EXTENSIONS["VNNI"] & host.flags
+    return host.machine not in _ARM and not _EXTENSIONS["VNNI"] & host.flags
 
 
 class Int8Options(Options):

@@ -9,9 +9,6 @@ from pathlib import Path
 def read_start(pid: int) -> int:
     """Return when a process started, in clock ticks since the boot; with its number, that names it for good.
 
-    Args:
-        pid: Its number.
-
     Raises:
         FileNotFoundError: There is no such process, it is dead and not yet reaped, or ``/proc`` hides it.
     """
@@ -26,12 +23,7 @@ def read_start(pid: int) -> int:
 
 
 def is_alive(pid: int, start: int) -> bool:
-    """Tell whether a process is still there, and not another one that was given its number later.
-
-    Args:
-        pid: Its number.
-        start: What ``read_start`` returned for it.
-    """
+    """Tell whether the process that ``read_start`` was called for is still there, not a later one of its number."""
     try:
         return read_start(pid) == start
     except FileNotFoundError:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
@@ -52,7 +52,9 @@ def launch(
     Yields:
         The session, or why there is none. Leaving the block ends the worker.
     """
-    toolchain = _find_runtime(artifact)
+    if artifact.runtime is None:
+        raise ValueError(f"an artifact of the format {artifact.format} has no runtime and cannot be launched")
+    toolchain = read_catalogue().find_toolchain(artifact.runtime)
     # It was built before its step; one that is gone is not built again under a measurement, but by the next run.
     environment = EnvironmentStore().ensure(toolchain, build=False)
     if isinstance(environment, Failed):
@@ -83,12 +85,6 @@ def launch(
         stack.callback(session.close)
         workplace.note("launch", candidate=name)
         yield session
-
-
-def _find_runtime(artifact: Artifact) -> Toolchain:
-    if artifact.runtime is None:
-        raise ValueError(f"an artifact of the format {artifact.format} has no runtime and cannot be launched")
-    return read_catalogue().find_toolchain(artifact.runtime)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,61 +127,51 @@ def enter(
     Returns:
         Those that wait to be measured, and those that failed.
     """
-
-    def load(name: str, session: WorkerSession | Failed) -> Entrant | Failed:
-        if isinstance(session, Failed):
-            return session
-        return _load(name, session, shapes=shapes)
-
     launched = {
         name: stacks[name].enter_context(launch(artifact, name=name, workplace=workplace, launching=launching))
         for name, artifact in artifacts.items()
     }
     with ThreadPoolExecutor(max_workers=2) as pool:
-        loaded = dict(zip(launched, pool.map(load, launched.keys(), launched.values()), strict=True))
-    results = {name: _size_bursts(one, shapes=shapes, burst_ms=burst_ms) for name, one in loaded.items()}
-    entrants = {name: result for name, result in results.items() if isinstance(result, Entrant)}
-    failures = {name: result for name, result in results.items() if isinstance(result, Failed)}
+        loaded = list(pool.map(partial(_load, shapes=shapes), launched.values()))
+    entrants, failures = {}, {}
+    for name, session in zip(launched, loaded, strict=True):
+        result = session if isinstance(session, Failed) else _size_bursts(name, session, shapes, burst_ms=burst_ms)
+        if isinstance(result, Failed):
+            failures[name] = result
+        else:
+            entrants[name] = result
     return entrants, failures
 
 
-def _load(name: str, session: WorkerSession, *, shapes: Mapping[str, str]) -> Entrant | Failed:
+def _load(session: WorkerSession | Failed, *, shapes: Mapping[str, str]) -> WorkerSession | Failed:
+    if isinstance(session, Failed):
+        return session
     loaded = session.load()
     if isinstance(loaded, Failed):
         return loaded
     for shape, feeds in shapes.items():
-        fault = session.arm(shape, Path(feeds))
+        fault = session.arm(shape, Path(feeds)) or session.time(shape, calls=1)
         if isinstance(fault, Failed):
             return fault
-        first = session.time(shape, calls=1)
-        if isinstance(first, Failed):
-            return first
     session.pause()
-    return Entrant(id=name, session=session, calls={})
+    return session
 
 
-def _size_bursts(entrant: Entrant | Failed, *, shapes: Iterable[str], burst_ms: float) -> Entrant | Failed:
-    if isinstance(entrant, Failed):
-        return entrant
+def _size_bursts(name: str, session: WorkerSession, shapes: Iterable[str], *, burst_ms: float) -> Entrant | Failed:
     calls: dict[str, int] = {}
-    entrant.session.resume()
+    session.resume()
     for shape in shapes:
-        times = entrant.session.time(shape, calls=5, warmup=3)
+        times = session.time(shape, calls=5, warmup=3)
         if isinstance(times, Failed):
             return times
         calls[shape] = count_calls(times, burst_ms=burst_ms)
-    entrant.session.pause()
-    return replace(entrant, calls=calls)
+    session.pause()
+    return Entrant(id=name, session=session, calls=calls)
 
 
 def count_calls(times: list[int], *, burst_ms: float) -> int:
-    """Return how many calls fill a burst.
+    """Return how many calls, 3 to 5,000, fill a burst of some milliseconds.
 
-    Args:
-        times: Some calls, in nanoseconds; the fastest counts, since disturbances only make calls slower.
-        burst_ms: How long the burst shall last, in milliseconds.
-
-    Returns:
-        The number of calls, 3 to 5,000.
+    Of the timed calls, in nanoseconds, the fastest counts, since disturbances only make calls slower.
     """
     return max(3, min(5000, round(burst_ms * 1e6 / max(min(times), 1))))

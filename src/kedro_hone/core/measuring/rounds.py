@@ -52,10 +52,10 @@ class Timings:
 def measure_round(
     entrants: Iterable[Entrant], shapes: Sequence[str], *, order: random.Random, timings: Timings
 ) -> None:
-    """Measure each entrant once at every shape.
+    """Measure each entrant once at every shape; all are stopped, before and after.
 
     Args:
-        entrants: All are stopped, before and after.
+        entrants: In any order.
         shapes: The names of the shapes.
         order: Shuffles the entrants.
         timings: Takes the times; an entrant that fails is noted there and measured no more.

@@ -25,12 +25,8 @@ def interval_of_ratios(ratios: Floats, *, confidence: float) -> Interval:
     interval of one launch's rounds knows nothing of that; it is good for dropping candidates on the way, never for a
     result.
 
-    Args:
-        ratios: Source over candidate, paired in time.
-        confidence: The two-sided level.
-
-    Returns:
-        The geometric mean of the ratios and its interval; above 1 the candidate is faster.
+    Returns the geometric mean of the ratios (source over candidate, paired in time; above 1 the candidate is faster)
+    and its interval.
 
     Raises:
         ValueError: Fewer than two ratios, or one that is not positive and finite.
@@ -38,7 +34,9 @@ def interval_of_ratios(ratios: Floats, *, confidence: float) -> Interval:
     values = np.asarray(ratios, dtype=np.float64).ravel()
     if not (np.isfinite(values).all() and (values > 0).all()):
         raise ValueError("ratios are positive and finite")
-    return _interval_of_logs(np.log(values), confidence)
+    middle, half = _find_half_width(np.log(values), confidence)
+    low, high = math.exp(middle - half), math.exp(middle + half)
+    return Interval(estimate=math.exp(middle), low=low, high=high, confidence=confidence)
 
 
 def interval_of_mean(differences: Floats, *, confidence: float, span: float = 1.0) -> Interval:
@@ -52,9 +50,6 @@ def interval_of_mean(differences: Floats, *, confidence: float, span: float = 1.
         differences: One for each row, positive is worse.
         confidence: The two-sided level.
         span: The largest difference that one row can have, used when no row differs: 1 for scores between 0 and 1.
-
-    Returns:
-        The mean and its interval, in the unit of the differences.
 
     Raises:
         ValueError: Fewer than 20 rows, or a difference that is not finite.
@@ -87,9 +82,6 @@ def interval_of_bootstrap(
         span: The largest drop that the metric can have, used when all replicates are equal: 1 for metrics between 0
             and 1. "Nothing changed" is no proof of no change, only of a change in fewer than about ``4 / n`` units.
 
-    Returns:
-        The estimate and its interval, in the metric's unit.
-
     Raises:
         ValueError: Fewer than 20 units or replicates, one that is not finite, or all are equal and n is not given.
     """
@@ -107,20 +99,12 @@ def interval_of_bootstrap(
     else:
         tail = (1 - confidence) / 2 if n is None else _expand_tail(confidence, n)
         low, high = np.quantile(values, (tail, 1 - tail))
-    return Interval(
-        estimate=estimate, low=min(float(low), estimate), high=max(float(high), estimate), confidence=confidence
-    )
+    low, high = min(float(low), estimate), max(float(high), estimate)
+    return Interval(estimate=estimate, low=low, high=high, confidence=confidence)
 
 
 def _expand_tail(confidence: float, n: int) -> float:
     return math.erfc(math.sqrt(n / (n - 1)) * find_t(confidence, n - 1) / math.sqrt(2)) / 2
-
-
-def _interval_of_logs(logs: NDArray[np.float64], confidence: float) -> Interval:
-    middle, half = _find_half_width(logs, confidence)
-    return Interval(
-        estimate=math.exp(middle), low=math.exp(middle - half), high=math.exp(middle + half), confidence=confidence
-    )
 
 
 def _find_half_width(values: NDArray[np.float64], confidence: float) -> tuple[float, float]:

@@ -12,43 +12,21 @@ _POINTS = 160
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuses a number that is no confidence level.
-
-    Args:
-        confidence: A two-sided level, such as 0.95.
-
-    Raises:
-        ValueError: It is not strictly between 0 and 1.
-    """
+    """Raise a ``ValueError`` where a number is not strictly between 0 and 1."""
     if not 0 < confidence < 1:
         raise ValueError(f"a confidence level is between 0 and 1, not {confidence!r}")
 
 
 @lru_cache(maxsize=1024)
 def find_t(confidence: float, degrees: int) -> float:
-    """The two-sided quantile of Student's t.
-
-    Args:
-        confidence: The two-sided level.
-        degrees: Degrees of freedom, at least 1.
-
-    Returns:
-        The number of standard errors on either side.
-    """
+    """The two-sided quantile of Student's t with some degrees of freedom: standard errors on either side."""
     check_confidence(confidence)
     return float(special.stdtrit(degrees, (1 + confidence) / 2))
 
 
 @lru_cache(maxsize=256)
 def find_z(confidence: float) -> float:
-    """The two-sided quantile of the normal distribution.
-
-    Args:
-        confidence: The two-sided level.
-
-    Returns:
-        The number of standard deviations on either side.
-    """
+    """The two-sided quantile of the normal distribution: standard deviations on either side."""
     check_confidence(confidence)
     return float(special.ndtri((1 + confidence) / 2))
 
@@ -65,11 +43,8 @@ def correct_for_looks(confidence: float, *, looks: int) -> float:
     Methods*, section 4.4); ``benchmarks/error_rates.py`` measures what becomes of it at so few degrees of freedom.
 
     Args:
-        confidence: The two-sided level over all looks together.
+        confidence: Over all looks together; itself the level of each where there is one look.
         looks: How often the data may be looked at, at the most.
-
-    Returns:
-        The two-sided level of each look; ``confidence`` itself for one look.
 
     Raises:
         ValueError: No looks, or no confidence level.
@@ -109,11 +84,8 @@ def share_level(alpha: float, *, finalists: int) -> float:
     2:211-215) hands a share on only after a success, which is where this one ends.
 
     Args:
-        alpha: The error level of all together: 1 - confidence.
+        alpha: The error level of all together; the confidence of each is ``1 - share_level(1 - confidence, ...)``.
         finalists: How many may be tested, at the most.
-
-    Returns:
-        The error level of each; use ``1 - share_level(1 - confidence, finalists=n)`` as its confidence.
 
     Raises:
         ValueError: No finalists, or no error level.

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from kedro_hone.core.stats.intervals import interval_of_ratios
+from kedro_hone.core.stats.intervals import Floats, interval_of_ratios
 from kedro_hone.core.stats.levels import correct_for_looks, share_level
-from kedro_hone.core.stats.racing import combine_shapes
-from kedro_hone.core.stats.speed import Faster, find_noise_floor, is_faster
+from kedro_hone.core.stats.speed import Faster, combine_shapes, find_noise_floor, is_faster
 from kedro_hone.core.values.base import Value
-from kedro_hone.core.values.measurement import Interval, Speedup
+from kedro_hone.core.values.measurement import Speedup
 
 LOOKS = (7, 10, 13, 16, 20)
 """After how many launches the data are looked at. With these five the error of Student's t under Pocock's bound stays
 within its nominal 2.5 % on each side (2.41 % in 400,000 simulated runs). Four exceed it a little (2.53 %); looking
 after each launch makes the intervals wider (at seven launches 3.80 standard errors instead of 3.33)."""
 
-Ratios = Mapping[str, Sequence[float] | NDArray[np.float64]]
+Ratios = Mapping[str, Floats]
 """For each shape one ratio for each launch, the source over another that was started at the same time."""
 
 
@@ -108,9 +105,6 @@ def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Rati
         control: The source's ratios to a second start of itself (A/A), at each shape.
         finalists: The source's ratios to each finalist, by id.
 
-    Returns:
-        The next step.
-
     Raises:
         ValueError: Shapes that differ, or ratios that are not positive and finite.
     """
@@ -129,6 +123,8 @@ def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Rati
 
 def _find(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
     """The first look that decides, or else the last one that was reached."""
+    if n < 2:
+        return Finding(verdict=Faster.UNDECIDED, launches=n)
     finding = None
     for look in (look for look in plan.looks if look <= n):
         finding = _look(plan, look, control, ratios)
@@ -136,25 +132,21 @@ def _find(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
             break
     if finding is not None:
         return finding
-    if n < 2:
-        return Finding(verdict=Faster.UNDECIDED, launches=n)
     return _look(plan, n, control, ratios).model_copy(update={"verdict": Faster.UNDECIDED})
 
 
 def _look(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
-    speedups = tuple(
-        _compare(
-            plan,
-            shape,
-            n,
-            interval_of_ratios(ratios[shape][:n], confidence=plan.level),
-            interval_of_ratios(control[shape][:n], confidence=plan.confidence),
-        )
-        for shape in ratios
-    )
-    judged = speedups
-    if plan.objective == "mean":
-        judged = (_compare_means(plan, n, control, ratios),)
+    measured, reference = ({shape: values[:n] for shape, values in each.items()} for each in (ratios, control))
+
+    def compare(shape: str, ratio: Floats, noise: Floats) -> Speedup:
+        speed = interval_of_ratios(ratio, confidence=plan.level).model_copy(update={"confidence": plan.confidence})
+        noise_floor = find_noise_floor(interval_of_ratios(noise, confidence=plan.confidence))
+        return Speedup(shape=shape, ratio=speed, noise_floor=noise_floor, launches=n)
+
+    judged = speedups = tuple(compare(shape, values, reference[shape]) for shape, values in measured.items())
+    if plan.objective == "mean":  # the weighted mean over the shapes of each launch's ratios: again one for each launch
+        means = (combine_shapes(each, "mean", plan.weights) for each in (measured, reference))
+        judged = (compare("mean", *means),)
     elif plan.objective != "worst":
         judged = tuple(speedup for speedup in speedups if speedup.shape == plan.objective)
         if not judged:
@@ -164,24 +156,5 @@ def _look(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
     verdicts = {s.shape: is_faster(s.ratio, noise_floor=s.noise_floor, threshold=plan.threshold) for s in judged}
     verdict = next((v for v in (Faster.NO, Faster.UNDECIDED) if v in verdicts.values()), Faster.YES)
     held_by = [s for s in judged if verdicts[s.shape] is verdict]
-    return Finding(
-        verdict=verdict,
-        launches=n,
-        deciding=min(held_by, key=lambda s: s.ratio.low / s.noise_floor),
-        speedups=speedups,
-    )
-
-
-def _compare_means(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Speedup:
-    """The weighted mean over the shapes of each launch's ratios: again one number for each launch."""
-
-    def average(values: Ratios, confidence: float) -> Interval:
-        cut = {shape: values[shape][:n] for shape in values}
-        return interval_of_ratios(combine_shapes(cut, "mean", plan.weights), confidence=confidence)
-
-    return _compare(plan, "mean", n, average(ratios, plan.level), average(control, plan.confidence))
-
-
-def _compare(plan: LaunchPlan, shape: str, n: int, ratio: Interval, control: Interval) -> Speedup:
-    ratio = ratio.model_copy(update={"confidence": plan.confidence})
-    return Speedup(shape=shape, ratio=ratio, noise_floor=find_noise_floor(control), launches=n)
+    deciding = min(held_by, key=lambda s: s.ratio.low / s.noise_floor)
+    return Finding(verdict=verdict, launches=n, deciding=deciding, speedups=speedups)

@@ -21,7 +21,7 @@ def interval_of_paired_proportions(*, n: int, lost: int, gained: int, confidence
         n: The number of rows.
         lost: Rows that the source gets right and the candidate does not.
         gained: Rows that the candidate gets right and the source does not.
-        confidence: The two-sided level; the upper end alone errs with half of what is left of it.
+        confidence: The upper end alone errs with half of what is left of it.
 
     Returns:
         The drop, ``(lost - gained) / n``, with its interval; positive is worse.
@@ -61,12 +61,8 @@ def _find_upper_end(n: int, lost: int, gained: int, z: float) -> float:
 def smallest_provable_drop(n: int, confidence: float) -> float:
     """What n rows can prove at best: the upper end of the drop when no row is lost and none gained.
 
-    Args:
-        n: The number of rows.
-        confidence: The two-sided level that the gate will use, after sharing it among the finalists.
-
-    Returns:
-        ``z²/(n+z²)``: 3.84/n for many rows at 95 %, a little above the exact 3.69/n.
+    It is ``z²/(n+z²)``: 3.84/n for many rows at 95 %, a little above the exact 3.69/n. The confidence is the one that
+    the gate will use, after sharing it among the finalists.
 
     Raises:
         ValueError: No rows.
@@ -75,28 +71,17 @@ def smallest_provable_drop(n: int, confidence: float) -> float:
 
 
 def provable(n: int, limit: float, confidence: float) -> bool:
-    """Whether n rows can prove that the drop stays under a limit, if nothing at all is lost.
+    """Whether n rows can prove that the drop stays under a limit (a share of the rows), if nothing at all is lost.
 
-    Args:
-        n: The number of rows.
-        limit: The largest drop that is allowed, as a share of the rows.
-        confidence: The two-sided level that the gate will use.
-
-    Returns:
-        False when the gate could not be passed by the source itself: the run is to say so before it starts.
+    Otherwise the gate could not be passed by the source itself: the run is to say so before it starts.
     """
     return smallest_provable_drop(n, confidence) < limit
 
 
 def needed_rows(limit: float, confidence: float) -> int:
-    """The fewest rows that can prove that the drop stays under a limit.
+    """The fewest rows that are ``provable`` for a limit.
 
-    Args:
-        limit: The largest drop that is allowed, as a share of the rows.
-        confidence: The two-sided level that the gate will use.
-
-    Returns:
-        The smallest n that is ``provable``. A gate of that size forgives no lost row; a few times as many are sensible.
+    A gate of that size forgives no lost row; a few times as many are sensible.
 
     Raises:
         ValueError: A limit of 0 or below, which no number of rows can prove.

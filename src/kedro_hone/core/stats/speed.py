@@ -1,12 +1,13 @@
-"""Speed: percentiles of calls, the noise floor, and whether a candidate is faster: yes, no or undecided."""
+"""Speed: percentiles of calls, ratios of launches and what they decide: faster or not, dropped from a race or not."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kedro_hone.core.values.measurement import Interval
 
@@ -22,14 +23,7 @@ class Faster(StrEnum):
 
 
 class Percentiles(NamedTuple):
-    """Times of calls, named as in ``core.measurement.Latency``.
-
-    Attributes:
-        p50_ms: The median, in milliseconds.
-        n: How many calls were timed.
-        p90_ms: None below 64 samples.
-        p99_ms: None below 662 samples.
-    """
+    """The times of n calls in milliseconds, named as in ``core.measurement.Latency``; None where n is too few."""
 
     p50_ms: float
     n: int
@@ -46,27 +40,20 @@ def percentiles(ns: Sequence[int]) -> Percentiles:
     Args:
         ns: One time for each call, in nanoseconds.
 
-    Returns:
-        The percentiles, in milliseconds.
-
     Raises:
         ValueError: No samples.
     """
-    if len(ns) == 0:
+    n = len(ns)
+    if n == 0:
         raise ValueError("percentiles need one sample at least")
     p50, p90, p99 = (float(value) / 1e6 for value in np.percentile(np.asarray(ns), (50, 90, 99)))
-    n = len(ns)
     return Percentiles(p50, n, p90 if n >= _P90_FROM else None, p99 if n >= _P99_FROM else None)
 
 
 def find_noise_floor(control: Interval) -> float:
     """How fast the source can seem against itself by chance alone.
 
-    Args:
-        control: The ratio of the source over itself (A/A), with its interval.
-
-    Returns:
-        The larger of 1 and the interval's upper end over its estimate.
+    It is the upper end over the estimate of the source's ratio to itself (A/A), and 1 at least.
 
     Raises:
         ValueError: An estimate that is not positive.
@@ -87,9 +74,6 @@ def is_faster(speed: Interval, *, noise_floor: float, threshold: float) -> Faste
         noise_floor: From ``find_noise_floor``.
         threshold: The speed-up that is asked for, such as 1.05.
 
-    Returns:
-        Yes, no, or undecided.
-
     Raises:
         ValueError: A noise floor below 1 or a threshold that is not positive.
     """
@@ -98,3 +82,93 @@ def is_faster(speed: Interval, *, noise_floor: float, threshold: float) -> Faste
     if speed.low / noise_floor >= threshold:
         return Faster.YES
     return Faster.NO if speed.high < threshold else Faster.UNDECIDED
+
+
+def ratio_in_launch(source: Sequence[float], candidate: Sequence[float]) -> float:
+    """The speed-up in one launch: the median of the ratios of its rounds.
+
+    Not the ratio of two medians over rounds. A shared machine changes its speed by half from one second to the next;
+    within a round it meets both alike and leaves their ratio as it is, but the median round of one may be in a fast
+    spell and that of the other in a slow one.
+
+    Args:
+        source: One time of the source for each round, in any unit.
+        candidate: One time of the candidate for each of the same rounds, same unit.
+
+    Returns:
+        Source over candidate; above 1 the candidate is faster.
+
+    Raises:
+        ValueError: No rounds, unequal numbers, or a time that is not positive and finite.
+    """
+    first, second = np.asarray(source, dtype=np.float64), np.asarray(candidate, dtype=np.float64)
+    if first.size == 0 or first.shape != second.shape:
+        raise ValueError(f"rounds come in pairs, not {first.size} of the source and {second.size} of the candidate")
+    if not (np.isfinite([first, second]).all() and min(first.min(), second.min()) > 0):
+        raise ValueError("times are positive and finite")
+    return float(np.exp(np.median(np.log(first / second))))
+
+
+def find_dropped(intervals: Mapping[str, Interval], *, keep: int) -> set[str]:
+    """The ids of candidates that cannot win any more: those whose interval is entirely below the leader's.
+
+    The leader has the highest lower end (Maron and Moore 1994, *Hoeffding races*).
+
+    Args:
+        intervals: The objective of every candidate that is still racing.
+        keep: How many are never dropped, whatever their intervals say: the finalists that ``confirm`` wants. They are
+            the best by lower end.
+
+    Raises:
+        ValueError: A negative number to keep.
+    """
+    if keep < 0:
+        raise ValueError(f"the number to keep is not negative, not {keep}")
+    order = sorted(intervals, key=lambda name: (-intervals[name].low, -intervals[name].estimate, name))
+    return {name for name in order[keep:] if intervals[name].high < intervals[order[0]].low}
+
+
+def combine_shapes(
+    ratios: Mapping[str, Sequence[float] | NDArray[np.float64] | float],
+    objective: str = "worst",
+    weights: Mapping[str, float] | None = None,
+) -> NDArray[np.float64]:
+    """One objective from the ratios at several shapes.
+
+    Args:
+        ratios: For each shape the ratios, one for each round (or launch), or a single number.
+        objective: ``worst`` takes all ratios of the shape with the lowest geometric mean: the lowest of each round
+            would be lower than any shape truly is, by the noise alone. ``mean`` is the weighted geometric mean in each
+            round (ratios are averaged by their logarithms: Fleming and Wallace 1986, *Commun. ACM* 29:218-221).
+            Anything else is the name of a shape.
+        weights: For ``mean``: the weight of each shape, of any sum; equal ones when not given.
+
+    Returns:
+        One ratio for each round, or an array of no dimensions for single numbers.
+
+    Raises:
+        ValueError: No shapes, an unknown objective, a ratio that is not positive and finite, or weights that do not
+            fit.
+    """
+    arrays = {shape: np.asarray(values, dtype=np.float64) for shape, values in ratios.items()}
+    if not arrays or not all(
+        array.size and np.isfinite(array).all() and (array > 0).all() for array in arrays.values()
+    ):
+        raise ValueError("every shape needs ratios that are positive and finite")
+    if objective == "worst":
+        return min(arrays.values(), key=lambda array: float(np.log(array).mean()))
+    if objective == "mean":
+        return _average(arrays, weights)
+    if objective not in arrays:
+        raise ValueError(f"the objective is worst, mean or one of {', '.join(arrays)}, not {objective!r}")
+    return arrays[objective]
+
+
+def _average(arrays: Mapping[str, NDArray[np.float64]], weights: Mapping[str, float] | None) -> NDArray[np.float64]:
+    chosen = dict.fromkeys(arrays, 1.0) if weights is None else dict(weights)
+    if set(chosen) != set(arrays) or min(chosen.values()) < 0 or not sum(chosen.values()) > 0:
+        raise ValueError(f"weights are not negative and name every shape once: {', '.join(arrays)}")
+    if len({array.shape for array in arrays.values()}) > 1:
+        raise ValueError("the mean over shapes needs the same number of ratios at each")
+    total = sum(chosen.values())
+    return np.asarray(np.exp(sum((chosen[shape] / total * np.log(array) for shape, array in arrays.items()), 0.0)))

@@ -124,7 +124,7 @@ def test_what_is_damaged_is_not_found(store, tmp_path, damage):
     else:
         record.write_text(record.read_text().replace('"versions":{}', '"versions":{"six":"1.16.0"}'))
     assert isinstance(store.ensure(toolchain, build=False), Failed)
-    assert [stored.damage is not None for stored in store.list()] == ([] if damage == "record" else [True])
+    assert len(store.list()) == (damage != "record")
 
 
 def test_the_list_tells_sizes_and_is_sorted_by_use(store):
@@ -136,7 +136,6 @@ def test_the_list_tells_sizes_and_is_sorted_by_use(store):
     new, old = store.list()
     assert (new.environment.key, old.environment.key) == ("new", "old")
     assert new.size_bytes > old.size_bytes + 4900
-    assert new.damage is None
 
 
 def test_remove_takes_one_away(store):

@@ -15,8 +15,8 @@ from toolchains.toy.model import make_model
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
-from kedro_hone.core.workers.host.job import explain_error
-from kedro_hone.core.workers.host.run import Job, JobInput, StepResult, call_worker
+from kedro_hone.core.workers.host.job import Job, JobInput, StepResult, explain_error
+from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.host.variables import make_environment
 
 HANG = 600
@@ -134,8 +134,8 @@ def test_a_result_comes_back_with_unknown_keys_of_the_job(call, tmp_path):
     result = call("fine", extra={"a": [1, None]})
     assert isinstance(result, StepResult)
     assert result.notes == {"seen": {"a": [1, None]}}
-    assert result.peak_memory_bytes > 1 << 20
-    assert result.left_behind == result.log_left_out == 0
+    assert result.end.peak_memory_bytes > 1 << 20
+    assert result.end.left_behind == result.end.log_left_out == 0
     assert {path.name for path in (tmp_path / "step").iterdir()} == {"job.json", "result.json", "log"}
     again = Job.model_validate_json((tmp_path / "step" / "job.json").read_text())
     assert again.function == "fine"
@@ -241,8 +241,8 @@ def test_a_folder_that_cannot_be_written_is_a_value(worker, tmp_path):
 def test_the_log_keeps_both_ends(call, tmp_path):
     result = call("chatter", log_kb=16)
     log = (tmp_path / "step" / "log").read_text()
-    assert result.log_left_out > 1 << 20
-    assert f"[{result.log_left_out} bytes left out]" in log
+    assert result.end.log_left_out > 1 << 20
+    assert f"[{result.end.log_left_out} bytes left out]" in log
     assert log.startswith("the beginning\n")
     assert log.endswith("the end\n")
     assert len(log) < 17 << 10
@@ -382,7 +382,7 @@ def test_an_output_that_cannot_be_read_back_is_a_bad_output(tmp_path):
 
 def test_processes_that_are_left_behind_are_killed_and_counted(call, tmp_path):
     result = call("daemons", pids=str(tmp_path / "step" / "pids"))
-    assert result.left_behind == 2
+    assert result.end.left_behind == 2
     assert not any(map(lives, result.notes["pids"]))
 
 
@@ -400,7 +400,8 @@ HOST = """
 import os, sys, time
 from pathlib import Path
 from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.workers.host.run import Job, call_worker
+from kedro_hone.core.workers.host.job import Job
+from kedro_hone.core.workers.host.run import call_worker
 worker, folder, fork = sys.argv[1:]
 if fork == "fork":
     import threading

@@ -16,8 +16,8 @@ from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.artifact import Shape
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host import session as worker_session
-from kedro_hone.core.workers.host.job import Loaded
-from kedro_hone.core.workers.host.run import Job, open_session
+from kedro_hone.core.workers.host.job import Job, Loaded
+from kedro_hone.core.workers.host.run import open_session
 
 HANG = 600
 """Seconds after which something is taken to hang."""
@@ -157,7 +157,7 @@ def test_a_model_that_cannot_be_loaded(open_):
 def test_death_is_a_value_and_stays(open_, tmp_path, first, failure, reason):
     session = open_(memory_mb=512)
     session.load()
-    pid = session.pid
+    pid = session._guarded.pid
     assert session.arm("shape", feed(tmp_path / "f.npz", first=first)) is None
     if failure is FailureClass.TIME_OUT:  # only now, since the worker needs an unknown time to start
         session._limits = replace(session._limits, seconds=2)
@@ -196,7 +196,7 @@ def test_a_timed_call_ends_when_the_device_is_done(open_, tmp_path):
 def test_a_killed_worker(open_, tmp_path):
     session = open_()
     session.load()
-    os.kill(session.pid, signal.SIGKILL)
+    os.kill(session._guarded.pid, signal.SIGKILL)
     failed = session.run(feed(tmp_path / "f.npz"), tmp_path / "session" / "o.npz")
     assert (failed.failure, failed.reason) == (FailureClass.KILLED, "killed by SIGKILL, not by us")
 
@@ -212,7 +212,7 @@ def test_pause_stops_the_worker_and_not_the_guard(open_, tmp_path, monkeypatch):
     session.arm("shape", feed(tmp_path / "f.npz"))
     session.pause()
     session.pause()
-    state = Path(f"/proc/{session.pid}/stat").read_text().rpartition(")")[2].split()
+    state = Path(f"/proc/{session._guarded.pid}/stat").read_text().rpartition(")")[2].split()
     assert state[0] == "T"
     assert Path(f"/proc/{state[1]}/stat").read_text().rpartition(")")[2].split()[0] in "SR"
     assert session.memory_bytes() > 0
@@ -228,7 +228,7 @@ def test_close_ends_a_paused_worker_and_twice_is_once(open_):
     session = open_()
     session.load()
     session.pause()
-    pid = session.pid
+    pid = session._guarded.pid
     session.close()
     session.close()
     assert not lives(pid)

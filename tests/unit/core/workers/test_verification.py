@@ -9,7 +9,7 @@ from toolchains.toy.model import make_model
 
 from kedro_hone.core.values.artifact import Shape, TensorSpec
 from kedro_hone.core.values.outcome import FailureClass
-from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
+from kedro_hone.core.workers.host.job import End, Job, JobInput, StepResult
 from kedro_hone.core.workers.host.verification import find_changes, read_promise, record_tree, verify_output
 
 DESCRIBED = {
@@ -34,7 +34,7 @@ def job(tmp_path):
 
 
 def result(notes=None, described=None):
-    return StepResult(notes=notes or {}, seconds=1.0, peak_memory_bytes=1, described=described)
+    return StepResult(notes=notes or {}, seconds=1.0, described=described, landlock=0, end=End())
 
 
 def verify(job, notes=None, described=None):

@@ -81,13 +81,14 @@ class Guard:
         for descriptor in (0, self.log_end, wake):
             poller.register(descriptor, select.POLLIN)
         while self.status is None and self.reason is None:
-            for descriptor, _ in poller.poll(self._patience()):
+            wait = 1000.0 if self.paused_at is not None else max(0.0, self.next_look - time.monotonic()) * 1000
+            for descriptor, _ in poller.poll(wait):
                 if descriptor == 0:
                     self._obey()
                 elif descriptor == wake:
                     os.read(wake, 4096)
                     self._reap()
-                elif not self._drain():
+                elif self._drain() == b"":
                     poller.unregister(self.log_end)
             self._look()
         self._end()
@@ -115,11 +116,6 @@ class Guard:
         os.set_blocking(self.log_end, False)
         with os.fdopen(problem_end, "rb") as stream:
             return stream.read().decode(errors="replace") or None
-
-    def _patience(self) -> float:
-        if self.paused_at is not None:
-            return 1000.0
-        return max(0.0, self.next_look - time.monotonic()) * 1000
 
     def _obey(self) -> None:
         data = os.read(0, 65536)
@@ -179,13 +175,14 @@ class Guard:
                 self.reason = "out-of-memory"
             self.confirmed = memory
 
-    def _drain(self) -> bool:
+    def _drain(self) -> bytes | None:
+        """Read once what is in the pipe; return nothing when it is closed, None when there is nothing yet."""
         try:
             data = os.read(self.log_end, 1 << 16)
         except BlockingIOError:
-            return True
+            return None
         self.log.add(data)
-        return bool(data)
+        return data
 
     def _reap(self) -> bool:
         """Reap ended processes; return whether no child is left."""
@@ -209,16 +206,15 @@ class Guard:
             self.descendants.pids = find_descendants(os.getpid())
             self.descendants.send(signal.SIGKILL)
             self._wait_for_all(0.02)
-        while self._drain_rest():
+        while self._drain():
             pass
         self.log.finish()
-        seconds = time.monotonic() - self.began - self.paused_seconds
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
         ended = {
             "exit": code if code is not None and code >= 0 else None,
             "signal": -code if code is not None and code < 0 else None,
             "reason": self.reason,
-            "seconds": seconds,
+            "seconds": time.monotonic() - self.began - self.paused_seconds,
             "peak_memory_bytes": self.peak,
             "left_behind": left_behind,
             "log_left_out": self.log.left_out,
@@ -230,18 +226,9 @@ class Guard:
         while not self._reap():
             if time.monotonic() > end:
                 return False
-            self._drain_rest()
+            self._drain()
             time.sleep(0.002)
         return True
-
-    def _drain_rest(self) -> bool:
-        """Read once what is in the pipe; return whether there was anything."""
-        try:
-            data = os.read(self.log_end, 1 << 16)
-        except BlockingIOError:
-            return False
-        self.log.add(data)
-        return bool(data)
 
 
 def report(message: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kedro_hone.core.values.base import Json
@@ -19,16 +20,11 @@ from kedro_hone.core.workers.host.job import End
 GUARD_SECONDS = 120.0
 """How long a guard may take to start, and to see its worker dead; it needs ten seconds, on a busy machine more."""
 
-
 _GUARD_MAIN = Path(__file__).parents[1] / "guard" / "main.py"
 
 
 class LineReader:
-    """Reads JSON lines from a descriptor without ever waiting in ``read``.
-
-    Args:
-        descriptor: The reading end of a pipe; the caller closes it.
-    """
+    """Reads JSON lines from the reading end of a pipe without ever waiting in ``read``; the caller closes it."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -59,10 +55,7 @@ def wait_for_any(readers: Sequence[LineReader], seconds: float | None) -> bool:
 
 
 class Guarded:
-    """A worker and its guard.
-
-    Args:
-        process: The guard.
+    """A worker and the process that is its guard.
 
     Attributes:
         reports: Reads the guard's reports.
@@ -71,9 +64,10 @@ class Guarded:
     """
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        if process.stdin is None or process.stdout is None:
+        if process.stdin is None or process.stdout is None or process.stderr is None:
             raise ValueError("a guard needs pipes")
         self._process = process
+        self._streams = process.stdin, process.stdout, process.stderr
         self._input = process.stdin.fileno()
         self.reports = LineReader(process.stdout.fileno())
         self.pid: int | None = None
@@ -92,7 +86,8 @@ class Guarded:
         if report is None:
             if self.reports.closed and self.end is None:  # nothing protects a guard from SIGKILL
                 self._kill_orphans()
-                self.end = End(reason="guard-lost", detail=self._read_errors())
+                errors = self._streams[2].read().decode(errors="replace").strip()
+                self.end = End(reason="guard-lost", detail=errors)
             return None
         if "started" in report:
             self.pid = report["started"]
@@ -133,10 +128,9 @@ class Guarded:
         """Make sure that worker, children and guard are gone."""
         if self.end is None:
             self.stop("closed")
-        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
+        for stream in self._streams:
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
         try:
             self._process.wait(GUARD_SECONDS)
         except subprocess.TimeoutExpired:
@@ -148,28 +142,12 @@ class Guarded:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
-    def _read_errors(self) -> str:
-        if self._process.stderr is None:
-            return ""
-        return self._process.stderr.read().decode(errors="replace").strip()
 
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A program behind a guard, and its bounds.
 
-def start_guarded(
-    command: Sequence[str],
-    *,
-    environment: Mapping[str, str],
-    folder: str,
-    log: Path,
-    log_bytes: int,
-    seconds: float | None,
-    memory_bytes: int,
-    interval: float,
-    address_bytes: int | None = None,
-    keep: tuple[int, ...] = (),
-) -> Guarded:
-    """Start a program behind a guard: should this process be killed, the program and all its children are killed too.
-
-    Args:
+    Attributes:
         command: The program and its arguments.
         environment: All its variables.
         folder: Its working directory.
@@ -180,6 +158,22 @@ def start_guarded(
         interval: Seconds between two looks of the guard.
         address_bytes: The most that it may map, or None.
         keep: Descriptors that it inherits.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: str
+    log: str
+    log_bytes: int
+    seconds: float | None
+    memory_bytes: int
+    interval: float
+    address_bytes: int | None = None
+    keep: tuple[int, ...] = ()
+
+
+def start_guarded(program: Program) -> Guarded:
+    """Start a program behind a guard: should this process be killed, the program and all its children are killed too.
 
     Raises:
         OSError: The guard cannot be started.
@@ -189,25 +183,11 @@ def start_guarded(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        pass_fds=keep,
+        pass_fds=program.keep,
         start_new_session=True,  # a Ctrl-C in the terminal is for the host, which then closes
         cwd="/",
         env={name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ},
     )
     guarded = Guarded(process)
-    guarded.send(
-        {
-            "command": list(command),
-            "environment": dict(environment),
-            "folder": folder,
-            "log": str(log),
-            "log_bytes": log_bytes,
-            "host": os.getpid(),
-            "keep": keep,
-            "seconds": seconds,
-            "memory_bytes": memory_bytes,
-            "address_bytes": address_bytes,
-            "interval": interval,
-        }
-    )
+    guarded.send({**asdict(program), "host": os.getpid()})
     return guarded

@@ -22,18 +22,7 @@ AbsolutePath = Annotated[str, BeforeValidator(os.path.abspath)]
 
 
 class JobInput(Value):
-    """The model that a job works on: an artifact without its digest and runtime.
-
-    Attributes:
-        path: Its directory.
-        format: What kind of files are in it.
-        inputs: The tensors that it takes.
-        outputs: The tensors that it returns.
-        device: Where it computes, such as ``cuda:0``.
-        run_options: Options for its runtime.
-        static_shapes: The shapes it was specialized for.
-        metadata: What the adaptors noted.
-    """
+    """The model that a job works on: its directory, and an artifact without its digest and runtime."""
 
     path: AbsolutePath
     format: str
@@ -100,40 +89,6 @@ class Job(Value):
     interface: str | None = None
 
 
-class StepResult(Value):
-    """What came out of one call.
-
-    Attributes:
-        notes: What the function returned.
-        seconds: From loading the worker file to the function's end, inside the worker.
-        peak_memory_bytes: The most that the worker and all its children held at once.
-        described: For ``transform``: what the toolchain reads from the *saved* files, or None when it cannot.
-        landlock: The version of Landlock that kept it inside its folders; 0 where the kernel has none.
-        left_behind: How many processes still lived after it and had to be killed.
-        log_left_out: How many bytes of its output were too many for the log.
-    """
-
-    notes: dict[str, Json]
-    seconds: float
-    peak_memory_bytes: int
-    described: dict[str, Json] | None = None
-    landlock: int = 0
-    left_behind: int = 0
-    log_left_out: int = 0
-
-
-class Loaded(Value):
-    """A model that is ready to be run.
-
-    Attributes:
-        cold_start_ms: From before the toolchain is imported until the model is loaded, or has run once with feeds.
-        landlock: As in ``StepResult``.
-    """
-
-    cold_start_ms: float
-    landlock: int = 0
-
-
 class End(Value):
     """How a worker ended, as its guard reports it.
 
@@ -159,67 +114,73 @@ class End(Value):
     log_left_out: int = 0
 
 
+class StepResult(Value):
+    """What came out of one call.
+
+    Attributes:
+        notes: What the function returned.
+        seconds: From loading the worker file to the function's end, inside the worker.
+        described: For ``transform``: what the toolchain reads from the *saved* files, or None when it cannot.
+        landlock: The version of Landlock that kept it inside its folders; 0 where the kernel has none.
+        end: How its worker ended.
+    """
+
+    notes: dict[str, Json]
+    seconds: float
+    described: dict[str, Json] | None
+    landlock: int
+    end: End
+
+
+class Loaded(Value):
+    """A model that is ready to be run.
+
+    Attributes:
+        cold_start_ms: From before the toolchain is imported until the model is loaded, or has run once with feeds.
+    """
+
+    cold_start_ms: float
+
+
 _KILLS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
-_MEMORY_WORDS = ("bad_alloc", "out of memory", "can't allocate memory", "cannot allocate memory", "failed to allocate")
-_DISK_WORDS = ("no space left on device", "disk quota exceeded")
+_NO_MEMORY = re.compile("bad_alloc|out of memory|(can't|cannot) allocate memory|failed to allocate", re.IGNORECASE)
+_DISK_FULL = re.compile("no space left on device|disk quota exceeded", re.IGNORECASE)
 _DISK_ERRNOS = frozenset({28, 122})  # ENOSPC, EDQUOT
 _LOG_END_BYTES = 4096
 _SOURCE_PLACE = re.compile(r"\S\.\w+:\d+:$")
 
 
 def explain_end(end: End, *, by: str, limits: Limits, log: Path) -> Failed:
-    """Return the failure of a worker that ended without a result.
-
-    Args:
-        end: How it ended.
-        by: The name in the failure.
-        limits: The bounds that it had.
-        log: Its log.
-
-    Returns:
-        The failure with its class and a reason for a person.
-    """
-    failure, reason = _classify_end(end, limits, log)
-    return Failed(by=by, failure=failure, reason=reason, log=str(log))
-
-
-def _classify_end(end: End, limits: Limits, log: Path) -> tuple[FailureClass, str]:
+    """Return the failure of a worker that ended without a result, with its class and a reason for a person."""
+    name = {int(one): one.name for one in signal.Signals}.get(end.signal or 0, f"signal {end.signal}")
+    failure, reason = FailureClass.CRASH, f"crashed with {name}"
     if end.reason is not None:
-        return {
+        failure, reason = {
             "time-out": (FailureClass.TIME_OUT, f"ran longer than {limits.seconds:g} seconds"),
             "out-of-memory": (FailureClass.OUT_OF_MEMORY, f"needed more than {limits.memory_mb} MiB of memory"),
             "not-started": (FailureClass.INSTALL, f"the worker cannot be started: {end.detail}"),
         }.get(end.reason, (FailureClass.KILLED, f"stopped from outside ({end.reason})"))
-    if end.signal is None:
-        return FailureClass.CRASH, f"ended with exit code {end.exit} and no result"
-    if end.signal in _KILLS:
-        return FailureClass.KILLED, f"killed by {name_signal(end.signal)}, not by us"
-    last = _read_end(log).lower()
-    if any(word in last for word in _MEMORY_WORDS):
-        return FailureClass.OUT_OF_MEMORY, f"ended by {name_signal(end.signal)} when it got no more memory"
-    return FailureClass.CRASH, f"crashed with {name_signal(end.signal)}"
+    elif end.signal is None:
+        reason = f"ended with exit code {end.exit} and no result"
+    elif end.signal in _KILLS:
+        failure, reason = FailureClass.KILLED, f"killed by {name}, not by us"
+    elif _NO_MEMORY.search(_read_end(log)):
+        failure, reason = FailureClass.OUT_OF_MEMORY, f"ended by {name} when it got no more memory"
+    return Failed(by=by, failure=failure, reason=reason, log=str(log))
 
 
 def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log: Path) -> Failed:
-    """Return the failure for an exception that a worker reports.
+    """Return the failure for an exception that a worker reports, by its type and the cause in its message.
 
-    Args:
-        error: ``type``, ``message``, ``errno``, ``trespass`` and ``where``.
-        by: The name in the failure.
-        failure: The class of an exception that says nothing more special.
-        log: The worker's log, with the traceback.
-
-    Returns:
-        The failure with its class; the reason is the exception's type and the cause in its message.
+    The error has ``type``, ``message``, ``errno``, ``trespass`` and ``where``; where it says nothing more special, its
+    class is ``failure``.
     """
-    kind, message = str(error.get("type", "Exception")), shorten_message(str(error.get("message", "")))
-    lowered = message.lower()
-    reason = f"{kind}: {message}" if message else kind
+    kind, message = str(error.get("type", "Exception")), _shorten(str(error.get("message", "")))
+    reason, trespass = f"{kind}: {message}" if message else kind, None
     denied = next((one for one in Trespass if one == error.get("trespass")), None)
-    trespass = None
-    if error.get("errno") in _DISK_ERRNOS or any(word in lowered for word in _DISK_WORDS):
+    if error.get("errno") in _DISK_ERRNOS or _DISK_FULL.search(message):
         failure = FailureClass.DISK_FULL
-    elif kind == "MemoryError" or any(word in lowered for word in _MEMORY_WORDS):
+    elif kind == "MemoryError" or _NO_MEMORY.search(message):
         failure = FailureClass.OUT_OF_MEMORY
     elif kind in {"ImportError", "ModuleNotFoundError"}:
         failure = FailureClass.INSTALL
@@ -231,15 +192,11 @@ def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log
     return Failed(by=by, failure=failure, reason=reason[:1000], log=str(log), trespass=trespass)
 
 
-def shorten_message(message: str) -> str:
-    """Return what an exception's message says of the cause, in one line.
+def _shorten(message: str) -> str:
+    """Return what an exception's message, often of many lines, says of the cause, in one line.
 
-    Args:
-        message: The message, often of many lines.
-
-    Returns:
-        Its first line; all of it where that line only announces what follows, by a colon. Lines at the beginning that
-        name a place in the toolchain's own source, such as ``Check 'false' failed at report.cpp:151:``, are left out.
+    Its first line; all of it where that line only announces what follows, by a colon. Lines at the beginning that
+    name a place in the toolchain's own source, such as ``Check 'false' failed at report.cpp:151:``, are left out.
     """
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     said = list(itertools.dropwhile(_SOURCE_PLACE.search, lines)) or lines
@@ -249,14 +206,6 @@ def shorten_message(message: str) -> str:
 def find_failure_class(stage: str) -> FailureClass:
     """Return the class of a stage's uncaught exceptions."""
     return FailureClass(stage) if stage in {*Stage, FailureClass.LOAD} else FailureClass.CRASH
-
-
-def name_signal(number: int) -> str:
-    """Return a signal's name, such as ``SIGSEGV``."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _read_end(log: Path) -> str:

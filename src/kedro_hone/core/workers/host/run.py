@@ -7,41 +7,20 @@ worker is ``workers/inside/main.py`` with the python of the toolchain's environm
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
-from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, start_guarded
-from kedro_hone.core.workers.host.job import (
-    End,
-    Job,
-    JobInput,
-    Loaded,
-    StepResult,
-    explain_end,
-    explain_error,
-    find_failure_class,
-)
+from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, Program, start_guarded
+from kedro_hone.core.workers.host.job import End, Job, StepResult, explain_end, explain_error, find_failure_class
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.core.workers.host.variables import make_environment
 from kedro_hone.core.workers.host.verification import find_changes, record_tree
-
-__all__ = [
-    "Job",
-    "JobInput",
-    "Loaded",
-    "StepResult",
-    "WorkerSession",
-    "call_worker",
-    "make_environment",
-    "open_session",
-]
 
 WORKER_MAIN = Path(__file__).parents[1] / "inside" / "main.py"
 """What a worker is started with: this file and the folder of its ``job.json``."""
@@ -50,14 +29,12 @@ _JOB_INTERVAL, _SESSION_INTERVAL = 0.025, 0.05  # seconds between two looks; a s
 
 
 def call_worker(
-    job: Job,
-    *,
-    python: Path,
-    toolchain: Toolchain | None,
-    folder: Path,
-    limits: Limits,
+    job: Job, *, python: Path, toolchain: Toolchain | None, folder: Path, limits: Limits
 ) -> StepResult | Refused | Failed:
     """Call one function of a worker file in a process of its own.
+
+    When this returns, no process of the worker is left, and every byte of the job's input is as it was, or the outcome
+    says that it is not.
 
     Args:
         job: What the worker is to do.
@@ -65,85 +42,51 @@ def call_worker(
         toolchain: Whose variables the worker gets, if any.
         folder: Receives ``job.json``, ``result.json`` and ``log``; made when it does not exist.
         limits: The bounds, kept by the guard.
-
-    Returns:
-        The result, a refusal or a failure. When this returns, no process of the worker is left, and every byte of the
-        job's input is as it was, or the outcome says that it is not.
     """
+    folder = folder.absolute()
+    model = Path(job.input.path) if job.input else None
     try:
-        before = record_tree(Path(job.input.path)) if job.input else None
-        with _prepare(job, folder) as prepared:
-            variables = make_environment(prepared, toolchain=toolchain)
-            guarded = _start(prepared, python=python, folder=folder, limits=limits, environment=variables)
-            try:
+        before = record_tree(model) if model else None
+        prepared = _write_job(job, folder)
+        try:
+            with closing(_start(prepared, python, toolchain, folder=folder, limits=limits)) as guarded:
                 end = guarded.wait(limits.seconds + GUARD_SECONDS)
-            finally:
-                guarded.close()
-        changed = find_changes(Path(job.input.path), before) if job.input and before else ()
+        finally:
+            if job.temporary is None:
+                shutil.rmtree(str(prepared.temporary), ignore_errors=True)
+        changed = find_changes(model, before) if model and before else ()
     except OSError as error:
         return _explain_host_error(error, job)
     if changed:
-        reason = f"changed its input: {', '.join(changed[:5])}"
-        return Failed(
-            by=job.adaptor,
-            failure=FailureClass.BAD_OUTPUT,
-            reason=reason,
-            log=str(folder.absolute() / "log"),
-            trespass=Trespass.INPUT,
-        )
-    return _read_outcome(job, end, folder=folder.absolute(), limits=limits)
+        failed = _fail(job, f"changed its input: {', '.join(changed[:5])}", folder)
+        return failed.model_copy(update={"trespass": Trespass.INPUT})
+    return _read_outcome(job, end, folder=folder, limits=limits)
 
 
 def open_session(
-    job: Job,
-    *,
-    python: Path,
-    folder: Path,
-    limits: Limits,
-    toolchain: Toolchain | None = None,
+    job: Job, *, python: Path, folder: Path, limits: Limits, toolchain: Toolchain | None = None
 ) -> WorkerSession:
-    """Start a worker that stays, as a session; its command ``load`` opens the model.
+    """Start a worker that stays, as a session to be closed by the caller; its command ``load`` opens the model.
 
-    Args:
-        job: The model (``input``) and the worker file; ``function`` is not used.
-        python: The interpreter of the toolchain's environment.
-        folder: Receives ``job.json``, ``log`` and the worker's scratch files.
-        limits: The bounds; ``seconds`` is for each command.
-        toolchain: Whose variables the worker gets, if any.
-
-    Returns:
-        The session, to be closed by the caller (it is a context manager). When the worker cannot be started, its
-        commands say so.
+    Arguments are as for ``call_worker``: the job's ``function`` is not used, the folder receives no ``result.json``,
+    and the limit of ``seconds`` is for each command. When the worker cannot be started, the session's commands say so.
     """
+    folder = folder.absolute()
     command_end, commands = os.pipe()
     replies, reply_end = os.pipe()
     guarded: Guarded | Failed
     try:
-        prepared = _write_job(job, folder)
-        variables = make_environment(prepared, toolchain=toolchain)
-        guarded = _start(
-            prepared, python=python, folder=folder, limits=limits, environment=variables, keep=(command_end, reply_end)
-        )
+        prepared, keep = _write_job(job, folder), (command_end, reply_end)
+        guarded = _start(prepared, python, toolchain, folder=folder, limits=limits, keep=keep)
     except OSError as error:
         guarded = _explain_host_error(error, job)
     finally:
         os.close(command_end)
         os.close(reply_end)
-    return WorkerSession(job, guarded, commands=commands, replies=replies, folder=folder.absolute(), limits=limits)
-
-
-@contextlib.contextmanager
-def _prepare(job: Job, folder: Path) -> Iterator[Job]:
-    prepared = _write_job(job, folder)
-    try:
-        yield prepared
-    finally:
-        if job.temporary is None and prepared.temporary is not None:
-            shutil.rmtree(prepared.temporary, ignore_errors=True)
+    return WorkerSession(job, guarded, commands=commands, replies=replies, folder=folder, limits=limits)
 
 
 def _write_job(job: Job, folder: Path) -> Job:
-    folder = folder.absolute()
     prepared = job.model_copy(update={"temporary": job.temporary or str(folder / "temporary")})
     for path in (str(folder), prepared.temporary, prepared.output):
         if path is not None:
@@ -155,63 +98,48 @@ def _write_job(job: Job, folder: Path) -> Job:
 
 def _start(
     job: Job,
-    *,
     python: Path,
+    toolchain: Toolchain | None,
+    *,
     folder: Path,
     limits: Limits,
-    environment: Mapping[str, str],
     keep: tuple[int, ...] = (),
 ) -> Guarded:
-    folder = folder.absolute()
+    """Start a worker; one that keeps descriptors is a session's."""
     memory = limits.memory_mb << 20
+    # A backstop for one huge allocation; generous, since runtimes reserve far more addresses than they touch.
+    # GPU drivers reserve all memory of all devices many times over: there is no bound that fits them.
+    addresses = None if any(Path(device).exists() for device in _GPU_DEVICES) else 4 * memory + (64 << 30)
     return start_guarded(
-        [str(python), str(WORKER_MAIN), str(folder), *map(str, keep)],
-        environment=environment,
-        folder=str(job.temporary),
-        log=folder / "log",
-        log_bytes=limits.log_kb << 10,
-        seconds=None if keep else limits.seconds,
-        memory_bytes=memory,
-        address_bytes=_bound_addresses(memory),
-        interval=_SESSION_INTERVAL if keep else _JOB_INTERVAL,
-        keep=keep,
+        Program(
+            command=[str(python), str(WORKER_MAIN), str(folder), *map(str, keep)],
+            environment=make_environment(job, toolchain=toolchain),
+            folder=str(job.temporary),
+            log=str(folder / "log"),
+            log_bytes=limits.log_kb << 10,
+            seconds=None if keep else limits.seconds,
+            memory_bytes=memory,
+            address_bytes=addresses,
+            interval=_SESSION_INTERVAL if keep else _JOB_INTERVAL,
+            keep=keep,
+        )
     )
 
 
-def _bound_addresses(memory: int) -> int | None:
-    """A backstop for one huge allocation; generous, since runtimes reserve far more addresses than they touch.
-
-    GPU drivers reserve all memory of all devices many times over: there is no bound that fits them.
-    """
-    if any(Path(device).exists() for device in _GPU_DEVICES):
-        return None
-    return 4 * memory + (64 << 30)
-
-
 def _read_outcome(job: Job, end: End, *, folder: Path, limits: Limits) -> StepResult | Refused | Failed:
-    log = folder / "log"
-    if end.reason is not None or end.exit != 0 or not (folder / "result.json").exists():
+    log, path = folder / "log", folder / "result.json"
+    if end.reason is not None or end.exit != 0 or not path.exists():
         return explain_end(end, by=job.adaptor, limits=limits, log=log)
     try:
-        result = json.loads((folder / "result.json").read_bytes())
+        result = json.loads(path.read_bytes())
         if "error" in result:
             return explain_error(result["error"], by=job.adaptor, failure=find_failure_class(job.stage), log=log)
-        outcome = StepResult(
-            notes=result["notes"],
-            described=result["described"],
-            seconds=result["seconds"],
-            landlock=result["landlock"],
-            peak_memory_bytes=end.peak_memory_bytes,
-            left_behind=end.left_behind,
-            log_left_out=end.log_left_out,
-        )
-        return _read_flags(outcome, job, log)
+        return _read_flags(StepResult(**result, end=end), job, folder)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"the worker's result cannot be read: {str(error).splitlines()[0]}"
-        return Failed(by=job.adaptor, failure=FailureClass.BAD_OUTPUT, reason=reason, log=str(log))
+        return _fail(job, f"the worker's result cannot be read: {str(error).splitlines()[0]}", folder)
 
 
-def _read_flags(result: StepResult, job: Job, log: Path) -> StepResult | Refused | Failed:
+def _read_flags(result: StepResult, job: Job, folder: Path) -> StepResult | Refused | Failed:
     notes = result.notes
     if "refused" in notes:
         slug = {"slug": str(notes["slug"])} if "slug" in notes else {}
@@ -219,9 +147,12 @@ def _read_flags(result: StepResult, job: Job, log: Path) -> StepResult | Refused
     if "nothing_to_do" in notes:
         return Refused(by=job.adaptor, slug="nothing-to-do", reason=str(notes["nothing_to_do"]))
     if "failed" in notes:
-        failed = notes["failed"]
-        return Failed(by=job.adaptor, failure=FailureClass(failed["class"]), reason=str(failed["reason"]), log=str(log))
+        return _fail(job, str(notes["failed"]["reason"]), folder, FailureClass(notes["failed"]["class"]))
     return result
+
+
+def _fail(job: Job, reason: str, folder: Path, failure: FailureClass = FailureClass.BAD_OUTPUT) -> Failed:
+    return Failed(by=job.adaptor, failure=failure, reason=reason, log=str(folder / "log"))
 
 
 def _explain_host_error(error: OSError, job: Job) -> Failed:

@@ -8,7 +8,6 @@ import os
 import shutil
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kedro_hone.core.contract.toolchain import Limits
@@ -22,15 +21,8 @@ class WorkerSession:
     """One long-lived worker with one model; made by ``core.workers.host.run.open_session``.
 
     Every command has the time limit of the worker's limits. What goes wrong in the worker comes back as a ``Failed``;
-    after one that ended the worker, every further command returns the same failure at once.
-
-    Args:
-        job: The model and the worker file.
-        guarded: The worker and its guard.
-        commands: Where commands are written.
-        replies: Where its replies are read.
-        folder: Holds ``job.json`` and ``log``.
-        limits: The bounds.
+    after one that ended the worker, every further command returns the same failure at once. ``commands`` and
+    ``replies`` are the descriptors to write to and to read from.
     """
 
     def __init__(
@@ -47,19 +39,10 @@ class WorkerSession:
         self._closed = False
 
     def load(self, feeds: Path | None = None) -> Loaded | Failed:
-        """Import the toolchain and open the model.
-
-        Args:
-            feeds: An npz file; when given, the first outputs for it are part of the cold start.
-
-        Returns:
-            What it took, or the failure.
-        """
+        """Import the toolchain and open the model; with feeds (an npz file), their first outputs are part of it."""
         path = None if feeds is None else str(feeds.absolute())
-        reply = self._ask({"do": "load", "feeds": path}, find_failure_class(self.job.stage))
-        if isinstance(reply, Failed):
-            return reply
-        return Loaded(cold_start_ms=reply["cold_start_ms"], landlock=reply["landlock"])
+        reply = self._ask("load", find_failure_class(self.job.stage), feeds=path)
+        return reply if isinstance(reply, Failed) else Loaded(cold_start_ms=reply["cold_start_ms"])
 
     def run(self, feeds: Path, output: Path, batch: int | None = None) -> Failed | None:
         """Run all rows of a file and write the outputs, rows first; nothing is checked.
@@ -69,39 +52,22 @@ class WorkerSession:
             output: The npz file to write, inside the session's folder or one of the job's.
             batch: Rows of one call; None for all rows at once. A last chunk that is smaller is passed as it is, or
                 padded with its last row and cut again when the model was specialized for static shapes.
-
-        Returns:
-            None, or the failure.
         """
-        command = {"do": "run", "feeds": str(feeds.absolute()), "output": str(output.absolute()), "batch": batch}
-        reply = self._ask(command, FailureClass.CRASH)
+        reply = self._ask("run", feeds=str(feeds.absolute()), output=str(output.absolute()), batch=batch)
         return reply if isinstance(reply, Failed) else None
 
     def arm(self, shape: str, feeds: Path) -> Failed | None:
-        """Read the feeds of one shape into the worker's memory.
-
-        Args:
-            shape: The recipe's name of the shape.
-            feeds: An npz file with exactly the rows of one call.
-
-        Returns:
-            None, or the failure.
-        """
-        reply = self._ask({"do": "arm", "shape": shape, "feeds": str(feeds.absolute())}, FailureClass.CRASH)
+        """Read the feeds of one shape, an npz file with exactly the rows of one call, into the worker's memory."""
+        reply = self._ask("arm", shape=shape, feeds=str(feeds.absolute()))
         return reply if isinstance(reply, Failed) else None
 
     def time(self, shape: str, calls: int, *, warmup: int = 0) -> list[int] | Failed:
-        """Time calls inside the worker.
-
-        Args:
-            shape: A shape that was armed.
-            calls: How many calls are timed.
-            warmup: How many calls come before them unmeasured, such as after a stop.
+        """Time calls at an armed shape inside the worker, after some unmeasured ones, such as after a stop.
 
         Returns:
             The wall-clock time of each call in nanoseconds, or the failure.
         """
-        reply = self._ask({"do": "time", "shape": shape, "calls": calls, "warmup": warmup}, FailureClass.CRASH)
+        reply = self._ask("time", shape=shape, calls=calls, warmup=warmup)
         return reply if isinstance(reply, Failed) else [int(value) for value in reply["times"]]
 
     def pause(self) -> None:
@@ -121,16 +87,6 @@ class WorkerSession:
         reply = None if self._guarded is None else self._guarded.request("memory", "memory")
         return int(reply or 0)
 
-    @property
-    def pid(self) -> int | None:
-        """The worker's process number, or None when it could not be started."""
-        return None if self._guarded is None else self._guarded.pid
-
-    @property
-    def end(self) -> End | None:
-        """How the worker ended, or None while it lives."""
-        return None if self._guarded is None else self._guarded.end
-
     def close(self) -> None:
         """End the worker and everything that it started; returns when all are gone. Idempotent."""
         if self._closed:
@@ -146,18 +102,16 @@ class WorkerSession:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, command: dict[str, Json], failure: FailureClass) -> dict[str, Json] | Failed:
+    def _ask(self, do: str, failure: FailureClass = FailureClass.CRASH, **arguments: Json) -> dict[str, Json] | Failed:
         if self._paused or self._closed:
-            raise RuntimeError(f"the session is {'closed' if self._closed else 'paused'}: no {command['do']}")
+            raise RuntimeError(f"the session is {'closed' if self._closed else 'paused'}: no {do}")
         if self._failed is not None or self._guarded is None:
             return self._failed or self._explain_end()
         with contextlib.suppress(BrokenPipeError):  # it is dead: its guard reports how
-            os.write(self._commands, json.dumps(command).encode() + b"\n")
+            os.write(self._commands, json.dumps({"do": do, **arguments}).encode() + b"\n")
         reply = self._wait_for_reply(self._guarded)
         if reply is None:
             self._failed = self._explain_end()
@@ -181,5 +135,5 @@ class WorkerSession:
                 return None
 
     def _explain_end(self) -> Failed:
-        end = self.end or End(reason="closed")
+        end = (self._guarded and self._guarded.end) or End(reason="closed")
         return explain_end(end, by=self.job.adaptor, limits=self._limits, log=self.folder / "log")

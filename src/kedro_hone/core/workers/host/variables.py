@@ -35,10 +35,7 @@ _FIXED: Final = MappingProxyType(
 
 
 def make_environment(
-    job: Job,
-    *,
-    toolchain: Toolchain | None = None,
-    inherited: Mapping[str, str] = os.environ,
+    job: Job, *, toolchain: Toolchain | None = None, inherited: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
     """Return all variables of a worker: an allow-list of ours, its own folders, threads, and the toolchain's.
 
@@ -46,14 +43,11 @@ def make_environment(
         job: Whose temporary folder and number of threads count.
         toolchain: Whose variables are added last.
         inherited: Where the allow-list is applied; variables whose names look like secrets are left out.
-
-    Returns:
-        The variables.
     """
-    passed = {name: value for name, value in inherited.items() if _PASSED_ON.fullmatch(name)}
+    passed = {name: text for name, text in inherited.items() if _PASSED_ON.fullmatch(name) and not SECRET.search(name)}
     scratch = job.temporary or ""
     return {
-        **{name: value for name, value in passed.items() if not SECRET.search(name)},
+        **passed,
         **_FIXED,
         **{f"{library}_NUM_THREADS": str(job.threads) for library in _THREADS},
         "HOME": scratch,

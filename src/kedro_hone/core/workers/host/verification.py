@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -25,26 +25,14 @@ Row = tuple[str, int, int, int, int]
 
 
 class TreeState(Value):
-    """A directory at one moment.
-
-    Attributes:
-        rows: Its files.
-        digest: Of their names and bytes.
-    """
+    """A directory at one moment: its files, and the digest of their names and bytes."""
 
     rows: tuple[Row, ...]
     digest: str
 
 
 class Promise(Value):
-    """What an adaptor promises about its output: its notes, and its input's values for what they leave out.
-
-    Attributes:
-        inputs: The tensors that it takes.
-        outputs: The tensors that it returns.
-        static_shapes: The shapes it was specialized for.
-        metadata: What the adaptor noted.
-    """
+    """What an adaptor promises about its output: its notes, and its input's values for what they leave out."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -62,17 +50,10 @@ def record_tree(folder: Path) -> TreeState:
 
 
 def find_changes(folder: Path, before: TreeState) -> tuple[str, ...]:
-    """Return the names of files whose bytes changed, came or went since a state was recorded.
+    """Return the relative names of files whose bytes changed, came or went since a state was recorded.
 
     The kernel sets the time of the status change at every write and nobody can set it back, so equal rows are equal
     bytes. Rows that differ (such as by a new hard link elsewhere) are settled by the digest.
-
-    Args:
-        folder: The directory.
-        before: Its earlier state.
-
-    Returns:
-        The relative names; empty when every byte is as it was.
     """
     rows = _list_files(folder)
     if rows == before.rows or digest_tree(folder) == before.digest:
@@ -83,13 +64,8 @@ def find_changes(folder: Path, before: TreeState) -> tuple[str, ...]:
 def verify_output(job: Job, result: StepResult, *, toolchain: Toolchain | None = None) -> Failed | None:
     """Check the output of a ``transform``; that its input is unchanged is checked by ``call_worker``.
 
-    Args:
-        job: The job; its output directory is checked.
-        result: What the worker returned.
-        toolchain: Whose own formats are accepted in addition to ``core.values.formats``.
-
-    Returns:
-        None when the output can be sealed, or a failure of the class ``bad-output``.
+    Formats of the toolchain's own are accepted in addition to ``core.values.formats``. None when the output can be
+    sealed, or a failure of the class ``bad-output``.
 
     Raises:
         ValueError: The job has no input, no output directory or no format to produce.
@@ -98,21 +74,16 @@ def verify_output(job: Job, result: StepResult, *, toolchain: Toolchain | None =
         raise ValueError(f"the job of {job.adaptor} names no input, output or format: there is nothing to verify")
     output = Path(job.output)
     formats = {**FORMATS, **(toolchain.formats if toolchain else {})}
-    problem = _find_strange_file(output)
-    problem = problem or _find_missing_file(output, formats.get(job.produces, ("*",)), job.produces)
-    problem = problem or _check_tensors(job, result)
+    problem = (
+        _find_strange_file(output)
+        or _find_missing_file(output, formats.get(job.produces, ("*",)), job.produces)
+        or _find_contradiction(job, result)
+    )
     return Failed(by=job.adaptor, failure=FailureClass.BAD_OUTPUT, reason=problem) if problem else None
 
 
 def read_promise(job: Job, notes: Mapping[str, Json]) -> Promise:
-    """Return what a worker's notes promise, with what it inherits from its input.
-
-    Args:
-        job: The job.
-        notes: The notes of a ``StepResult``.
-
-    Returns:
-        The promise.
+    """Return what the notes of a ``StepResult`` promise, with what the output inherits from its input.
 
     Raises:
         ValueError: The notes are malformed.
@@ -126,29 +97,20 @@ def read_promise(job: Job, notes: Mapping[str, Json]) -> Promise:
     if unknown:
         raise ValueError(f"static shapes that the job does not have: {', '.join(unknown)}")
     return Promise(
-        inputs=_SPECS.validate_python(notes["inputs"]) if notes.get("inputs") else model.inputs,
-        outputs=_SPECS.validate_python(notes["outputs"]) if notes.get("outputs") else model.outputs,
+        inputs=notes.get("inputs") or model.inputs,
+        outputs=notes.get("outputs") or model.outputs,
         static_shapes=tuple(known[name] for name in static) or model.static_shapes,
         metadata=notes.get("metadata") or {},
     )
 
 
-def _check_tensors(job: Job, result: StepResult) -> str | None:
-    try:
-        promised = read_promise(job, result.notes)
-    except (ValueError, TypeError) as error:
-        return f"returned notes that cannot be read: {' '.join(str(error).split())}"
-    return _find_contradiction(promised, result.described)
-
-
 def _list_files(folder: Path) -> tuple[Row, ...]:
-    rows = []
-    for path in sorted(folder.rglob("*")):
-        found = path.lstat()
-        if not stat.S_ISDIR(found.st_mode):
-            name = path.relative_to(folder).as_posix()
-            rows.append((name, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino))
-    return tuple(rows)
+    found = ((path.relative_to(folder).as_posix(), path.lstat()) for path in sorted(folder.rglob("*")))
+    return tuple(
+        (name, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+        for name, state in found
+        if not stat.S_ISDIR(state.st_mode)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -160,22 +122,19 @@ def _find_strange_file(output: Path) -> str | None:
     """Only regular files and links between them may be sealed: the directory is moved, copied and published."""
     if not output.is_dir() or output.is_symlink():
         return "removed or replaced its output directory"
-    links: Counter[tuple[int, int]] = Counter()
-    names: dict[tuple[int, int], tuple[str, int]] = {}
+    names: dict[tuple[int, int, int], list[str]] = defaultdict(list)
     for path in sorted(output.rglob("*")):
         name, found = path.relative_to(output).as_posix(), path.lstat()
         if stat.S_ISLNK(found.st_mode):
             if path.readlink().is_absolute() or not _resolve(path).is_relative_to(_resolve(output)):
                 return f"left a link out of its output directory: {name}"
         elif stat.S_ISREG(found.st_mode):
-            inode = (found.st_dev, found.st_ino)
-            links[inode] += 1
-            names[inode] = (name, found.st_nlink)
+            names[found.st_dev, found.st_ino, found.st_nlink].append(name)
         elif not stat.S_ISDIR(found.st_mode):
             return f"left something that is not a file: {name}"
-    for inode, (name, count) in names.items():
-        if count > links[inode]:
-            return f"left a hard link to a file outside its output directory: {name}"
+    for (_, _, links), known in names.items():
+        if links > len(known):
+            return f"left a hard link to a file outside its output directory: {known[-1]}"
     return None
 
 
@@ -195,7 +154,11 @@ def _find_missing_file(output: Path, patterns: tuple[str, ...], produces: Format
     return f"promised the format {produces}, which needs {', '.join(missing)}, and wrote {what}"
 
 
-def _find_contradiction(promised: Promise, described: Mapping[str, Json] | None) -> str | None:
+def _find_contradiction(job: Job, result: StepResult) -> str | None:
+    try:
+        promised, described = read_promise(job, result.notes), result.described
+    except (ValueError, TypeError) as error:
+        return f"returned notes that cannot be read: {' '.join(str(error).split())}"
     if described is None:  # the toolchain cannot read this format; validation runs the model
         return None
     for kind, expected in (("inputs", promised.inputs), ("outputs", promised.outputs)):
@@ -215,22 +178,14 @@ def _find_contradiction(promised: Promise, described: Mapping[str, Json] | None)
 def _compare(want: TensorSpec, have: TensorSpec, static: Sequence[Shape]) -> str | None:
     if want.dtype != have.dtype:
         return f"as {want.dtype}, but the saved file has {have.dtype}"
+    # A size that the file leaves open contradicts nothing; a fixed one must be promised, or noted as specialized.
     fits = len(want.shape) == len(have.shape) and all(
-        _fits(promised, found, static) for promised, found in zip(want.shape, have.shape, strict=True)
+        isinstance(found, str) or found in {promised, *(shape.sizes.get(str(promised)) for shape in static)}
+        for promised, found in zip(want.shape, have.shape, strict=True)
     )
-    return None if fits else f"with the shape {_show(want)}, but the saved file has {_show(have)}"
-
-
-def _fits(promised: int | str, found: int | str, static: Sequence[Shape]) -> bool:
-    """A size that the file leaves open contradicts nothing; a fixed one must be promised, or noted as specialized."""
-    if isinstance(found, str) or promised == found:
-        return True
-    return isinstance(promised, str) and any(shape.sizes.get(promised) == found for shape in static)
+    shapes = [f"({', '.join(map(str, spec.shape))})" for spec in (want, have)]
+    return None if fits else f"with the shape {shapes[0]}, but the saved file has {shapes[1]}"
 
 
 def _join(specs: Sequence[TensorSpec]) -> str:
     return ", ".join(spec.name for spec in specs) or "none"
-
-
-def _show(spec: TensorSpec) -> str:
-    return f"({', '.join(map(str, spec.shape))})"

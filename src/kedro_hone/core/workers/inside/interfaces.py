@@ -24,12 +24,6 @@ TEXT = np.dtype(str)
 def find_interface(name: str) -> Callable[[Run, Artifact], Callable[..., Any]]:
     """Return what makes a function that is called as the source model was, of a session's ``run`` and its artifact.
 
-    Args:
-        name: A key of ``INTERFACES``: ``pytorch`` for tensors, ``onnx`` for arrays.
-
-    Returns:
-        ``make_tensors_interface`` or ``make_arrays_interface``.
-
     Raises:
         ValueError: There is no such interface.
     """
@@ -41,19 +35,14 @@ def find_interface(name: str) -> Callable[[Run, Artifact], Callable[..., Any]]:
 def make_arrays_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
     """Return a function on arrays.
 
-    Args:
-        run: The session's.
-        artifact: The model.
-
-    Returns:
-        A function. A dictionary gives a dictionary. Arrays, in the inputs' order or by their names, give the output's
-        array when there is one output, and a dictionary when there are several.
+    A dictionary gives a dictionary. Arrays, in the inputs' order or by their names, give the output's array when there
+    is one output, and a dictionary when there are several.
     """
     names = [spec.name for spec in artifact.inputs]
     types = {spec.name: _find_dtype(spec.dtype) for spec in artifact.inputs}
     single = artifact.outputs[0].name if len(artifact.outputs) == 1 else None
-    first_type = types[names[0]]
-    first, only = names[0], len(names) == 1 and first_type != TEXT
+    first, first_type = names[0], types[names[0]]
+    only = len(names) == 1 and first_type != TEXT
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if only and not kwargs and len(args) == 1:
@@ -73,16 +62,11 @@ def make_arrays_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
 
 
 def make_tensors_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
-    """Return a function on tensors.
+    """Return a function of tensors, in the inputs' order or by their names.
 
-    Args:
-        run: The session's.
-        artifact: The model.
-
-    Returns:
-        A function of tensors, in the inputs' order or by their names. It gives what the source gave: a tensor, or a
-        tuple, list or dictionary of them. Where the source was no PyTorch model: a tensor when there is one output, and
-        a tuple when there are several. Tensors are on the CPU; the results have no gradient.
+    It gives what the source gave: a tensor, or a tuple, list or dictionary of them. Where the source was no PyTorch
+    model: a tensor when there is one output, and a tuple when there are several. Tensors are on the CPU; the results
+    have no gradient.
 
     Raises:
         ImportError: PyTorch is not installed.
@@ -117,11 +101,7 @@ def _make_raising(artifact: Artifact, lift: Callable[[np.ndarray[Any, Any]], Any
 
 
 def import_torch() -> Any:
-    """Return PyTorch.
-
-    Raises:
-        ImportError: It is not installed; the message says what to do.
-    """
+    """Return PyTorch; where it is not installed, raise an ``ImportError`` that says what to do."""
     try:
         import torch
     except ImportError as error:
@@ -164,15 +144,7 @@ def _make_lifting(torch: Any) -> Callable[[np.ndarray[Any, Any]], Any]:
 
 
 def bind(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Give every input its value, as a function's arguments are given.
-
-    Args:
-        names: The inputs, in order.
-        args: Values in that order.
-        kwargs: Values by name.
-
-    Returns:
-        The values by name.
+    """Return every input's value by name, given as a function's arguments are: in order, by name, or both.
 
     Raises:
         TypeError: An input has no value or two, or there is no such input.
@@ -207,9 +179,6 @@ def check_text(name: str, value: Any) -> np.ndarray[Any, Any]:
     Args:
         name: The input's name.
         value: An array of numpy's own text, or of objects; or a list.
-
-    Returns:
-        The array.
 
     Raises:
         TypeError: Something in it is no text.

@@ -21,15 +21,9 @@ LIBRARY = "hone_programs"
 
 
 def load_file(name: str, path: str, *, parts: bool = True) -> Any:
-    """Import a file by its path.
+    """Import a file by its path as a module of this name; one that has it already is replaced, with its parts.
 
-    Args:
-        name: The module's name; a module that has it already is replaced, with its parts.
-        path: The file.
-        parts: Whether files next to it are its parts, imported by ``from . import session``.
-
-    Returns:
-        The module.
+    With ``parts``, files next to it are its parts, imported by ``from . import session``.
 
     Raises:
         ImportError: It is no Python file.
@@ -51,17 +45,13 @@ def load_file(name: str, path: str, *, parts: bool = True) -> Any:
 
 
 def load_program(path: str, library: str) -> Any:
-    """Import a program.
+    """Import a program, and return its module.
 
     The built-in programs and their shared parts become importable as ``hone_programs``, without running the code of
     kedro-hone that finds them.
 
-    Args:
-        path: A file, or the ``__init__.py`` of a package, whose modules are its parts.
-        library: The folder of the built-in programs.
-
-    Returns:
-        The program's module.
+    The path is of a file, or of the ``__init__.py`` of a package, whose modules are its parts; the library is the
+    folder of the built-in programs.
 
     Raises:
         ImportError: It is no Python file, or one of its imports fails.

@@ -47,14 +47,7 @@ def load_part(name: str) -> Any:
 
 
 def call_function(job: dict[str, Any]) -> dict[str, Any]:
-    """Call the job's function; for ``transform``, read back what it saved.
-
-    Args:
-        job: The job.
-
-    Returns:
-        The contents of ``result.json``.
-    """
+    """Call the job's function; for ``transform``, read back what it saved. Return the contents of ``result.json``."""
     start = time.perf_counter()
     module = load_worker(job)
     notes = getattr(module, job["function"])(job) or {}
@@ -69,7 +62,7 @@ def call_function(job: dict[str, Any]) -> dict[str, Any]:
         except Exception as error:
             error.hone_where = "describe"  # type: ignore[attr-defined]
             raise
-    return {"ok": True, "notes": notes, "described": described, "seconds": seconds}
+    return {"notes": notes, "described": described, "seconds": seconds}
 
 
 def describe_output(module: Any, job: dict[str, Any], notes: dict[str, Any]) -> Any:
@@ -89,24 +82,20 @@ def describe_output(module: Any, job: dict[str, Any], notes: dict[str, Any]) -> 
 
 
 def protect(function: Callable[[], dict[str, Any]], job: dict[str, Any]) -> dict[str, Any]:
-    """Return what a function returns, or the error that it raised, with the traceback in the log."""
+    """Return what a function returns, or the error that it raised as JSON, with the traceback in the log."""
     try:
         return function()
     except BaseException as error:  # noqa: BLE001 - SystemExit too: a toolchain may call sys.exit
         traceback.print_exc()
-        return {"error": explain(error, job)}
-
-
-def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
-    """Return an exception as JSON: its type, message and number, and whether it tried to write where it may not."""
-    number = getattr(error, "errno", None)
-    return {
-        "type": type(error).__name__,
-        "message": str(error)[:4000],
-        "errno": number if isinstance(number, int) else None,
-        "trespass": find_trespass(error, job),
-        "where": getattr(error, "hone_where", None),
-    }
+        number = getattr(error, "errno", None)
+        explained = {
+            "type": type(error).__name__,
+            "message": str(error)[:4000],
+            "errno": number if isinstance(number, int) else None,
+            "trespass": find_trespass(error, job),
+            "where": getattr(error, "hone_where", None),
+        }
+        return {"error": explained}
 
 
 def find_trespass(error: BaseException, job: dict[str, Any]) -> str | None:
@@ -155,8 +144,8 @@ def main() -> None:
     landlock = load_part("landlock").confine([path for path in find_folders(job) if path])
     if len(sys.argv) > 2:
         part = load_part("served")
-        served = part.Served(job, landlock, load_worker)
         commands, replies = map(int, sys.argv[2:4])
+        served = part.Served(job, load_worker)
         part.serve(served, functools.partial(protect, job=job), commands=commands, replies=replies)
     else:
         result = dict(protect(lambda: call_function(job), job), landlock=landlock)

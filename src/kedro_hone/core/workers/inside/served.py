@@ -15,59 +15,54 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from .arrays import join, read_arrays, write_arrays
-
 
 class Served:
     """The commands of a session, each a method; replies are JSON values.
 
     Args:
         job: The job; its ``input`` is the model.
-        landlock: The version of Landlock that confines this process, for the reply to ``load``.
         load_worker: Imports the job's worker file.
     """
 
-    def __init__(self, job: dict[str, Any], landlock: int, load_worker: Callable[[dict[str, Any]], Any]) -> None:
+    def __init__(self, job: dict[str, Any], load_worker: Callable[[dict[str, Any]], Any]) -> None:
         self.job = job
-        self.landlock = landlock
         self.load_worker = load_worker
         self.session: Any = None
         self.armed: dict[str, Callable[[], Any]] = {}
 
     def load(self, feeds: str | None = None) -> dict[str, Any]:
         """Import the toolchain, open the model, and run it once where feeds are given."""
-        arrays = read_arrays(feeds) if feeds else None
+        arrays = _read_arrays(feeds) if feeds else None
         start = time.perf_counter_ns()
         self.session = self.load_worker(self.job).load(self.job)
         if arrays is not None:
             self.complete(functools.partial(self.session.run, arrays))()
-        elapsed = time.perf_counter_ns() - start
-        return {"cold_start_ms": elapsed / 1e6, "landlock": self.landlock}
+        return {"cold_start_ms": (time.perf_counter_ns() - start) / 1e6}
 
     def run(self, feeds: str, output: str, batch: int | None = None) -> dict[str, Any]:
         """Run all rows in chunks and write the outputs, rows first."""
         import numpy as np
 
-        arrays = read_arrays(feeds)
+        arrays = _read_arrays(feeds)
         rows = min((len(array) for array in arrays.values()), default=0)
         step = batch or max(rows, 1)
         parts: dict[str, list[Any]] = {}
         for first in range(0, max(rows, 1), step):
             chunk = {name: array[first : first + step] for name, array in arrays.items()}
             short = min(step, rows - first)
-            pad = bool(batch) and short < step and bool(self.job["input"]["static_shapes"])
+            pad = batch and short < step and self.job["input"]["static_shapes"]
             if pad:
-                missing = step - short
-                chunk = {name: np.concatenate([part, part[-1:].repeat(missing, 0)]) for name, part in chunk.items()}
+                rest = step - short
+                chunk = {name: np.concatenate([part, part[-1:].repeat(rest, 0)]) for name, part in chunk.items()}
             for name, value in self.session.run(chunk).items():
                 array = np.asarray(value)
                 parts.setdefault(name, []).append(array[:short] if pad and array.ndim else array)
-        write_arrays(output, {name: join(values) for name, values in parts.items()})
+        _write_arrays(output, {name: _join(values) for name, values in parts.items()})
         return {}
 
     def arm(self, shape: str, feeds: str) -> dict[str, Any]:
         """Read the feeds of a shape into memory, and keep its call ready to be timed."""
-        self.armed[shape] = self.complete(self.prepare(read_arrays(feeds)))
+        self.armed[shape] = self.complete(self.prepare(_read_arrays(feeds)))
         gc.collect()
         gc.freeze()  # a toolchain is some hundred thousand objects: each later collection would go through them again
         return {}
@@ -87,8 +82,7 @@ class Served:
     def prepare(self, feeds: dict[str, Any]) -> Callable[[], Any]:
         """Return one call as it is timed: as the session says, behind the source's interface, or with arrays."""
         if hasattr(self.session, "prepare"):
-            prepared: Callable[[], Any] = self.session.prepare(feeds)
-            return prepared
+            return self.session.prepare(feeds)  # type: ignore[no-any-return]
         if self.job.get("interface") != "pytorch" or not importlib.util.find_spec("torch"):
             return functools.partial(self.session.run, feeds)
         from . import interfaces
@@ -120,22 +114,45 @@ class Served:
 def serve(
     served: Served, protect: Callable[[Callable[[], dict[str, Any]]], Any], *, commands: int, replies: int
 ) -> None:
-    """Serve commands, one JSON line each, until the pipe closes or one says quit.
+    """Serve commands, one JSON line each, until the pipe (a descriptor) closes.
 
-    Args:
-        served: The session.
-        protect: Calls a function and returns what it returns, or the error that it raised, as JSON.
-        commands: The descriptor to read from.
-        replies: The descriptor to write to.
+    ``protect`` calls a function and returns what it returns, or the error that it raised, as JSON.
     """
     for descriptor in (commands, replies):
         os.set_inheritable(descriptor, False)  # noqa: FBT003
     with os.fdopen(commands, "r", encoding="utf-8") as lines, os.fdopen(replies, "w", encoding="utf-8") as stream:
         for line in lines:
             command = json.loads(line)
-            name = command.pop("do")
-            if name == "quit":
-                return
-            reply = protect(functools.partial(getattr(served, name), **command))
+            reply = protect(functools.partial(getattr(served, command.pop("do")), **command))
             stream.write(json.dumps(reply) + "\n")
             stream.flush()
+
+
+def _read_arrays(path: str) -> dict[str, Any]:
+    """Read an npz file into memory, arrays contiguous; never a pickle."""
+    import numpy as np
+
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: np.ascontiguousarray(arrays[name]) for name in arrays.files}
+
+
+def _write_arrays(path: str, arrays: dict[str, Any]) -> None:
+    """Write an npz file; unlike ``numpy.savez`` with any name of an array. Text becomes numpy's own, no pickle."""
+    import zipfile
+
+    import numpy as np
+
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(name + ".npy", "w", force_zip64=True) as stream:
+                found = np.asanyarray(array)
+                if found.dtype.kind == "O" and all(isinstance(value, str) for value in found.flat):
+                    found = found.astype(str)
+                np.lib.format.write_array(stream, found, allow_pickle=False)
+
+
+def _join(values: list[Any]) -> Any:
+    """Concatenate the chunks of one output; a single one stays as it is."""
+    import numpy as np
+
+    return values[0] if len(values) == 1 else np.concatenate([np.atleast_1d(value) for value in values])

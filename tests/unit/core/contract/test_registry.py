@@ -4,8 +4,7 @@ from pathlib import Path
 
 from proof import SOURCE_DIGEST, SOURCE_URI, prove
 
-from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.contract.tags import make_tags
+from kedro_hone.core.contract.registry import VersionInfo, make_tags
 from kedro_hone.core.values.artifact import Artifact
 
 

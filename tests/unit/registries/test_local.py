@@ -43,7 +43,7 @@ def test_a_winner_is_published_and_loaded(tmp_path, winner):
     assert info.is_optimized
     assert info.tags["hone.metric.speedup"] == "2.0"
     prove(tmp_path, winner).evidence.check(Path(done.uri) / "evidence")
-    x, y = toy.answer(3)
+    x, y = toy.predict(3)
     np.testing.assert_array_equal(kedro_hone.load(tmp_path / "digits-hone" / "honed")(x), y)
 
 

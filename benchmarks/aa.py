@@ -79,7 +79,7 @@ def make_samples(folder: Path, batches: dict[str, int]) -> Samples:
 def copy_source(source: Artifact, number: int, workplace: Workplace) -> Artifact:
     """Return a copy of the source with the same bytes in other files, and another digest."""
     with workplace.store.workspace() as folder:
-        shutil.copytree(source.folder, folder / "files")
+        shutil.copytree(workplace.store.locate(source), folder / "files")
         fields = source.model_dump(exclude={"kind", "path", "digest", "metadata", "steps"})
         specs = {name: getattr(source, name) for name in ("inputs", "outputs", "static_shapes")}
         return workplace.store.seal(

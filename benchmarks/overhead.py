@@ -78,7 +78,10 @@ def measure_candidates(times: int, folder: Path) -> list[dict[str, float]]:
     """
     register(TOOLCHAIN, *ADAPTORS)
     workplace = Workplace(root=str(folder / "hone"), run_id="overhead")
-    source, rng, recipe = make_model(folder / "source", slow=1e-9), np.random.default_rng(0), make_recipe(0)
+    made, rng, recipe = make_model(folder / "source", slow=1e-9), np.random.default_rng(0), make_recipe(0)
+    source = workplace.store.seal(
+        folder / "source", format=made.format, inputs=made.inputs, outputs=made.outputs, runtime=made.runtime
+    )
     files = {name: track(folder / f"{name}.npz", rows, rng) for name, rows in ROWS.items()}
     common: dict[str, Any] = {"source": source, "workplace": workplace}
     common["samples"] = prepare(recipe=recipe, **common, **files)

@@ -12,7 +12,6 @@ from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.comparing.verdict import ask_gates, decide, list_asked, was_compared
 from kedro_hone.core.contract.gates import Measurements
 from kedro_hone.core.stats import share_level
-from kedro_hone.core.store.sealing import measure_files
 from kedro_hone.core.store.workplace import Workplace
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Confirmation, Decision, Finalist, Quality, RaceResult, Validation
@@ -60,7 +59,7 @@ def gate(
     itself = Measurements(
         id=SOURCE,
         latency=confirmation.source_latency,
-        size_bytes=sum(measure_files(source.folder).values()),
+        size_bytes=workplace.store.measure(source),
         cold_start_ms=reference.cold_start_ms,
         peak_memory_bytes=reference.peak_memory_bytes,
     )

@@ -66,6 +66,7 @@ def publish(
         copy_evidence(run.folder, copy)
         winner = ProvenWinner(
             artifact=decision.artifact,
+            files=workplace.store.locate(decision.artifact),
             source_uri=version.uri,
             source_digest=source.digest,
             evidence=evidence_folder,

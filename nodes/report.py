@@ -52,7 +52,7 @@ def report(
     Raises:
         HoneError: ``evidence-incomplete``: the raw timings of the race or of the confirmation are not in the store.
     """
-    folder = workplace.folder
+    folder, won = workplace.folder, decision.artifact
     folder.mkdir(parents=True, exist_ok=True)
     write_timings(folder / SAMPLES, {"race": result.timings, "confirm": confirmation.timings}, workplace.store)
     evidence = gather_evidence(
@@ -62,7 +62,7 @@ def report(
         race=result,
         confirmation=confirmation,
         decision=decision,
-        winner=keep_winner(decision.artifact, folder) if decision.artifact else None,
+        winner=keep_winner(won, workplace.store.locate(won), folder) if won else None,
     )
     write_text(folder / EVIDENCE, dump_evidence(evidence))
     write_reports(evidence, folder)

@@ -20,7 +20,7 @@ from kedro_hone.recipe.schema import Recipe
 
 logger = logging.getLogger(__name__)
 
-VERSION = 3
+VERSION = 4
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 

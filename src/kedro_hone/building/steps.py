@@ -195,7 +195,7 @@ def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Sett
         worker=str(adaptor.toolchain.worker),
         adaptor=adaptor.name,
         stage=adaptor.stage,
-        input=JobInput.of(parent),
+        input=JobInput.of(parent, setting.workplace.store.locate(parent)),
         produces=adaptor.produces,
         options=options.model_dump(mode="json"),
         calibration=samples.splits[CALIBRATION].feeds if Need.CALIBRATION_DATA in adaptor.needs else None,

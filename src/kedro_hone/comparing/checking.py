@@ -19,7 +19,6 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Licence
 from kedro_hone.core.measuring.launches import launch
-from kedro_hone.core.store.sealing import measure_files
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass
@@ -84,7 +83,7 @@ def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, s
         reason=_explain_loss(worst, where, limit) if lost else "",
         quality=worst.judge(SEARCH, limit),
         largest_error=largest_error,
-        size_bytes=sum(measure_files(artifact.folder).values()),
+        size_bytes=setting.workplace.store.measure(artifact),
         cold_start_ms=loaded.cold_start_ms,
         peak_memory_bytes=memory,
         publishable=toolchain.licence is not Licence.EVALUATION,

@@ -18,7 +18,6 @@ from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import describe_hardware
 from kedro_hone.core.stats import smallest_provable_drop
-from kedro_hone.core.store.sealing import measure_files
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.measurement import (
@@ -91,7 +90,7 @@ def gather_evidence(
         quality=tuple(_add_provable(name, quality, reference) for name, quality in decision.quality),
         gates=decision.gates,
         candidates=(
-            _join_source(source, reference, race),
+            _join_source(setting.workplace.store.measure(source), reference, race),
             *(
                 join_candidate(validation, standings.get(validation.candidate.id))
                 for validation in sorted(validations, key=lambda one: one.candidate.id)
@@ -148,7 +147,7 @@ def _say_options(machine_options: Mapping[str, Mapping[str, Json]]) -> str:
     return f"For the CPU, {'; '.join(said)}." if said else ""
 
 
-def _join_source(source: Artifact, reference: Reference, race: RaceResult) -> records.CandidateRecord:
+def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> records.CandidateRecord:
     """The source is a candidate too, and what the others are compared with."""
     same, value = Interval(estimate=0.0, low=0.0, high=0.0), reference.value
     return records.CandidateRecord(
@@ -158,7 +157,7 @@ def _join_source(source: Artifact, reference: Reference, race: RaceResult) -> re
         latency=race.source_latency,
         ratios={latency.shape: 1.0 for latency in race.source_latency},
         quality=Quality(metric=reference.metric, split=SEARCH, source=value, candidate=value, drop=same, n=reference.n),
-        size_bytes=sum(measure_files(source.folder).values()),
+        size_bytes=size_bytes,
         cold_start_ms=reference.cold_start_ms,
         peak_memory_bytes=reference.peak_memory_bytes,
         rounds=race.rounds,

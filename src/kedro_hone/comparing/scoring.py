@@ -110,7 +110,7 @@ def call_program(
                 worker=str(WORKER),
                 adaptor=f"program.{function}",
                 stage="program",
-                input=JobInput.of(source) if source else None,
+                input=JobInput.of(source, workplace.store.locate(source)) if source else None,
                 output=str(samples_folder) if samples_folder else None,
                 temporary=str(scratch / "temporary"),
                 options={**job, "project": str(Path.cwd())},

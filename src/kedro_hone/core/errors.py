@@ -54,6 +54,7 @@ SLUGS: Final = MappingProxyType(
         "source-failed": "The source model failed while it was measured",
         "source-format-taken": "Two source formats have one name",
         "store-full": "The disk that holds the store is full",
+        "store-missing": "The store does not hold what an earlier node made",
         "store-read-only": "The store cannot be written",
         "toolchain-unbuildable": "The environment of a toolchain cannot be built",
         "toolchain-unknown": "The recipe names a toolchain that does not exist",

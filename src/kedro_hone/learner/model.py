@@ -33,6 +33,7 @@ class Learner:
 
     Attributes:
         artifact: What was loaded: its specs, format, runtime and digest.
+        files: The folder of its files.
         run: From a dictionary of arrays to a dictionary of arrays: the runtime's own session with nothing in between,
             except for models that were compiled for some numbers of rows, where rows are split and filled up.
     """
@@ -42,6 +43,7 @@ class Learner:
     def __init__(
         self,
         artifact: Artifact,
+        files: Path,
         *,
         interface: Interface | None = None,
         threads: int | None = None,
@@ -51,6 +53,7 @@ class Learner:
 
         Args:
             artifact: A sealed artifact that can run.
+            files: The folder of its files.
             interface: ``pytorch`` or ``onnx``; the source's own when not given.
             threads: How many threads the runtime may use; as it was measured when not given.
             toolchains: The toolchains by name; the installed ones when not given.
@@ -67,8 +70,8 @@ class Learner:
                 why="It is a step on the way to a winner; no runtime is recorded for it.",
                 hint="Load what was published, or the end of a route.",
             )
-        self.artifact = artifact
-        self._session = open_session(artifact, threads=threads, toolchains=toolchains)
+        self.artifact, self.files = artifact, files
+        self._session = open_session(artifact, files, threads=threads, toolchains=toolchains)
         run = self._session.run
         self.run = serve_any_rows(run, artifact) if artifact.static_shapes else run
         self._call = make(self.run, artifact)
@@ -104,11 +107,11 @@ def load(
     """
     path = Path(uri_or_path)
     if path.is_dir():
-        return Learner(find_artifact(path), interface=interface, threads=threads)
+        return Learner(*find_artifact(path), interface=interface, threads=threads)
     folder = tempfile.TemporaryDirectory(prefix="kedro-hone-")
     try:
         find_registry(str(uri_or_path)).pull(str(uri_or_path), Path(folder.name))
-        learner = Learner(find_artifact(Path(folder.name)), interface=interface, threads=threads)
+        learner = Learner(*find_artifact(Path(folder.name)), interface=interface, threads=threads)
     except BaseException:
         folder.cleanup()
         raise
@@ -116,21 +119,21 @@ def load(
     return learner
 
 
-def find_artifact(folder: Path) -> Artifact:
+def find_artifact(folder: Path) -> tuple[Artifact, Path]:
     """Return the checked artifact of a published folder, or of the artifact's own folder.
 
     Args:
         folder: A model folder of MLflow's with a winner, or the ``artifact`` folder in it.
 
     Returns:
-        The artifact.
+        The artifact and the folder of its files.
 
     Raises:
         HoneError: ``model-unsupported``: there is none; ``model-corrupt``: it was changed.
     """
     for place in (folder, folder / ARTIFACT):
         if (place / MANIFEST).is_file():
-            return read_artifact(place)
+            return read_artifact(place), place
     raise HoneError(
         "model-unsupported",
         f"{folder.name} holds no winner of kedro-hone.",

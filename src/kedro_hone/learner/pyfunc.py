@@ -52,7 +52,7 @@ def _load_pyfunc(path: str) -> PyfuncModel:
     Returns:
         The model.
     """
-    return PyfuncModel(Learner(read_artifact(Path(path)), interface="onnx"))
+    return PyfuncModel(Learner(read_artifact(Path(path)), Path(path), interface="onnx"))
 
 
 def _read_frame(frame: Any, specs: tuple[TensorSpec, ...]) -> dict[str, np.ndarray[Any, Any]]:

@@ -31,7 +31,7 @@ class RuntimeSession(Protocol):
 
 
 def open_session(
-    artifact: Artifact, *, threads: int | None, toolchains: Mapping[str, Toolchain] | None = None
+    artifact: Artifact, files: Path, *, threads: int | None, toolchains: Mapping[str, Toolchain] | None = None
 ) -> RuntimeSession:
     """Open an artifact with the runtime that it names.
 
@@ -39,6 +39,7 @@ def open_session(
 
     Args:
         artifact: The winner.
+        files: The folder of its files.
         threads: How many threads it may use; when not given, as many as it was measured with, else all cores.
         toolchains: The toolchains by name; the installed ones when not given.
 
@@ -56,7 +57,7 @@ def open_session(
         "function": "load",
         "worker": str(toolchain.worker),
         "adaptor": toolchain.name,
-        "input": JobInput.of(artifact).model_dump(mode="json"),
+        "input": JobInput.of(artifact, files).model_dump(mode="json"),
         "output": None,
         "temporary": None,
         "options": {},

@@ -35,11 +35,12 @@ def write_text(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def keep_winner(artifact: Artifact, folder: Path) -> Path:
+def keep_winner(artifact: Artifact, files: Path, folder: Path) -> Path:
     """Put the winner into the run's folder, where ``kedro_hone.load`` can open it by its path.
 
     Args:
         artifact: The winner.
+        files: The folder of its files in the store.
         folder: The run's folder.
 
     Returns:
@@ -49,7 +50,7 @@ def keep_winner(artifact: Artifact, folder: Path) -> Path:
     place = folder / "winner"
     if not place.exists():
         partial = folder / f".winner-{os.getpid()}"
-        shutil.copytree(artifact.folder, partial, copy_function=os.link)
+        shutil.copytree(files, partial, copy_function=os.link)
         write_manifest(partial, artifact)
         partial.rename(place)
     return place

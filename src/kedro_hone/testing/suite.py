@@ -32,6 +32,11 @@ class AdaptorSuite:
         return adaptor.options()
 
     @pytest.fixture
+    def files(self, tmp_path: Path) -> Path:
+        """The folder of the artifact's files: the fixture ``artifact`` writes them into ``tmp_path``."""
+        return tmp_path
+
+    @pytest.fixture
     def python(self, adaptor: Adaptor) -> Path:
         """The interpreter: that of the toolchain's environment, which is built when it is missing."""
         from kedro_hone.core.environments.store import EnvironmentStore  # noqa: PLC0415 - unless a python is given
@@ -81,6 +86,7 @@ class AdaptorSuite:
         self,
         adaptor: Adaptor,
         artifact: Artifact,
+        files: Path,
         options: Options,
         python: Path,
         shapes: tuple[Shape, ...],
@@ -100,10 +106,11 @@ class AdaptorSuite:
         key = f"{type(self).__qualname__} {adaptor.name} {artifact.digest} {options!r}"
         if key not in self._trials:
             folder = tmp_path_factory.mktemp("trial")
-            shutil.copytree(artifact.folder, folder / "source")  # the fixture's own may be gone after its test
+            shutil.copytree(files, folder / "source")  # the fixture's own may be gone after its test
             case = Case(
                 adaptor=adaptor,
-                artifact=artifact.model_copy(update={"path": str(folder / "source")}),
+                artifact=artifact,
+                files=folder / "source",
                 options=options.resolve(host),
                 python=python,
                 host=host,
@@ -139,7 +146,7 @@ class AdaptorSuite:
         _apply(checks.check_name, trial)
 
     def test_06_can_take(self, trial: Trial) -> None:
-        """``can_take`` returns the same twice, changes nothing, and imports no toolchain."""
+        """``can_take`` returns the same twice, and imports no toolchain."""
         _apply(checks.check_can_take, trial)
 
     def test_07_refusal(self, trial: Trial) -> None:

@@ -53,6 +53,7 @@ class Case:
     Attributes:
         adaptor: The adaptor.
         artifact: A small model that it takes.
+        files: The folder of its files.
         options: Its options, with everything decided that is left to the machine.
         python: The interpreter of its environment.
         host: The machine.
@@ -67,6 +68,7 @@ class Case:
 
     adaptor: Adaptor
     artifact: Artifact
+    files: Path
     options: Options
     python: Path
     host: Host
@@ -179,7 +181,7 @@ class Trial:
             worker=str(case.adaptor.toolchain.worker),
             adaptor=case.adaptor.name,
             stage=case.adaptor.stage,
-            input=JobInput.of(case.artifact),
+            input=JobInput.of(case.artifact, case.files),
             output=str(folder / "output"),
             options=case.options.model_dump(mode="json"),
             calibration=str(self._find_calibration()),
@@ -197,7 +199,7 @@ class Trial:
         return Attempt(job=job, outcome=outcome, strays=tuple(sorted(strays)))
 
     def _list_surroundings(self, folder: Path) -> set[str]:
-        return {str(path) for place in (folder, self.case.artifact.folder.parent) for path in place.iterdir()}
+        return {str(path) for place in (folder, self.case.files.parent) for path in place.iterdir()}
 
     def _find_calibration(self) -> Path:
         if self.case.calibration is not None:

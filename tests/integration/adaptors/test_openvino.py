@@ -153,7 +153,7 @@ def test_bf16_is_an_error_on_a_cpu_without_it(bench, digits_ir, emulator):
 
 
 def test_bf16_is_refused_without_the_instructions():
-    artifact = Artifact(path="", format="openvino-ir", digest="", inputs=(), outputs=())
+    artifact = Artifact(format="openvino-ir", digest="", inputs=(), outputs=())
     adaptor = next(each for each in module.ADAPTORS if each.name == "openvino.bf16")
     for flags, kind in (({"avx512f"}, Refused), ({"avx512_bf16"}, type(None))):
         host = Host(flags=frozenset(flags), cores=2, gpu=None, compilers=frozenset(), fingerprint="")

@@ -15,7 +15,7 @@ HANG = 600
 
 
 def make_artifact(device: str) -> Artifact:
-    return Artifact(path="/m", format="onnx", digest="sha256:0", inputs=(), outputs=(), device=Device.parse(device))
+    return Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=(), device=Device.parse(device))
 
 
 def test_the_devices_of_all_that_is_measured_are_held(tmp_path, monkeypatch):

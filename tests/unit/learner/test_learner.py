@@ -38,7 +38,7 @@ def installed(toolchains):
 
 
 def test_arrays_in_arrays_out(tmp_path, toolchains):
-    learner = Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains)
+    learner = Learner(*toy.make_model(tmp_path / "a"), toolchains=toolchains)
     x, y = toy.answer(5)
     np.testing.assert_array_equal(learner(x), y)
     np.testing.assert_array_equal(learner(x=x), y)
@@ -50,21 +50,21 @@ def test_arrays_in_arrays_out(tmp_path, toolchains):
 def test_a_worker_may_have_parts_and_each_has_its_own(tmp_path, toolchains):
     artifact = toy.make_artifact(tmp_path / "a")
     x, y = toy.answer(5)
-    np.testing.assert_array_equal(Learner(artifact, toolchains=toolchains)(x), y)
+    np.testing.assert_array_equal(Learner(artifact, tmp_path / "a", toolchains=toolchains)(x), y)
     for sign in (1, -1):
         source = f"{toy.WORKER.replace('* (index', '* sign.SIGN * (index')}\nfrom . import sign\n"
         toolchain = toy.make_toolchain(tmp_path / f"toolchain{sign}", source)
         toolchain.worker.with_name("sign.py").write_text(f"SIGN = {sign}\n")
-        np.testing.assert_array_equal(Learner(artifact, toolchains={"toy": toolchain})(x), sign * y)
+        np.testing.assert_array_equal(Learner(artifact, tmp_path / "a", toolchains={"toy": toolchain})(x), sign * y)
 
 
 def test_run_is_the_session_itself(tmp_path, toolchains):
-    learner = Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains)
+    learner = Learner(*toy.make_model(tmp_path / "a"), toolchains=toolchains)
     assert learner.run == learner._session.run
 
 
 def test_several_outputs_of_arrays_are_a_dictionary(tmp_path, toolchains):
-    learner = Learner(toy.make_artifact(tmp_path / "a", outputs=("y", "z")), toolchains=toolchains)
+    learner = Learner(*toy.make_model(tmp_path / "a", outputs=("y", "z")), toolchains=toolchains)
     x, y = toy.answer(2)
     answers = learner(x)
     np.testing.assert_array_equal(answers["y"], y)
@@ -72,7 +72,7 @@ def test_several_outputs_of_arrays_are_a_dictionary(tmp_path, toolchains):
 
 
 def test_several_inputs_are_bound_like_arguments(tmp_path, toolchains):
-    learner = Learner(toy.make_artifact(tmp_path / "a", inputs=("a", "b")), toolchains=toolchains)
+    learner = Learner(*toy.make_model(tmp_path / "a", inputs=("a", "b")), toolchains=toolchains)
     x, y = toy.answer(2)
     np.testing.assert_array_equal(learner(x, b=x), 2 * y)
     for args, kwargs, message in [
@@ -87,7 +87,7 @@ def test_several_inputs_are_bound_like_arguments(tmp_path, toolchains):
 
 
 def test_another_type_is_refused_before_the_runtime_misreads_it(tmp_path, toolchains):
-    learner = Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains)
+    learner = Learner(*toy.make_model(tmp_path / "a"), toolchains=toolchains)
     x, _ = toy.answer(2)
     with pytest.raises(TypeError, match="x is float64; the model takes float32"):
         learner(x.astype(np.float64))
@@ -113,7 +113,7 @@ def test_tensors_come_back_in_the_sources_structure(tmp_path, toolchains, output
     x, array = toy.answer(3)
     y = torch.from_numpy(array)
     values = {"y": y, "z": 2 * y, None: None}
-    found = Learner(artifact, toolchains=toolchains)(torch.from_numpy(x))
+    found = Learner(artifact, tmp_path / "a", toolchains=toolchains)(torch.from_numpy(x))
     if structure is None:
         wanted = y if len(outputs) == 1 else (y, 2 * y)
     elif structure["kind"] == "dict":
@@ -145,7 +145,7 @@ def test_plan_pieces(rows, sizes, pieces):
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 9, 21])
 def test_static_models_serve_any_number_of_rows(tmp_path, toolchains, rows):
-    learner = Learner(toy.make_artifact(tmp_path / "a", batches=(2, 8)), toolchains=toolchains)
+    learner = Learner(*toy.make_model(tmp_path / "a", batches=(2, 8)), toolchains=toolchains)
     x, y = toy.answer(rows)
     np.testing.assert_array_equal(learner(x), y)
     assert set(learner._session.calls) <= {2, 8}
@@ -153,22 +153,22 @@ def test_static_models_serve_any_number_of_rows(tmp_path, toolchains, rows):
 
 def test_static_models_say_what_they_cannot_serve(tmp_path, toolchains):
     artifact = toy.make_artifact(tmp_path / "a", batches=(2,))
-    learner = Learner(artifact, toolchains=toolchains)
+    learner = Learner(artifact, tmp_path / "a", toolchains=toolchains)
     with pytest.raises(ValueError, match="there are no rows"):
         learner(np.zeros((0, 4), np.float32))
     with pytest.raises(ValueError, match="the model takes"):
         learner(np.zeros((2, 5), np.float32))
     outputs = (artifact.outputs[0].model_copy(update={"shape": (3,)}),)
-    fixed = Learner(artifact.model_copy(update={"outputs": outputs}), toolchains=toolchains)
+    fixed = Learner(artifact.model_copy(update={"outputs": outputs}), tmp_path / "a", toolchains=toolchains)
     with pytest.raises(HoneError, match="cannot be put together"):
         fixed(np.zeros((4, 4), np.float32))
 
 
 def test_threads_are_as_recorded_unless_given(tmp_path, toolchains):
     recorded = toy.make_artifact(tmp_path / "a", threads=3)
-    assert Learner(recorded, toolchains=toolchains)._session.job["threads"] == 3
-    assert Learner(recorded, toolchains=toolchains, threads=5)._session.job["threads"] == 5
-    free = Learner(toy.make_artifact(tmp_path / "b"), toolchains=toolchains)
+    assert Learner(recorded, tmp_path / "a", toolchains=toolchains)._session.job["threads"] == 3
+    assert Learner(recorded, tmp_path / "a", toolchains=toolchains, threads=5)._session.job["threads"] == 5
+    free = Learner(*toy.make_model(tmp_path / "b"), toolchains=toolchains)
     assert free._session.job["threads"] == len(os.sched_getaffinity(0))
 
 
@@ -231,28 +231,28 @@ def test_missing_runtime_says_what_to_install(tmp_path):
     source = "def load(job):\n    import a_runtime_that_is_not_there\n"
     toolchains = {"toy": toy.make_toolchain(tmp_path / "t", source, extra="toy")}
     with pytest.raises(ImportError, match=r"pip install 'kedro-hone\[toy\]'"):
-        Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains)
+        Learner(*toy.make_model(tmp_path / "a"), toolchains=toolchains)
 
 
 def test_unknown_runtime_and_no_runtime(tmp_path):
     artifact = toy.make_artifact(tmp_path / "a")
     with pytest.raises(HoneError, match="runtime 'toy' is not known"):
-        Learner(artifact, toolchains={})
+        Learner(artifact, tmp_path / "a", toolchains={})
     with pytest.raises(HoneError, match="cannot run by itself"):
-        Learner(artifact.model_copy(update={"runtime": None}))
+        Learner(artifact.model_copy(update={"runtime": None}), tmp_path / "a")
     with pytest.raises(ValueError, match="neither"):
-        Learner(artifact, interface="keras")
+        Learner(artifact, tmp_path / "a", interface="keras")
 
 
 def test_pyfunc_takes_arrays_dictionaries_and_tables(tmp_path, toolchains):
     import pandas as pd
 
     x, y = toy.answer(3)
-    one = PyfuncModel(Learner(toy.make_artifact(tmp_path / "a"), toolchains=toolchains))
+    one = PyfuncModel(Learner(*toy.make_model(tmp_path / "a"), toolchains=toolchains))
     for data in [x, {"x": x}, x.astype(np.float64), pd.DataFrame(x), pd.DataFrame({"x": list(x)})]:
         np.testing.assert_array_equal(one.predict(data), y)
     two = PyfuncModel(
-        Learner(toy.make_artifact(tmp_path / "b", inputs=("a", "b"), outputs=("y", "z")), toolchains=toolchains)
+        Learner(*toy.make_model(tmp_path / "b", inputs=("a", "b"), outputs=("y", "z")), toolchains=toolchains)
     )
     answers = two.predict(pd.DataFrame({"a": list(x), "b": list(x)}))
     np.testing.assert_array_equal(answers["z"], 4 * y)

@@ -76,7 +76,8 @@ def test_it_touches_one_file_and_is_pulled_to_a_sealed_artifact(package, tmp_pat
     assert (artifact.format, artifact.runtime, artifact.metadata["interface"]) == ("toy-source", "toy", "onnx")
     assert [spec.shape for spec in artifact.inputs] == [("batch", 4)]
     assert [spec.shape for spec in artifact.outputs] == [("batch", 3)]
-    assert sorted(path.name for path in artifact.folder.iterdir()) == ["model.json", "weights.npz"]
-    assert json.loads((artifact.folder / "model.json").read_text()) == {"nap": 1.0}
+    files = workplace.store.locate(artifact)
+    assert sorted(path.name for path in files.iterdir()) == ["model.json", "weights.npz"]
+    assert json.loads((files / "model.json").read_text()) == {"nap": 1.0}
     assert workplace.store.verify(artifact.digest)
     assert describe_baseline(artifact, threads=2) == "numpy's matrix product with 2 threads"

@@ -90,6 +90,7 @@ class ProvenWinner:
 
     Attributes:
         artifact: The winner.
+        files: The folder of its files.
         source_uri: The version that was optimized, pinned.
         source_digest: The digest of its artifact.
         evidence: The recorded digests of the evidence.
@@ -101,6 +102,7 @@ class ProvenWinner:
     """
 
     artifact: Artifact
+    files: Path
     source_uri: str
     source_digest: str
     evidence: EvidenceFolder

@@ -65,7 +65,7 @@ def launch(
             worker=str(toolchain.worker),
             adaptor=name,
             stage="load",
-            input=JobInput.of(artifact),
+            input=JobInput.of(artifact, workplace.store.locate(artifact)),
             output=str(output or scratch / "output"),
             temporary=str(scratch / "temporary"),
             seed=launching.seed,

@@ -18,7 +18,8 @@ from kedro_hone.core.contract.proof import (
 from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.registry import Publication, VersionInfo
 from kedro_hone.core.contract.tags import make_tags
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Decision, Verdict
 from kedro_hone.recipe.schema import Recipe
@@ -39,7 +40,8 @@ def publish(
     version: VersionInfo,
     source: Artifact,
     recipe: Recipe,
-    workplace: Workplace,
+    store: Store,
+    run: RunFolder,
 ) -> tuple[Publication, ...]:
     """Write the winner as a new version; where there is none, leave the registry as it is.
 
@@ -50,7 +52,8 @@ def publish(
         version: The source's version.
         source: The source model.
         recipe: The recipe.
-        workplace: Where the run works. What is written about the publication goes to the run of the evidence.
+        store: The artifact store.
+        run: The project's run. What is written about the publication goes to the run of the evidence.
 
     Returns:
         Where the winner went: one publication, or none.
@@ -61,12 +64,12 @@ def publish(
     """
     if decision.verdict is not Verdict.PASS or decision.artifact is None or not recipe.publish.enabled:
         return ()
-    run = workplace.model_copy(update={"run_id": evidence_folder.run_id})
-    with workplace.store.workspace() as copy:
+    run = run.model_copy(update={"run_id": evidence_folder.run_id})
+    with store.workspace() as copy:
         copy_evidence(run.folder, copy)
         winner = ProvenWinner(
             artifact=decision.artifact,
-            files=workplace.store.locate(decision.artifact),
+            files=store.locate(decision.artifact),
             source_uri=version.uri,
             source_digest=source.digest,
             evidence=evidence_folder,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Outcome
 from kedro_hone.core.values.samples import Reference, Samples
@@ -19,7 +20,8 @@ def apply_adaptor(
     samples: Samples,
     reference: Reference,
     recipe: Recipe,
-    workplace: Workplace,
+    store: Store,
+    run: RunFolder,
     adaptor: str,
 ) -> Outcome:
     """Run one adaptor of a route.
@@ -30,7 +32,8 @@ def apply_adaptor(
         samples: The prepared data.
         reference: The source's outputs; nothing is built before the source model was run and scored.
         recipe: The recipe.
-        workplace: Where the run works.
+        store: The artifact store.
+        run: The run's folder.
         adaptor: The adaptor's name.
 
     Returns:
@@ -38,7 +41,7 @@ def apply_adaptor(
     """
     if not isinstance(parent, Artifact):
         return parent
-    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
     plan = make_plan(setting.recipe)
     found = next(a for a in plan.adaptors if a.name == adaptor)
     return transform(found, plan.options[adaptor], parent, setting, reference=reference)

@@ -47,14 +47,12 @@ def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, s
     Returns:
         What was found.
     """
-    outputs, split = Path(reference.outputs), setting.samples.splits[SEARCH]
-    with setting.workplace.store.workspace() as scratch:
-        with launch(
-            artifact, name=named.id, workplace=setting.workplace, launching=setting.launching, output=scratch
-        ) as session:
+    outputs, split = setting.store.locate_tree(reference.digest) / reference.outputs, setting.samples.splits[SEARCH]
+    with setting.store.workspace() as scratch:
+        with launch(artifact, name=named.id, launching=setting.launching, output=scratch) as session:
             if isinstance(session, Failed):
                 return record_failure(named, session)
-            loaded = session.load(feeds=Path(setting.samples.shapes[setting.shapes[0]]))
+            loaded = session.load(feeds=setting.batches[setting.shapes[0]])
             if isinstance(loaded, Failed):
                 return record_failure(named, loaded)
             predictions = _predict_everywhere(session, artifact, setting, scratch)
@@ -83,7 +81,7 @@ def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, s
         reason=_explain_loss(worst, where, limit) if lost else "",
         quality=worst.judge(SEARCH, limit),
         largest_error=largest_error,
-        size_bytes=setting.workplace.store.measure(artifact),
+        size_bytes=setting.store.measure(artifact),
         cold_start_ms=loaded.cold_start_ms,
         peak_memory_bytes=memory,
         publishable=toolchain.licence is not Licence.EVALUATION,
@@ -106,9 +104,10 @@ def _predict_everywhere(
     if not artifact.static_shapes:
         batches[f"batch {ODD_BATCH}"] = ODD_BATCH
     predictions: dict[str, Path] = {}
+    feeds = setting.locate(setting.samples.splits[SEARCH].feeds)
     for name, batch in batches.items():
         path = scratch / f"{batch}.npz"
-        fault = session.run(Path(setting.samples.splits[SEARCH].feeds), path, batch=batch)
+        fault = session.run(feeds, path, batch=batch)
         if isinstance(fault, Failed):
             return fault
         predictions[name] = path

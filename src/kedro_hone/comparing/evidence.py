@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -72,7 +71,7 @@ def gather_evidence(
     speed = _compare_speed(race, confirmation, decision)
     standings = {standing.id: standing for standing in race.standings}
     return Evidence(
-        run_id=setting.workplace.run_id,
+        run_id=setting.run.run_id,
         created=dt.datetime.now(dt.UTC),
         producer=f"kedro-hone {kedro_hone.__version__}",
         recipe={**recipe.model_dump(mode="json"), "digest": recipe.digest},
@@ -85,12 +84,12 @@ def gather_evidence(
             digest=source.digest,
             baseline=decision.baseline,
         ),
-        winner=_name_winner(decision, validations, winner),
+        winner=_name_winner(decision, validations, setting.run.relate(winner) if winner else None),
         **speed,
         quality=tuple(_add_provable(name, quality, reference) for name, quality in decision.quality),
         gates=decision.gates,
         candidates=(
-            _join_source(setting.workplace.store.measure(source), reference, race),
+            _join_source(setting.store.measure(source), reference, race),
             *(
                 join_candidate(validation, standings.get(validation.candidate.id))
                 for validation in sorted(validations, key=lambda one: one.candidate.id)
@@ -165,10 +164,10 @@ def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> rec
 
 
 def _name_winner(
-    decision: Decision, validations: Sequence[Validation], folder: Path | None
+    decision: Decision, validations: Sequence[Validation], path: str | None
 ) -> records.WinnerRecord | None:
     artifact, name = decision.artifact, decision.winner
-    if artifact is None or name is None or folder is None:
+    if artifact is None or name is None or path is None:
         return None
     return records.WinnerRecord(
         candidate=name,
@@ -176,7 +175,7 @@ def _name_winner(
         format=artifact.format,
         digest=artifact.digest,
         runtime=artifact.runtime or "",
-        path=os.path.relpath(folder),
+        path=path,
     )
 
 

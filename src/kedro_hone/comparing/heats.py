@@ -151,7 +151,7 @@ def _run_heat(state: Field, setting: Setting, order: random.Random, *, budget: f
         for _ in range(recipe.race.block):
             measure_round(state.running.values(), setting.shapes, order=order, timings=state.timings)
         rounds += recipe.race.block
-        setting.workplace.note("rounds", rounds=state.timings.count, running=sorted(state.running))
+        setting.run.note("rounds", rounds=state.timings.count, running=sorted(state.running))
         _drop(state, setting)
         logger.info("raced     %d rounds, %d left", state.timings.count, len(state.running) - 1)
         if time.monotonic() - begun >= budget or len(state.running) - 1 <= recipe.confirm.finalists:
@@ -179,9 +179,8 @@ def _launch(artifacts: Mapping[str, Artifact], state: Field, setting: Setting, e
     stacks = {name: everything.enter_context(ExitStack()) for name in artifacts}
     entrants, failures = enter(
         artifacts,
-        shapes=setting.samples.shapes,
+        shapes=setting.batches,
         burst_ms=setting.recipe.race.burst_ms,
-        workplace=setting.workplace,
         launching=setting.launching,
         stacks=stacks,
     )

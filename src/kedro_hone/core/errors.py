@@ -42,6 +42,7 @@ SLUGS: Final = MappingProxyType(
         "model-unknown": "The registry has no such model",
         "model-unsupported": "No toolchain can run the source model",
         "pickle-not-trusted": "The model can only be loaded by running code from the registry",
+        "program-changed": "The program is not the one that prepared the samples",
         "program-failed": "The program raised an error",
         "program-unknown": "The recipe names a program that does not exist",
         "recipe-invalid": "There is no recipe, or it has an unknown key or a bad value",

@@ -6,13 +6,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kedro.io import AbstractDataset
-from kedro.utils import find_kedro_project
 
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.datasets.copies import keep_copy, measure_size
 from kedro_hone.datasets.errors import DataError
 from kedro_hone.datasets.pins import Pin, Repository, check_unmodified, find_pin, find_repository, open_revision
+from kedro_hone.datasets.runs import find_project
 
 HEAD = "HEAD"
 
@@ -56,7 +56,7 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
             cache: Where the copies are kept, absolute or from the project's root.
             metadata: Free for other plug-ins.
         """
-        self._project = Path(find_kedro_project(Path.cwd()) or Path.cwd())
+        self._project = find_project(path)
         self._source = _read_source(path, self._project)
         self._repo, self._rev, self._remote = repo, rev or HEAD, remote
         self._cache = self._project / cache

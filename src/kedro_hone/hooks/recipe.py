@@ -16,7 +16,7 @@ from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.programs import find_metric, find_program
 from kedro_hone.recipe.schema import read_recipe
 
-_NEEDED = frozenset({GATE, "params:hone", "workplace"})
+_NEEDED = frozenset({GATE, "params:hone", "store", "run"})
 
 
 class RecipeHooks:
@@ -48,6 +48,5 @@ class RecipeHooks:
             catalog: Holds the gate split.
         """
         if pipeline.inputs() >= _NEEDED:
-            check_recipe(
-                gate=catalog.load(GATE), recipe=catalog.load("params:hone"), workplace=catalog.load("workplace")
-            )
+            recipe, store, run = (catalog.load(name) for name in ("params:hone", "store", "run"))
+            check_recipe(gate=catalog.load(GATE), recipe=recipe, store=store, run=run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from kedro.framework.hooks import hook_impl
@@ -48,8 +47,8 @@ class VerdictHooks:
         del run_params
         if "evidence" not in pipeline.all_outputs():
             return
-        evidence, workplace = catalog.load("evidence"), catalog.load("workplace")
+        evidence, run = catalog.load("evidence"), catalog.load("run")
         published = catalog.load("publications") if "publications" in pipeline.all_outputs() else ()
         self.exit_code = EXIT_CODES[evidence.verdict]
         uri = published[0].uri if published else None
-        print_verdict(evidence, self._console, folder=Path(workplace.folder), published=uri)
+        print_verdict(evidence, self._console, folder=run.folder, published=uri)

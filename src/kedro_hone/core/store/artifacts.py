@@ -221,6 +221,17 @@ class Store:
         place = self._trees / _check_key(key)
         return place / FILES if read_sealed(place) else None
 
+    def locate_tree(self, key: str) -> Path:
+        """Return where the files kept under a key are.
+
+        Raises:
+            HoneError: ``store-missing``: there are none, or they are damaged.
+        """
+        folder = self.find_tree(key)
+        if folder is None:
+            raise self._explain_missing(f"the files of {key}")
+        return folder
+
     @contextmanager
     def workspace(self) -> Iterator[Path]:
         """Make an empty folder on the store's file system, removed at the end.

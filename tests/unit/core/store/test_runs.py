@@ -4,7 +4,7 @@ import json
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.runs import RunFolder
 
 
 def claim(arguments):
@@ -13,14 +13,14 @@ def claim(arguments):
 
 
 def test_steps_are_numbered_in_order(tmp_path):
-    place = Workplace(root=str(tmp_path), run_id="r")
+    place = RunFolder(root=tmp_path / "runs", run_id="r", project=tmp_path)
 
     assert [place.claim_step("a.b").name, place.claim_step("c.d").name] == ["001-a.b", "002-c.d"]
     assert place.claim_step("x", kind="launches").name == "001-x"
 
 
 def test_processes_never_share_a_step(tmp_path):
-    place = Workplace(root=str(tmp_path), run_id="r")
+    place = RunFolder(root=tmp_path / "runs", run_id="r", project=tmp_path)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         claimed = [name for names in pool.map(claim, [(place, 20)] * 2) for name in names]
 
@@ -28,7 +28,7 @@ def test_processes_never_share_a_step(tmp_path):
 
 
 def test_an_event_is_a_line(tmp_path):
-    place = Workplace(root=str(tmp_path), run_id="r")
+    place = RunFolder(root=tmp_path / "runs", run_id="r", project=tmp_path)
     place.note("build", adaptor="toy.a")
     place.note("launch", candidate="x")
 

@@ -77,7 +77,7 @@ def publish(
         )
         if parse_evidence((copy / EVIDENCE).read_bytes()) != evidence:
             raise explain_incomplete(run.run_id, "The evidence in the catalog is of another run.")
-        publication = find_registry(version.uri).publish(
+        publication = find_registry(version.uri, project=run.project).publish(
             winner,
             name=recipe.publish.name or version.name,
             tags=make_tags(
@@ -89,6 +89,7 @@ def publish(
             alias=recipe.publish.alias,
             metrics=find_metrics(decision),
         )
+        publication = publication.model_copy(update={"uri": run.relate(publication.uri)})
         keep_reports(copy, run.folder / PUBLISHED)
     write_text(run.folder / "publication.json", json.dumps(publication.model_dump(mode="json"), indent=2) + "\n")
     run.note("publication", uri=publication.uri)

@@ -51,11 +51,12 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
         HoneError: The model, version or alias does not exist, the registry cannot be reached, or the files are not
             what they should be.
     """
-    registry = find_registry(recipe.model.uri)
+    registry = find_registry(recipe.model.uri, project=run.project)
     with store.workspace() as scratch:
         pulled, files = scratch / "pulled", scratch / "files"
         pulled.mkdir()
         version = registry.pull(recipe.model.uri, pulled)
+        version = version.model_copy(update={"uri": run.relate(version.uri)})
         flavor = read_flavor(pulled, trust=frozenset(recipe.trust), author=_find_author(recipe, run.project))
         write_files(flavor, pulled, files)
         artifact = _seal(files, flavor, recipe, store, run)

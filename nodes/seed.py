@@ -43,7 +43,7 @@ def seed(recipe: Recipe, run: RunFolder) -> VersionInfo:
     if not (folder / ".git" / "refs" / "tags" / TAG).exists():
         write_splits(splits)
         track(folder, [splits / f"{name}.npz" for name in SPLIT_ROWS])
-    registry = find_registry(recipe.model.uri)
+    registry = find_registry(recipe.model.uri, project=run.project)
     embedded = "MLFLOW_TRACKING_URI" not in os.environ
     if not embedded or (folder.parent / "mlflow.db").exists():
         try:

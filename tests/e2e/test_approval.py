@@ -51,8 +51,8 @@ def test_what_was_assessed_is_published_with_all_its_proof(assessed):
     assert read_files(place / "evidence") == proof
     # What is written about the publication stands where the report is.
     assert assessed.runs == [run]
-    assert json.loads((run / "publication.json").read_text())["uri"] == str(place)
-    assert str(place) in (run / "report.html").read_text()
+    assert json.loads((run / "publication.json").read_text())["uri"] == "models/matrix-hone/1"
+    assert "models/matrix-hone/1" in (run / "report.html").read_text()
     assert "publication" in {json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()}
 
 
@@ -131,6 +131,22 @@ def test_builds_and_validations_that_are_run_again_change_nothing(assessed):
     for one, other in zip(first["candidates"], second["candidates"], strict=True):
         for same in ("id", "build_seconds", "cached", "quality"):
             assert one[same] == other[same], same
+
+
+def test_one_namespace_alone_changes_nothing(assessed):
+    """From what is kept of a full run, in a project that was moved since."""
+    first = assessed.evidence
+    for pipeline, namespace in (("build", "tensorflow.shop_round"), ("compare", "tensorflow.shop_round")):
+        assessed.run("--pipelines", pipeline, "--namespaces", namespace)
+    assessed.run("--nodes", "report")
+    compare(first, assessed.evidence)
+
+
+def test_a_store_that_was_emptied_is_said(assessed):
+    shutil.rmtree(assessed.work / "store" / "objects")
+    done = assessed.run("--pipelines", "compare", "--from-nodes", "gate", code=3)
+    assert "[store-missing]" in done.output
+    assert json.loads((assessed.work / "work" / "source.json").read_text())["digest"] in done.output
 
 
 def test_a_gate_alone_changes_nothing_that_was_measured(assessed):

@@ -31,7 +31,7 @@ class RecipeHooks:
         Args:
             context: The run's context, with ``--params`` and ``--env`` merged in.
         """
-        configure_logging()
+        configure_logging(context.project_path)
         parameters = find_parameters(context.config_loader)
         if parameters is not None:
             program = read_recipe(parameters).program

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -45,15 +47,20 @@ class RegistryOffer:
     origin: str
     point: metadata.EntryPoint
 
-    def make(self) -> Registry:
+    def make(self, project: Path | None = None) -> Registry:
         """Import the registry and make one with its defaults.
+
+        Args:
+            project: The project's folder, for registries that take one; the current folder when not given.
 
         Raises:
             HoneError: ``registry-broken``: the package of others cannot be imported or makes something else; or what
                 the registry itself raises.
         """
         try:
-            return _check(self._import()(), self.point.value)
+            factory = self._import()
+            takes = project is not None and "project" in inspect.signature(factory).parameters
+            return _check(factory(project=project) if takes else factory(), self.point.value)
         except HoneError:
             raise
         except (Exception, SystemExit) as error:
@@ -111,12 +118,13 @@ def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> Mapping[str, Reg
     return MappingProxyType(offers)
 
 
-def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES) -> Registry:
+def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project: Path | None = None) -> Registry:
     """Return the model registry that serves a URI.
 
     Args:
         uri: Such as ``models:/digits/3``, or a path.
         builtin: Our registries; the table above unless a test says otherwise.
+        project: The folder that relative paths count from; the current one when not given.
 
     Returns:
         The registry, made with its defaults.
@@ -137,4 +145,4 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES) -> Registry
             hint=(f"Did you mean {nearest[0]}:/…? " if nearest else "")
             + "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path.",
         )
-    return registries[scheme].make()
+    return registries[scheme].make(project)

@@ -25,16 +25,6 @@ VERSION = 4
 def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, store: Store, run: RunFolder) -> Reference:
     """Run the source model on the search split, and score its outputs: what every candidate is compared with.
 
-    Args:
-        source: The source model.
-        samples: The prepared data.
-        recipe: The recipe.
-        store: The artifact store.
-        run: The run's folder.
-
-    Returns:
-        The reference outputs with their score.
-
     Raises:
         HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
             the gate split is too small for the recipe's limit, before anything is built.

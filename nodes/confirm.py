@@ -25,14 +25,6 @@ def confirm(
 ) -> Confirmation:
     """Measure the best candidates of the race again, in as many launches as a decision needs.
 
-    Args:
-        result: The race.
-        source: The source model.
-        samples: The prepared data, with the batch of each shape.
-        recipe: The recipe.
-        store: The artifact store.
-        run: The run's folder.
-
     Returns:
         The finalists, faster ones first, with the A/A control.
     """

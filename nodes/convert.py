@@ -26,15 +26,8 @@ def convert_to_backend(
 ) -> Outcome:
     """Return the source model in a backend's format, converted by the first adaptor that takes it or another backend.
 
-    Args:
-        source: The source model.
-        samples: The prepared data.
-        reference: The source's outputs; nothing is built before the source model was run and scored.
-        recipe: The recipe.
-        store: The artifact store.
-        run: The run's folder.
-        backend: The backend to reach, such as ``onnx``.
-        **others: The outcomes of the backends before this one.
+    Nothing is built before the source model was run and scored: that is the reference. The others are the outcomes of
+    the backends before this one.
 
     Returns:
         The artifact in the backend's format, or why there is none; with every step that was tried for it.

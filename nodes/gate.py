@@ -43,15 +43,7 @@ def gate(
     level of the quality intervals is divided among the finalists (multiple comparisons), so that checking several does
     not make a false pass more likely.
 
-    Args:
-        result: The race, with the validations, and for what was not tried.
-        confirmation: The finalists.
-        source: The source model.
-        reference: What was measured when the source ran on the search split.
-        samples: The prepared data; the gate split is read here and nowhere else.
-        recipe: The recipe.
-        store: The artifact store.
-        run: The run's folder.
+    The gate split is read here and nowhere else.
 
     Returns:
         The verdict, with its reasons and the judgement of each gate on each finalist.

@@ -31,19 +31,7 @@ def prepare(
     store: Store,
     run: RunFolder,
 ) -> Samples:
-    """Prepare the three splits and the batch of each shape.
-
-    Args:
-        source: The source model, whose inputs the data become.
-        calibration: Given to the toolchains.
-        search: To compare candidates.
-        gate: Touched once, for the finalists and the source.
-        recipe: The recipe.
-        store: The artifact store.
-        run: The run's folder.
-
-    Returns:
-        The samples.
+    """Prepare the splits and the batch of each shape, and keep them with the program's code in one tree of the store.
 
     Raises:
         HoneError: ``data-unreadable``, ``data-empty``, ``data-overlap``, ``labels-mismatch`` or ``program-unknown``.

@@ -45,15 +45,7 @@ def publish(
 ) -> tuple[Publication, ...]:
     """Write the winner as a new version; where there is none, leave the registry as it is.
 
-    Args:
-        decision: The verdict.
-        evidence: The evidence for it.
-        evidence_folder: Where ``report`` wrote it, in this run or an earlier one, with the digest of each file.
-        version: The source's version.
-        source: The source model.
-        recipe: The recipe.
-        store: The artifact store.
-        run: The project's run. What is written about the publication goes to the run of the evidence.
+    The evidence may be of an earlier run; what is written about the publication goes to that run.
 
     Returns:
         Where the winner went: one publication, or none.

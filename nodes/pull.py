@@ -39,11 +39,6 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
     Nothing that comes from the registry is executed here; the worker that reads its specifications runs under the
     limits of its toolchain.
 
-    Args:
-        recipe: The recipe.
-        store: The artifact store.
-        run: The run's folder.
-
     Returns:
         The version with its URI pinned, and the artifact with the runtime that its author would use.
 

@@ -19,18 +19,9 @@ from kedro_hone.recipe.schema import Recipe
 def race(
     *, source: Artifact, samples: Samples, recipe: Recipe, store: Store, run: RunFolder, **validations: Validation
 ) -> RaceResult:
-    """Race all candidates that were found valid.
+    """Race all candidates that were found valid, and return the standing of each, best first, with all validations.
 
-    Args:
-        source: The source model.
-        samples: The prepared data, with the batch of each shape.
-        recipe: The recipe.
-        store: The artifact store.
-        run: The run's folder.
-        **validations: What ``validate`` found, under any names.
-
-    Returns:
-        The standing of every candidate that raced, best first, with all validations.
+    The validations may come under any names.
     """
     setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
     state = line_up(validations.values(), setting)

@@ -36,18 +36,6 @@ def report(
 ) -> tuple[Evidence, EvidenceFolder]:
     """Write the evidence and the reports of a run, from values only: no other run's files are read.
 
-    Args:
-        result: The race, with what ``validate`` found.
-        confirmation: The finalists.
-        decision: The verdict.
-        version: The source's version in its registry.
-        source: The source model.
-        reference: The source's score on the search split.
-        samples: The prepared data.
-        recipe: The recipe.
-        store: The artifact store.
-        run: The run's folder.
-
     Returns:
         The evidence, as it is in ``evidence.json``; and where that is, with the digest of each file.
 

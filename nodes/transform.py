@@ -24,20 +24,9 @@ def apply_adaptor(
     run: RunFolder,
     adaptor: str,
 ) -> Outcome:
-    """Run one adaptor of a route.
+    """Run one adaptor of a route on the outcome of the previous step; a refusal or a failure is returned unchanged.
 
-    Args:
-        parent: The outcome of the previous step; a refusal or a failure is returned unchanged.
-        source: The source model.
-        samples: The prepared data.
-        reference: The source's outputs; nothing is built before the source model was run and scored.
-        recipe: The recipe.
-        store: The artifact store.
-        run: The run's folder.
-        adaptor: The adaptor's name.
-
-    Returns:
-        The artifact, a refusal or a failure.
+    Nothing is built before the source model was run and scored: that is the reference.
     """
     if not isinstance(parent, Artifact):
         return parent

@@ -37,22 +37,7 @@ def validate(
     candidate: str,
     route: tuple[str, ...],
 ) -> Validation:
-    """Check one candidate.
-
-    Args:
-        outcome: The outcome of its route.
-        source: The source model.
-        samples: The prepared data.
-        reference: The source's outputs.
-        recipe: The recipe.
-        store: The artifact store.
-        run: The run's folder.
-        candidate: Its id.
-        route: The names of its adaptors.
-
-    Returns:
-        The findings; for a candidate that may not race, the reason.
-    """
+    """Check the outcome of one candidate's route; for a candidate that may not race, the validation has the reason."""
     named = Candidate(id=candidate, route=route, outcome=outcome)
     place = {"candidate": named, "since": reference.since}
     if isinstance(outcome, Refused):

@@ -10,20 +10,25 @@ import numpy as np
 import pytest
 from small_project import FAST, copy_project
 
+PROGRAM = "likeness.py"
 FILES = ("evidence.json", "report.html", "report.md", "samples.npz")
 
 
 @pytest.fixture(scope="module")
 def template_assessed(template, tmp_path_factory) -> Path:
-    """A project whose winner waits to be published."""
+    """A project with a program of its own, whose winner waits to be published."""
     project = copy_project(template, tmp_path_factory.mktemp("assessed"))
+    (project.root / PROGRAM).write_text("from hone_programs.fidelity import *\n")
+    project.set(program={"name": PROGRAM})
     project.run("--pipelines", "assess")
     return project.root
 
 
 @pytest.fixture
 def assessed(template_assessed, tmp_path):
-    return copy_project(template_assessed, tmp_path)
+    project = copy_project(template_assessed, tmp_path)
+    project.set(program={"name": PROGRAM})
+    return project
 
 
 def list_published(project):
@@ -150,7 +155,9 @@ def test_a_store_that_was_emptied_is_said(assessed):
 
 
 def test_a_gate_alone_changes_nothing_that_was_measured(assessed):
+    """It scores with the code that prepared the samples, whatever became of the file since."""
     first = assessed.evidence
+    (assessed.root / PROGRAM).write_text("raise RuntimeError('this is not what prepared the samples')\n")
     assessed.run("--pipelines", "compare", "--from-nodes", "gate")
     compare(first, assessed.evidence)
 

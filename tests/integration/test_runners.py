@@ -108,7 +108,6 @@ def test_both_runners_hand_on_the_same_values(finished, spawned):
     one, other = finished.evidence, spawned.evidence
     for same in ("recipe", "verdict", "source", "data", "environments"):
         assert one[same] == other[same], same
-    assert one["winner"]["digest"] == other["winner"]["digest"]
     assert [row["quality"] for row in one["candidates"]] == [row["quality"] for row in other["candidates"]]
 
 

@@ -131,11 +131,7 @@ def identify_environment(toolchain: Toolchain) -> str:
 
 
 def digest_worker_folder(toolchain: Toolchain) -> str:
-    """Return the digest of what runs in a toolchain's process: every file of its worker's folder, and no other.
-
-    Args:
-        toolchain: Whose worker.
-    """
+    """Return the digest of what runs in a toolchain's process: every file of its worker's folder, and no other."""
     return digest_code(toolchain.worker.parent)
 
 
@@ -165,18 +161,7 @@ def _run(
 
 
 def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, reference: Reference) -> Job:
-    """Return the job of an adaptor, without the folders that only exist while it runs.
-
-    Args:
-        adaptor: The adaptor.
-        options: Its options.
-        parent: The artifact.
-        setting: The run.
-        reference: The source's outputs on the search split.
-
-    Returns:
-        The job.
-    """
+    """Return the job of an adaptor, without the folders that only exist while it runs."""
     recipe, samples = setting.recipe, setting.samples
     program: dict[str, Json] | None = None
     calibration = setting.locate(samples.splits[CALIBRATION].feeds) if Need.CALIBRATION_DATA in adaptor.needs else None

@@ -36,17 +36,7 @@ def record_failure(named: Candidate, failed: Failed) -> Validation:
 
 
 def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, setting: Setting) -> Validation:
-    """Compare an artifact's outputs and their score with the source's.
-
-    Args:
-        named: The candidate.
-        artifact: What its route produced.
-        reference: The source's outputs.
-        setting: The run.
-
-    Returns:
-        What was found.
-    """
+    """Compare the outputs of a candidate's artifact, and their score, with the source's."""
     outputs, split = setting.store.locate_tree(reference.digest) / reference.outputs, setting.samples.splits[SEARCH]
     with setting.store.workspace() as scratch:
         with launch(artifact, name=named.id, launching=setting.launching, output=scratch) as session:

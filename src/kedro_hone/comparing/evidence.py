@@ -51,20 +51,7 @@ def gather_evidence(
     decision: Decision,
     winner: Path | None,
 ) -> Evidence:
-    """Return the evidence of a run.
-
-    Args:
-        setting: The recipe, the source model, the data and the folders.
-        version: The source's version in its registry.
-        reference: The source's score on the search split.
-        race: The race, with the validations.
-        confirmation: The finalists.
-        decision: The verdict.
-        winner: The winner's folder, or None when there is none.
-
-    Returns:
-        The evidence, complete before anything is published.
-    """
+    """Return the evidence of a run, complete before anything is published; ``winner`` is the winner's folder."""
     recipe, source = setting.recipe, setting.source
     validations = race.validations
     effort = sum_effort(reference, race=race, confirmation=confirmation, decision=decision)

@@ -69,15 +69,7 @@ class Field:
 
 
 def line_up(validations: Iterable[Validation], setting: Setting) -> Field:
-    """Return the race before its start.
-
-    Args:
-        validations: What ``validate`` found, of every candidate.
-        setting: The run.
-
-    Returns:
-        The field; twins, and those that the recipe has no place for, have left it already.
-    """
+    """Return the race of all candidates before its start; twins, and those there is no place for, have left already."""
     racers, twins = select_racers([*validations])
     order = [v.candidate.id for v in racers]
     state = Field(racers=dict(zip(order, racers, strict=True)), waiting=order[: setting.recipe.race.candidates])
@@ -110,14 +102,7 @@ def select_racers(validations: Sequence[Validation]) -> tuple[list[Validation], 
 
 
 def run_heats(state: Field, setting: Setting) -> bool:
-    """Run heats until nobody waits and the race is decided.
-
-    Args:
-        state: The field, changed as the race goes on.
-        setting: The run.
-
-    Returns:
-        Whether the budget ended the race.
+    """Run heats until nobody waits and the race is decided, and return whether the budget ended it.
 
     Raises:
         HoneError: ``source-failed``.
@@ -236,15 +221,7 @@ def _find_ratios(timings: Timings, name: str, shape: str) -> NDArray[np.float64]
 
 
 def rank(state: Field, setting: Setting) -> tuple[Standing, ...]:
-    """Return where every racer stands after the race.
-
-    Args:
-        state: The field after ``run_heats``.
-        setting: The run.
-
-    Returns:
-        The standings, best first; those that left the race after those that finished it.
-    """
+    """Return where every racer stands after ``run_heats``, best first; who left comes after who finished."""
     standings = []
     for name in [*state.racers, *(name for name in state.left if name not in state.racers)]:
         status, reason, slug = state.left.get(name, (Status.MEASURED, "", ""))

@@ -61,7 +61,7 @@ def publish(
         copy_evidence(run.folder, copy)
         winner = ProvenWinner(
             artifact=decision.artifact,
-            files=store.locate(decision.artifact),
+            locate=store.locate,
             source_uri=version.uri,
             source_digest=source.digest,
             evidence=evidence_folder,

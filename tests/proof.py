@@ -35,7 +35,7 @@ def prove(folder: Path, artifact: Artifact, run_id: str = "1", *, files: Path | 
     evidence = EvidenceFolder.read(run_id, place) if place.is_dir() else write_evidence(place, artifact, run_id=run_id)
     return ProvenWinner(
         artifact=artifact,
-        files=files or folder / "sealed",
+        locate=lambda _: files or folder / "sealed",
         source_uri=SOURCE_URI,
         source_digest=SOURCE_DIGEST,
         evidence=evidence,

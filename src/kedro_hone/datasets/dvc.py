@@ -85,28 +85,6 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
             size=measure_size(path),
         )
 
-    def lineage(self) -> dict[str, Json]:
-        """Return what identifies the data. Needs git only, not the data.
-
-        Returns:
-            ``source``, ``repo``, ``rev``, ``resolved_rev``, ``md5`` and ``size`` (None for a file inside a tracked
-            directory).
-
-        Raises:
-            DataError: As ``load``, but for ``data-not-pulled``.
-        """
-        repository = find_repository(self._repo, self._project)
-        with open_revision(repository, self._rev, remote=self._remote) as files:
-            pin = self._find_pin(files, repository)
-        return {
-            "source": self._source,
-            "repo": self._repo,
-            "rev": self._rev,
-            "resolved_rev": pin.commit,
-            "md5": pin.md5,
-            "size": pin.size,
-        }
-
     def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
         """Refuse: tracked data are changed with DVC and git.
 
@@ -128,7 +106,9 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
 
     def _exists(self) -> bool:
         try:
-            self.lineage()
+            repository = find_repository(self._repo, self._project)
+            with open_revision(repository, self._rev, remote=self._remote) as files:
+                self._find_pin(files, repository)
         except DataError:
             return False
         return True

@@ -17,13 +17,7 @@ from kedro_hone.recipe.schema import Recipe
 
 
 def describe_split(name: str, file: TrackedFile, read: dict[str, Json]) -> Split:
-    """Return a prepared split.
-
-    Args:
-        name: ``calibration``, ``search`` or ``gate``.
-        file: The user's data.
-        read: What the program's worker noted of them.
-    """
+    """Return a prepared split: of the user's data, and of what the program's worker noted of them."""
     return Split(
         name=name,
         n=read["n"],
@@ -58,12 +52,7 @@ def refuse_overlaps(overlaps: list[dict[str, Json]]) -> None:
 
 
 def cut_calibration(path: Path, rows: int) -> None:
-    """Keep the first rows of a split.
-
-    Args:
-        path: Its inputs, ``.npz``, written again.
-        rows: How many.
-    """
+    """Keep the first rows of a split in its file of inputs, ``.npz``, which is written again."""
     arrays = {name: array[:rows] for name, array in _load(path).items()}
     np.savez(path, allow_pickle=False, **arrays)
 

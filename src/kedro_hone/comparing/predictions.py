@@ -29,15 +29,7 @@ class Predicted(Value):
 def predict(artifact: Artifact, *, name: str, split: Split, output: Path, setting: Setting) -> Predicted | Failed:
     """Run an artifact once over all rows of a split, in batches of the recipe's largest shape.
 
-    Args:
-        artifact: What to run.
-        name: The candidate's id.
-        split: The rows.
-        output: Where the outputs go, as ``.npz``.
-        setting: The run.
-
-    Returns:
-        What it took, or why it failed.
+    The outputs go to ``output``, an ``.npz`` file; returned is what it took, or why it failed.
     """
     with launch(artifact, name=name, launching=setting.launching, output=output.parent) as session:
         if isinstance(session, Failed):
@@ -55,12 +47,7 @@ def score_predictions(
 ) -> dict[str, Score | str]:
     """Score predictions of candidates against the source's, with the recipe's program and metric.
 
-    Args:
-        outputs: The predictions by name.
-        reference: The source's predictions.
-        split: The split of the predictions.
-        setting: The run.
-        confidence: Of the intervals; the recipe's when not given.
+    The confidence is that of the intervals; the recipe's when not given.
 
     Returns:
         A score for each name, or what kept it from being scored.

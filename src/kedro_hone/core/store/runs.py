@@ -37,9 +37,9 @@ class RunFolder(Value):
 
     def name_log(self, failed: Failed) -> Failed:
         """Return a failure whose log is named from the folder of all runs; a log of elsewhere is copied to this run."""
-        if failed.log is None:
-            return failed
-        log = Path(failed.log)
+        log = Path(failed.log or "")
+        if not log.is_file():
+            return failed.model_copy(update={"log": None})
         if not log.is_relative_to(self.root):
             log = Path(shutil.copyfile(log, self.claim_step(failed.by, kind="environments") / "log"))
         return failed.model_copy(update={"log": log.relative_to(self.root).as_posix()})

@@ -23,7 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.measurement import Finalist, RaceResult, Standing, Status, Validation
 from kedro_hone.core.values.outcome import Candidate
@@ -35,7 +36,7 @@ ALLOWED = 2
 WIDTH = 512
 
 
-def make_source(workplace: Workplace) -> Artifact:
+def make_source(store: Store) -> Artifact:
     """Write a small net of three layers as ONNX: some dozens of microseconds at one row, where noise is worst."""
     import onnx  # noqa: PLC0415 - only where no other source is given
     from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415
@@ -52,11 +53,11 @@ def make_source(workplace: Workplace) -> Artifact:
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size]) for name, size in (("x", 64), ("y", 10))
     ]
     graph = helper.make_graph(nodes, "net", tensors[:1], tensors[1:], weights)
-    with workplace.store.workspace() as folder:
+    with store.workspace() as folder:
         (folder / "files").mkdir()
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         onnx.save(model, folder / "files" / "model.onnx")
-        return workplace.store.seal(
+        return store.seal(
             folder / "files",
             format="onnx",
             inputs=(TensorSpec(name="x", dtype="float32", shape=("batch", 64)),),
@@ -65,32 +66,32 @@ def make_source(workplace: Workplace) -> Artifact:
         )
 
 
-def make_samples(folder: Path, batches: dict[str, int]) -> Samples:
+def make_samples(store: Store, batches: dict[str, int]) -> Samples:
     """Write one batch of random rows for each shape of the small net."""
-    folder.mkdir(parents=True)
     rng = np.random.default_rng(1)
-    shapes = {}
-    for name, batch in batches.items():
-        shapes[name] = str(folder / f"{name}.npz")
-        np.savez(shapes[name], x=rng.random((batch, 64), dtype=np.float32))
-    return Samples(digest="sha256:none", splits={}, shapes=shapes, program="", program_digest="")
+    with store.workspace() as folder:
+        for name, batch in batches.items():
+            np.savez(folder / f"{name}.npz", x=rng.random((batch, 64), dtype=np.float32))
+        store.keep_tree("aa", folder)
+    shapes = {name: f"{name}.npz" for name in batches}
+    return Samples(digest="aa", splits={}, shapes=shapes, program="", program_digest="")
 
 
-def copy_source(source: Artifact, number: int, workplace: Workplace) -> Artifact:
+def copy_source(source: Artifact, number: int, store: Store) -> Artifact:
     """Return a copy of the source with the same bytes in other files, and another digest."""
-    with workplace.store.workspace() as folder:
-        shutil.copytree(source.folder, folder / "files")
+    with store.workspace() as folder:
+        shutil.copytree(store.locate(source), folder / "files")
         fields = source.model_dump(exclude={"kind", "path", "digest", "metadata", "steps"})
         specs = {name: getattr(source, name) for name in ("inputs", "outputs", "static_shapes")}
-        return workplace.store.seal(
-            folder / "files", **{**fields, **specs}, metadata={**source.metadata, "copy": number}
-        )
+        return store.seal(folder / "files", **{**fields, **specs}, metadata={**source.metadata, "copy": number})
 
 
-def race_copy(number: int, *, source: Artifact, samples: Samples, recipe: Recipe, workplace: Workplace) -> Finalist:
+def race_copy(
+    number: int, *, source: Artifact, samples: Samples, recipe: Recipe, store: Store, run: RunFolder
+) -> Finalist:
     """Let one copy be the only finalist, with an order of measuring of its own."""
     name = f"copy-{number}"
-    copy = copy_source(source, number, workplace)
+    copy = copy_source(source, number, store)
     validation = Validation(candidate=Candidate(id=name, route=("copy",), outcome=copy), status=Status.MEASURED)
     result = RaceResult(
         validations=(validation,),
@@ -106,7 +107,8 @@ def race_copy(number: int, *, source: Artifact, samples: Samples, recipe: Recipe
         source=source,
         samples=samples,
         recipe=recipe.model_copy(update={"seed": number}),
-        workplace=workplace,
+        store=store,
+        run=run,
     )
     finalist = confirmation.finalists[0]
     if finalist.reason:
@@ -136,13 +138,15 @@ def main() -> None:
     logging.getLogger("kedro_hone").setLevel(logging.WARNING)
     batches = {"batch1": 1, "batch64": 64}
     with tempfile.TemporaryDirectory(prefix="hone-aa-") as scratch:
-        workplace = Workplace(root=str(Path(scratch) / "hone"), run_id="aa")
+        store = Store((arguments.source.parents[1] if arguments.source else Path(scratch)) / "store")
+        run = RunFolder(root=Path(scratch) / "hone" / "runs", run_id="aa", project=Path(scratch))
         if arguments.source:
             source = Artifact.model_validate_json(arguments.source.read_bytes())
             samples = Samples.model_validate_json(arguments.source.with_name("samples.json").read_bytes())
-            batches = {name: len(next(iter(np.load(path).values()))) for name, path in samples.shapes.items()}
+            tree = store.locate_tree(samples.digest)
+            batches = {name: len(next(iter(np.load(tree / file).values()))) for name, file in samples.shapes.items()}
         else:
-            source, samples = make_source(workplace), make_samples(Path(scratch) / "samples", batches)
+            source, samples = make_source(store), make_samples(store, batches)
         recipe = read_recipe(
             {
                 "model": {"uri": "models:/source/1"},
@@ -156,7 +160,7 @@ def main() -> None:
         faster = faster_at_all = 0
         for number in range(1, arguments.times + 1):
             began = time.monotonic()
-            finalist = race_copy(number, source=source, samples=samples, recipe=recipe, workplace=workplace)
+            finalist = race_copy(number, source=source, samples=samples, recipe=recipe, store=store, run=run)
             line, at_all = describe(finalist)
             faster += finalist.verdict == "yes"
             faster_at_all += at_all

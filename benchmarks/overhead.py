@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from kedro_hone.core.contract.catalogue import register
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.core.values.digest import digest_file
@@ -80,10 +81,14 @@ def measure_candidates(times: int, folder: Path) -> list[dict[str, float]]:
         For each candidate the seconds of its nodes, and those of the toolchain in them.
     """
     register(TOOLCHAIN, *ADAPTORS)
-    workplace = Workplace(root=str(folder / "hone"), run_id="overhead")
-    source, rng, recipe = make_model(folder / "source", slow=1e-9), np.random.default_rng(0), make_recipe(0)
+    store = Store(folder / "hone" / "store")
+    run = RunFolder(root=folder / "hone" / "runs", run_id="overhead", project=folder)
+    made, rng, recipe = make_model(folder / "source", slow=1e-9), np.random.default_rng(0), make_recipe(0)
+    source = store.seal(
+        folder / "source", format=made.format, inputs=made.inputs, outputs=made.outputs, runtime=made.runtime
+    )
     files = {name: track(folder / f"{name}.npz", rows, rng) for name, rows in ROWS.items()}
-    common: dict[str, Any] = {"source": source, "workplace": workplace}
+    common: dict[str, Any] = {"source": source, "store": store, "run": run}
     common["samples"] = prepare(recipe=recipe, **common, **files)
     common["reference"] = take_baseline(recipe=recipe, **common)
     return [measure_candidate(number, common) for number in range(times + 1)][1:]
@@ -100,7 +105,7 @@ def measure_candidate(number: int, common: dict[str, Any]) -> dict[str, float]:
     ended = time.perf_counter()
     if not isinstance(outcome, Artifact) or validation.status is not Status.MEASURED or validation.cached:
         raise RuntimeError(f"the toy did not run: {outcome} {validation.reason}")
-    step = max(common["workplace"].folder.glob("steps/*-toy.compile"))
+    step = max(common["run"].folder.glob("steps/*-toy.compile"))
     worker = json.loads((step / "result.json").read_text())["seconds"]
     return {
         "transform": built - began - worker,

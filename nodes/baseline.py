@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from kedro_hone.building.steps import digest_worker_folder, identify_environment
 from kedro_hone.comparing.predictions import predict, score_source
 from kedro_hone.comparing.recipe_checks import check_provable
@@ -11,7 +9,8 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
@@ -19,29 +18,20 @@ from kedro_hone.core.values.samples import GATE, SEARCH, Reference, Samples
 from kedro_hone.programs import digest_programs, find_metric
 from kedro_hone.recipe.schema import Recipe
 
-VERSION = 3
+VERSION = 4
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 
-def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, workplace: Workplace) -> Reference:
+def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, store: Store, run: RunFolder) -> Reference:
     """Run the source model on the search split, and score its outputs: what every candidate is compared with.
-
-    Args:
-        source: The source model.
-        samples: The prepared data.
-        recipe: The recipe.
-        workplace: Where the run works.
-
-    Returns:
-        The reference outputs with their score.
 
     Raises:
         HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
             the gate split is too small for the recipe's limit, before anything is built.
     """
-    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
     named = setting.recipe.program.metric
-    metric = find_metric(named, project=Path.cwd()) if named else None
+    metric = find_metric(named, project=run.project) if named else None
     toolchain = read_catalogue().find_toolchain(str(source.runtime))
     key = digest_json(
         [
@@ -58,14 +48,13 @@ def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, workpla
             read_host().fingerprint,
         ]
     )
-    store = workplace.store
     known = store.read_value(key)
-    if known is not None and Path(known["outputs"]).exists():
+    if known is not None and store.find_tree(key) is not None:
         reference = Reference.model_validate(known)
     else:
         reference = _make_reference(key, setting)
         store.write_value(key, reference.model_dump(mode="json"))
-    reference = reference.model_copy(update={"since": workplace.run_id})
+    reference = reference.model_copy(update={"since": run.run_id})
     if reference.kind == "proportion":  # where the program counts its rows, this was checked before the pull
         check_provable(samples.splits[GATE].n, setting.recipe)
     return reference
@@ -73,10 +62,8 @@ def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, workpla
 
 def _make_reference(key: str, setting: Setting) -> Reference:
     split = setting.samples.splits[SEARCH]
-    with setting.workplace.store.workspace() as scratch:
-        predicted = predict(
-            setting.source, name="source", feeds=Path(split.feeds), output=scratch / "outputs.npz", setting=setting
-        )
+    with setting.store.workspace() as scratch:
+        predicted = predict(setting.source, name="source", split=split, output=scratch / "outputs.npz", setting=setting)
         if isinstance(predicted, Failed):
             raise HoneError(
                 "model-unsupported",
@@ -84,16 +71,16 @@ def _make_reference(key: str, setting: Setting) -> Reference:
                 why=predicted.reason,
                 hint=f"Read {predicted.log or 'the log of the step'}; the inputs must be what the model takes.",
             )
-        kept = setting.workplace.store.keep_tree(key, scratch) / "outputs.npz"
+        kept = setting.store.keep_tree(key, scratch) / "outputs.npz"
     itself = score_source(kept, split, setting)
     return Reference(
-        outputs=str(kept),
-        digest=digest_json([key]),
+        outputs=kept.name,
+        digest=key,
         metric=itself.metric,
         value=itself.source,
         kind=itself.kind,
         n=itself.n,
         cold_start_ms=predicted.cold_start_ms,
         peak_memory_bytes=predicted.peak_memory_bytes,
-        run=setting.workplace.run_id,
+        run=setting.run.run_id,
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.outcome import Outcome, Refused
 from kedro_hone.core.values.samples import Reference, Samples
@@ -18,27 +19,22 @@ def convert_to_backend(
     samples: Samples,
     reference: Reference,
     recipe: Recipe,
-    workplace: Workplace,
+    store: Store,
+    run: RunFolder,
     backend: str,
     **others: Outcome,
 ) -> Outcome:
     """Return the source model in a backend's format, converted by the first adaptor that takes it or another backend.
 
-    Args:
-        source: The source model.
-        samples: The prepared data.
-        reference: The source's outputs; nothing is built before the source model was run and scored.
-        recipe: The recipe.
-        workplace: Where the run works.
-        backend: The backend to reach, such as ``onnx``.
-        **others: The outcomes of the backends before this one.
+    Nothing is built before the source model was run and scored: that is the reference. The others are the outcomes of
+    the backends before this one.
 
     Returns:
         The artifact in the backend's format, or why there is none; with every step that was tried for it.
     """
     if source.format == backend:
         return source
-    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
     reason = f"no adaptor converts {source.format} to {backend}, directly or by another backend"
     outcome: Outcome = Refused(by=backend, slug="no-converter", reason=reason)
     steps: dict[str, StepFacts] = {}

@@ -12,8 +12,8 @@ from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.comparing.verdict import ask_gates, decide, list_asked, was_compared
 from kedro_hone.core.contract.gates import Measurements
 from kedro_hone.core.stats import share_level
-from kedro_hone.core.store.sealing import measure_files
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Confirmation, Decision, Finalist, Quality, RaceResult, Validation
 from kedro_hone.core.values.outcome import Failed
@@ -34,7 +34,8 @@ def gate(
     reference: Reference,
     samples: Samples,
     recipe: Recipe,
-    workplace: Workplace,
+    store: Store,
+    run: RunFolder,
 ) -> Decision:
     """Decide which finalist wins, if any.
 
@@ -42,29 +43,22 @@ def gate(
     level of the quality intervals is divided among the finalists (multiple comparisons), so that checking several does
     not make a false pass more likely.
 
-    Args:
-        result: The race, with the validations, and for what was not tried.
-        confirmation: The finalists.
-        source: The source model.
-        reference: What was measured when the source ran on the search split.
-        samples: The prepared data; the gate split is read here and nowhere else.
-        recipe: The recipe.
-        workplace: Where the run works.
+    The gate split is read here and nowhere else.
 
     Returns:
         The verdict, with its reasons and the judgement of each gate on each finalist.
     """
-    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
     found = result.validated
     finalists = {finalist.id: finalist for finalist in confirmation.finalists}
     itself = Measurements(
         id=SOURCE,
         latency=confirmation.source_latency,
-        size_bytes=sum(measure_files(source.folder).values()),
+        size_bytes=store.measure(source),
         cold_start_ms=reference.cold_start_ms,
         peak_memory_bytes=reference.peak_memory_bytes,
     )
-    with workplace.store.workspace() as scratch:
+    with store.workspace() as scratch:
         scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
         results = ask_gates(
             [_gather(finalist, found[name]) for name, finalist in finalists.items()],
@@ -135,7 +129,7 @@ class _Scorer:
             return score_source(reference, split, setting).judge(GATE, limit)
         outputs = self._scratch / "candidate.npz"
         self.workers += 1
-        predicted = predict(self._outcomes[name], name=name, feeds=Path(split.feeds), output=outputs, setting=setting)
+        predicted = predict(self._outcomes[name], name=name, split=split, output=outputs, setting=setting)
         if isinstance(predicted, Failed):
             return f"{name} failed on the gate split: {predicted.reason}"
         found = score_predictions(
@@ -152,7 +146,7 @@ class _Scorer:
         if not outputs.exists():
             self.workers += 1
             predicted = predict(
-                self._setting.source, name=SOURCE, feeds=Path(self._split.feeds), output=outputs, setting=self._setting
+                self._setting.source, name=SOURCE, split=self._split, output=outputs, setting=self._setting
             )
             if isinstance(predicted, Failed):
                 raise explain_source_failure(predicted, "on the gate split")

@@ -17,7 +17,8 @@ from kedro_hone.core.contract.proof import (
 )
 from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.registry import Publication, VersionInfo, make_tags
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Decision, Verdict
 from kedro_hone.recipe.schema import Recipe
@@ -38,18 +39,12 @@ def publish(
     version: VersionInfo,
     source: Artifact,
     recipe: Recipe,
-    workplace: Workplace,
+    store: Store,
+    run: RunFolder,
 ) -> tuple[Publication, ...]:
     """Write the winner as a new version; where there is none, leave the registry as it is.
 
-    Args:
-        decision: The verdict.
-        evidence: The evidence for it.
-        evidence_folder: Where ``report`` wrote it, in this run or an earlier one, with the digest of each file.
-        version: The source's version.
-        source: The source model.
-        recipe: The recipe.
-        workplace: Where the run works. What is written about the publication goes to the run of the evidence.
+    The evidence may be of an earlier run; what is written about the publication goes to that run.
 
     Returns:
         Where the winner went: one publication, or none.
@@ -60,11 +55,12 @@ def publish(
     """
     if decision.verdict is not Verdict.PASS or decision.artifact is None or not recipe.publish.enabled:
         return ()
-    run = workplace.model_copy(update={"run_id": evidence_folder.run_id})
-    with workplace.store.workspace() as copy:
+    run = run.model_copy(update={"run_id": evidence_folder.run_id})
+    with store.workspace() as copy:
         copy_evidence(run.folder, copy)
         winner = ProvenWinner(
             artifact=decision.artifact,
+            locate=store.locate,
             source_uri=version.uri,
             source_digest=source.digest,
             evidence=evidence_folder,
@@ -72,7 +68,7 @@ def publish(
         )
         if parse_evidence((copy / EVIDENCE).read_bytes()) != evidence:
             raise explain_incomplete(run.run_id, "The evidence in the catalog is of another run.")
-        publication = find_registry(version.uri).publish(
+        publication = find_registry(version.uri, project=run.project).publish(
             winner,
             name=recipe.publish.name or version.name,
             tags=make_tags(
@@ -84,6 +80,7 @@ def publish(
             alias=recipe.publish.alias,
             metrics=find_metrics(decision),
         )
+        publication = publication.model_copy(update={"uri": run.relate(publication.uri)})
         keep_reports(copy, run.folder / PUBLISHED)
     write_text(run.folder / "publication.json", json.dumps(publication.model_dump(mode="json"), indent=2) + "\n")
     run.note("publication", uri=publication.uri)

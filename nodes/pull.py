@@ -11,7 +11,8 @@ from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.errors import SLUGS, HoneError
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.base import Format, Json
 from kedro_hone.core.values.outcome import Failed, Refused
@@ -32,15 +33,11 @@ HINTS = {
 """What to do about a model that a worker refuses, by the slug of the refusal."""
 
 
-def pull(recipe: Recipe, workplace: Workplace) -> tuple[VersionInfo, Artifact]:
+def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Artifact]:
     """Fetch the version that the recipe names, and seal its files as the source artifact.
 
     Nothing that comes from the registry is executed here; the worker that reads its specifications runs under the
     limits of its toolchain.
-
-    Args:
-        recipe: The recipe.
-        workplace: Where the run works.
 
     Returns:
         The version with its URI pinned, and the artifact with the runtime that its author would use.
@@ -49,36 +46,37 @@ def pull(recipe: Recipe, workplace: Workplace) -> tuple[VersionInfo, Artifact]:
         HoneError: The model, version or alias does not exist, the registry cannot be reached, or the files are not
             what they should be.
     """
-    registry = find_registry(recipe.model.uri)
-    with workplace.store.workspace() as scratch:
+    registry = find_registry(recipe.model.uri, project=run.project)
+    with store.workspace() as scratch:
         pulled, files = scratch / "pulled", scratch / "files"
         pulled.mkdir()
         version = registry.pull(recipe.model.uri, pulled)
-        flavor = read_flavor(pulled, trust=frozenset(recipe.trust), author=_find_author(recipe))
+        version = version.model_copy(update={"uri": run.relate(version.uri)})
+        flavor = read_flavor(pulled, trust=frozenset(recipe.trust), author=_find_author(recipe, run.project))
         write_files(flavor, pulled, files)
-        artifact = _seal(files, flavor, recipe, workplace)
+        artifact = _seal(files, flavor, recipe, store, run)
     logger.info("pulled    %s (%s, %s)", version.uri, artifact.format, artifact.digest[:19])
     return version, artifact
 
 
-def _find_author(recipe: Recipe) -> AuthorClass | None:
+def _find_author(recipe: Recipe, project: Path) -> AuthorClass | None:
     if recipe.model.module is None:
         return None
-    return AuthorClass(place=recipe.model.module, kwargs=recipe.model.kwargs, project=Path.cwd())
+    return AuthorClass(place=recipe.model.module, kwargs=recipe.model.kwargs, project=project)
 
 
-def _seal(files: Path, flavor: Flavor, recipe: Recipe, workplace: Workplace) -> Artifact:
+def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFolder) -> Artifact:
     toolchain = _find_runtime(flavor.format)
     inputs = recipe.model.inputs or flavor.inputs
     unread = JobInput(path=str(files), format=flavor.format, inputs=inputs, outputs=flavor.outputs)
-    described = _describe(toolchain, unread, recipe, workplace)
+    described = _describe(toolchain, unread, recipe, run)
     specs = {
         side: tuple(TensorSpec.model_validate(spec) for spec in described.get(side) or ()) or getattr(flavor, side)
         for side in ("inputs", "outputs")
     }
     metadata: dict[str, Json] = {"interface": flavor.interface, **name_source(flavor), "threads": recipe.thread_count}
     metadata |= {name: described[name] for name in ("graph", "structure") if described.get(name)}
-    return workplace.store.seal(
+    return store.seal(
         files,
         format=flavor.format,
         inputs=specs["inputs"],
@@ -100,7 +98,7 @@ def _find_runtime(form: Format) -> Toolchain:
     )
 
 
-def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, workplace: Workplace) -> dict[str, Json]:
+def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder) -> dict[str, Json]:
     """Let the toolchain read the model's specifications in a worker."""
     environment = EnvironmentStore().ensure(toolchain)
     if isinstance(environment, Failed):
@@ -123,7 +121,7 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, workplace:
         ),
         python=Path(environment.python),
         toolchain=toolchain,
-        folder=workplace.claim_step("describe-source"),
+        folder=run.claim_step("describe-source"),
         limits=toolchain.limits,
     )
     if isinstance(result, StepResult):

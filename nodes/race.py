@@ -8,7 +8,8 @@ from __future__ import annotations
 from kedro_hone.comparing.heats import line_up, rank, run_heats
 from kedro_hone.comparing.setting import Setting, measure_alone
 from kedro_hone.comparing.timings import SOURCE, keep_timings, summarize_latency
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import RaceResult, Validation
 from kedro_hone.core.values.samples import Samples
@@ -16,23 +17,15 @@ from kedro_hone.recipe.schema import Recipe
 
 
 def race(
-    *, source: Artifact, samples: Samples, recipe: Recipe, workplace: Workplace, **validations: Validation
+    *, source: Artifact, samples: Samples, recipe: Recipe, store: Store, run: RunFolder, **validations: Validation
 ) -> RaceResult:
-    """Race all candidates that were found valid.
+    """Race all candidates that were found valid, and return the standing of each, best first, with all validations.
 
-    Args:
-        source: The source model.
-        samples: The prepared data, with the batch of each shape.
-        recipe: The recipe.
-        workplace: Where the run works.
-        **validations: What ``validate`` found, under any names.
-
-    Returns:
-        The standing of every candidate that raced, best first, with all validations.
+    The validations may come under any names.
     """
-    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
     state = line_up(validations.values(), setting)
-    with measure_alone(workplace, "race", artifacts=[source, *state.artifacts.values()]) as clock:
+    with measure_alone(run, "race", artifacts=[source, *state.artifacts.values()]) as clock:
         budget_ended = run_heats(state, setting)
         seconds = clock()
     return RaceResult(
@@ -42,6 +35,6 @@ def race(
         rounds=state.timings.count,
         seconds=seconds,
         budget_ended=budget_ended,
-        timings=keep_timings(workplace.store, "race", state.timings),
+        timings=keep_timings(store, "race", state.timings),
         workers=state.workers,
     )

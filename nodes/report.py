@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 from kedro_hone.comparing.evidence import gather_evidence
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import write_timings
 from kedro_hone.core.contract.proof import EVIDENCE, TIMINGS, EvidenceFolder
 from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Confirmation, Decision, RaceResult
 from kedro_hone.core.values.samples import Reference, Samples
@@ -31,20 +31,10 @@ def report(
     reference: Reference,
     samples: Samples,
     recipe: Recipe,
-    workplace: Workplace,
+    store: Store,
+    run: RunFolder,
 ) -> tuple[Evidence, EvidenceFolder]:
     """Write the evidence and the reports of a run, from values only: no other run's files are read.
-
-    Args:
-        result: The race, with what ``validate`` found.
-        confirmation: The finalists.
-        decision: The verdict.
-        version: The source's version in its registry.
-        source: The source model.
-        reference: The source's score on the search split.
-        samples: The prepared data.
-        recipe: The recipe.
-        workplace: Where the run works.
 
     Returns:
         The evidence, as it is in ``evidence.json``; and where that is, with the digest of each file.
@@ -52,20 +42,20 @@ def report(
     Raises:
         HoneError: ``evidence-incomplete``: the raw timings of the race or of the confirmation are not in the store.
     """
-    folder = workplace.folder
+    folder, won = run.folder, decision.artifact
     folder.mkdir(parents=True, exist_ok=True)
-    write_timings(folder / TIMINGS, {"race": result.timings, "confirm": confirmation.timings}, workplace.store)
+    write_timings(folder / TIMINGS, {"race": result.timings, "confirm": confirmation.timings}, store)
     evidence = gather_evidence(
-        setting=Setting(source=source, samples=samples, recipe=recipe, workplace=workplace),
+        setting=Setting(source=source, samples=samples, recipe=recipe, store=store, run=run),
         version=version,
         reference=reference,
         race=result,
         confirmation=confirmation,
         decision=decision,
-        winner=keep_winner(decision.artifact, folder) if decision.artifact else None,
+        winner=keep_winner(won, store.locate(won), folder) if won else None,
     )
     write_text(folder / EVIDENCE, dump_evidence(evidence))
     write_reports(evidence, folder)
-    point_latest(Path(workplace.root), folder)
+    point_latest(run.root.parent, folder)
     logger.info("report    %s", folder / "report.html")
-    return evidence, EvidenceFolder.read(workplace.run_id, folder)
+    return evidence, EvidenceFolder.read(run.run_id, folder)

@@ -14,7 +14,7 @@ import kedro_hone
 from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import Recipe
 
 logger = logging.getLogger(__name__)
@@ -28,22 +28,22 @@ SPLIT_ROWS = {"train": 800, "calibration": 200, "search": 347, "gate": 450}
 AUTHOR = ("-c", "user.name=kedro-hone demo", "-c", "user.email=demo@kedro-hone.invalid")
 
 
-def seed(recipe: Recipe, workplace: Workplace) -> VersionInfo:
+def seed(recipe: Recipe, run: RunFolder) -> VersionInfo:
     """Make the demo's data and model, unless they exist already.
 
     Args:
         recipe: The recipe; its model's URI names what is registered.
-        workplace: Where the run works; the data's repository is next to it, in ``data/digits``.
+        run: The run; the data's repository is in ``data/digits`` of its project.
 
     Returns:
         The registered version.
     """
-    folder = Path(workplace.root).parent / "digits"
+    folder = run.project / "data" / "digits"
     splits = folder / "splits"
     if not (folder / ".git" / "refs" / "tags" / TAG).exists():
         write_splits(splits)
         track(folder, [splits / f"{name}.npz" for name in SPLIT_ROWS])
-    registry = find_registry(recipe.model.uri)
+    registry = find_registry(recipe.model.uri, project=run.project)
     embedded = "MLFLOW_TRACKING_URI" not in os.environ
     if not embedded or (folder.parent / "mlflow.db").exists():
         try:
@@ -51,7 +51,7 @@ def seed(recipe: Recipe, workplace: Workplace) -> VersionInfo:
         except HoneError as error:
             if error.slug not in {"model-unknown", "version-unknown"}:
                 raise
-    train(splits, name=recipe.model.uri.removeprefix("models:/").partition("/")[0])
+    train(splits, run.project, name=recipe.model.uri.removeprefix("models:/").partition("/")[0])
     return registry.resolve(recipe.model.uri)
 
 
@@ -91,19 +91,20 @@ def track(folder: Path, files: list[Path]) -> None:
     _run(folder, "git", *AUTHOR, "tag", "--force", TAG)
 
 
-def train(splits: Path, *, name: str) -> None:
+def train(splits: Path, project: Path, *, name: str) -> None:
     """Train the demo's network in a separate process and register it, by default in ``data/mlflow.db``.
 
     Args:
         splits: The folder with ``train.npz`` and ``search.npz``.
+        project: The project's root.
         name: The registered model's name.
     """
     script = Path(kedro_hone.__file__).parent / "pipelines" / "demo" / "train.py"
-    data = splits.parent.parent
+    data = project / "data"
     tracking = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{data / 'mlflow.db'}"
     logger.info("training  the demo's network (about half a minute)")
     _run(
-        Path.cwd(),
+        project,
         sys.executable,
         str(script),
         "--train",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Outcome
 from kedro_hone.core.values.samples import Reference, Samples
@@ -19,26 +20,17 @@ def apply_adaptor(
     samples: Samples,
     reference: Reference,
     recipe: Recipe,
-    workplace: Workplace,
+    store: Store,
+    run: RunFolder,
     adaptor: str,
 ) -> Outcome:
-    """Run one adaptor of a route.
+    """Run one adaptor of a route on the outcome of the previous step; a refusal or a failure is returned unchanged.
 
-    Args:
-        parent: The outcome of the previous step; a refusal or a failure is returned unchanged.
-        source: The source model.
-        samples: The prepared data.
-        reference: The source's outputs; nothing is built before the source model was run and scored.
-        recipe: The recipe.
-        workplace: Where the run works.
-        adaptor: The adaptor's name.
-
-    Returns:
-        The artifact, a refusal or a failure.
+    Nothing is built before the source model was run and scored: that is the reference.
     """
     if not isinstance(parent, Artifact):
         return parent
-    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
     plan = make_plan(setting.recipe)
     found = next(a for a in plan.adaptors if a.name == adaptor)
     return transform(found, plan.options[adaptor], parent, setting, reference=reference)

@@ -10,7 +10,8 @@ from kedro_hone.comparing.checking import check_artifact, record_failure
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import Status, Validation
@@ -20,7 +21,7 @@ from kedro_hone.recipe.schema import Recipe
 
 logger = logging.getLogger(__name__)
 
-VERSION = 3
+VERSION = 4
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 
@@ -31,25 +32,12 @@ def validate(
     samples: Samples,
     reference: Reference,
     recipe: Recipe,
-    workplace: Workplace,
+    store: Store,
+    run: RunFolder,
     candidate: str,
     route: tuple[str, ...],
 ) -> Validation:
-    """Check one candidate.
-
-    Args:
-        outcome: The outcome of its route.
-        source: The source model.
-        samples: The prepared data.
-        reference: The source's outputs.
-        recipe: The recipe.
-        workplace: Where the run works.
-        candidate: Its id.
-        route: The names of its adaptors.
-
-    Returns:
-        The findings; for a candidate that may not race, the reason.
-    """
+    """Check the outcome of one candidate's route; for a candidate that may not race, the validation has the reason."""
     named = Candidate(id=candidate, route=route, outcome=outcome)
     place = {"candidate": named, "since": reference.since}
     if isinstance(outcome, Refused):
@@ -57,21 +45,19 @@ def validate(
         return Validation(**place, status=Status.REFUSED, slug=outcome.slug, reason=reason)
     if isinstance(outcome, Failed):
         return record_failure(named, outcome).model_copy(update=place)
-    setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
+    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
     key = _make_key(outcome, reference, setting)
-    known = workplace.store.read_value(key)
+    known = store.read_value(key)
     if known is not None:
         return Validation.model_validate(known).model_copy(update=place)
     started = time.monotonic()
     checked = check_artifact(named, outcome, reference, setting)
     seconds = time.monotonic() - started
-    validation = checked.model_copy(update={"run": workplace.run_id, "seconds": seconds})
-    workplace.note(
-        "validation", candidate=candidate, status=validation.status, reason=validation.reason, seconds=seconds
-    )
+    validation = checked.model_copy(update={"run": run.run_id, "seconds": seconds})
+    run.note("validation", candidate=candidate, status=validation.status, reason=validation.reason, seconds=seconds)
     logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
-        workplace.store.write_value(key, validation.model_dump(mode="json"))
+        store.write_value(key, validation.model_dump(mode="json"))
     return validation.model_copy(update=place)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from kedro.pipeline import Node, Pipeline
 
 PARAMETERS = "params:hone"
+PLACES = {"store": "store", "run": "run"}
 
 
 def bind(function: Callable[..., Any], **place: Any) -> Callable[..., Any]:
@@ -42,7 +43,7 @@ def place_node(
     Datasets with a namespace are connected from outside, since Kedro warns of names with dots inside a node.
 
     Args:
-        function: What runs; its arguments are the keys of ``inputs``, next to ``recipe`` and ``workplace``.
+        function: What runs; its arguments are the keys of ``inputs``, next to ``recipe``, ``store`` and ``run``.
         name: The node's name within its namespace.
         inputs: Its arguments and the datasets that they are read from.
         output: The dataset that it makes, or several; each gets the namespace as a prefix.
@@ -53,7 +54,7 @@ def place_node(
         The pipeline.
     """
     outputs = output if isinstance(output, str) else [*output]
-    given = {**{argument: argument for argument in inputs}, "recipe": PARAMETERS, "workplace": "workplace"}
+    given = {**{argument: argument for argument in inputs}, "recipe": PARAMETERS, **PLACES}
     node = Node(function, given, outputs, name=name, tags=[*tags])
-    connected = {"workplace": "workplace", **inputs}
+    connected = {**PLACES, **inputs}
     return Pipeline([node], namespace=namespace, inputs=connected, parameters={PARAMETERS: PARAMETERS})

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.core.values.digest import digest_file
@@ -43,7 +44,8 @@ class Bench:
             "source": setting.source,
             "samples": setting.samples,
             "recipe": setting.recipe,
-            "workplace": setting.workplace,
+            "store": setting.store,
+            "run": setting.run,
         }
 
     def validate(self, artifact: Artifact, *route: str) -> Validation:
@@ -85,20 +87,21 @@ def make_bench(folder: Path, model: Path, splits: Splits, *, form: str, runtime:
         **recipe,
     }
     parsed = read_recipe(keys)
-    workplace = Workplace(root=str(folder / "hone"), run_id="run")
-    source = _seal(folder / "source", model, workplace, form=form, runtime=runtime, image=splits["gate"]["image"])
+    store = Store(folder / "hone" / "store")
+    run = RunFolder(root=folder / "hone" / "runs", run_id="run", project=folder)
+    source = _seal(folder / "source", model, store, form=form, runtime=runtime, image=splits["gate"]["image"])
     files = {name: track(folder / f"{name}.npz", arrays) for name, arrays in splits.items()}
-    samples = prepare(source=source, recipe=parsed, workplace=workplace, **files)
+    samples = prepare(source=source, recipe=parsed, store=store, run=run, **files)
     assert {name: split.n for name, split in samples.splits.items()} == ROWS
-    reference = take_baseline(source=source, samples=samples, recipe=parsed, workplace=workplace)
+    reference = take_baseline(source=source, samples=samples, recipe=parsed, store=store, run=run)
     assert reference.value > 0.9
-    return Bench(Setting(source=source, samples=samples, recipe=parsed, workplace=workplace), reference)
+    return Bench(Setting(source=source, samples=samples, recipe=parsed, store=store, run=run), reference)
 
 
-def _seal(folder: Path, model: Path, workplace: Workplace, *, form: str, runtime: str, image: np.ndarray) -> Artifact:
+def _seal(folder: Path, model: Path, store: Store, *, form: str, runtime: str, image: np.ndarray) -> Artifact:
     folder.mkdir()
     (folder / model.name).write_bytes(model.read_bytes())
-    return workplace.store.seal(
+    return store.seal(
         folder,
         format=form,
         inputs=(TensorSpec(name="image", dtype="float32", shape=("batch", *image.shape[1:])),),

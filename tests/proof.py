@@ -29,10 +29,15 @@ def write_evidence(folder: Path, artifact: Artifact, *, run_id: str = "1") -> Ev
     return EvidenceFolder.read(run_id, folder)
 
 
-def prove(folder: Path, artifact: Artifact, run_id: str = "1") -> ProvenWinner:
-    """Return an artifact with evidence in a folder below another one; the same for the same run."""
+def prove(folder: Path, artifact: Artifact, run_id: str = "1", *, files: Path | None = None) -> ProvenWinner:
+    """Return an artifact, whose files are in ``sealed`` if nowhere else, with evidence; the same for the same run."""
     place = folder / f"evidence-{run_id}-{artifact.digest[-8:]}"
     evidence = EvidenceFolder.read(run_id, place) if place.is_dir() else write_evidence(place, artifact, run_id=run_id)
     return ProvenWinner(
-        artifact=artifact, source_uri=SOURCE_URI, source_digest=SOURCE_DIGEST, evidence=evidence, folder=place
+        artifact=artifact,
+        locate=lambda _: files or folder / "sealed",
+        source_uri=SOURCE_URI,
+        source_digest=SOURCE_DIGEST,
+        evidence=evidence,
+        folder=place,
     )

@@ -56,7 +56,7 @@ from shop import adaptors
 class Diary:
     @hook_impl
     def after_node_run(self, node):
-        with Path("data/diary.txt").open("a") as stream:
+        with (Path(__file__).parents[2] / "data" / "diary.txt").open("a") as stream:
             stream.write(node.name + "\\n")
 
 

@@ -48,7 +48,7 @@ def write_winner(
     from mlflow.models import Model  # noqa: PLC0415 - slow to import, and only needed to publish
 
     artifact = winner.artifact
-    copy_tree(artifact.folder, folder / ARTIFACT, share=False)
+    copy_tree(winner.files, folder / ARTIFACT, share=False)
     write_manifest(folder / ARTIFACT, artifact)
     winner.copy_evidence(folder / EVIDENCE)
     _write_environment(folder, requirements)

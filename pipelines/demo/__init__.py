@@ -9,4 +9,4 @@ from kedro_hone.nodes.seed import seed
 
 def create_pipeline() -> Pipeline:
     """Return the pipeline: nothing in, a registered version out."""
-    return Pipeline([Node(seed, ["params:hone", "workplace"], "demo_version", name="seed", tags=["demo"])])
+    return Pipeline([Node(seed, ["params:hone", "run"], "demo_version", name="seed", tags=["demo"])])

@@ -9,14 +9,14 @@ from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull
 
-_COMMON = {"recipe": "params:hone", "workplace": "workplace"}
+_COMMON = {"recipe": "params:hone", "store": "store", "run": "run"}
 
 
 def create_pipeline() -> Pipeline:
     """Return the pipeline: model and data in, source artifact, samples and reference out."""
     return Pipeline(
         [
-            Node(pull, ["params:hone", "workplace"], ["version", "source"], name="pull", tags=["pull"]),
+            Node(pull, _COMMON, ["version", "source"], name="pull", tags=["pull"]),
             Node(
                 prepare,
                 {"source": "source", **{split: split for split in SPLITS}, **_COMMON},

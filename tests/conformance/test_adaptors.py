@@ -41,11 +41,11 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def sources(folder) -> dict[str, Artifact]:
+def sources(folder) -> dict[str, tuple[Artifact, Path]]:
     """The net as an artifact of every format that some adaptor starts from, as its toolchain describes it."""
     ir = read_catalogue().find_adaptor("openvino.ir")
     onnx = describe("onnxruntime", "onnx", folder / "onnx")
-    call(ir.toolchain, "transform", onnx, output=str(folder / "ir"), adaptor=ir.name, produces=ir.produces)
+    call(ir.toolchain, "transform", *onnx, output=str(folder / "ir"), adaptor=ir.name, produces=ir.produces)
     others = {
         "pytorch": ("pytorch", "exported"),
         "pytorch-module": ("pytorch", "module"),
@@ -55,22 +55,21 @@ def sources(folder) -> dict[str, Artifact]:
     return {"onnx": onnx, **found}
 
 
-def describe(toolchain: str, form: str, folder: Path) -> Artifact:
+def describe(toolchain: str, form: str, folder: Path) -> tuple[Artifact, Path]:
     """Return a folder as an artifact, with the tensors that a toolchain finds in it."""
-    unread = Artifact(path=str(folder), format=form, digest=digest_tree(folder), inputs=(), outputs=())
-    notes = call(read_catalogue().find_toolchain(toolchain), "describe", unread).notes
-    return Artifact.model_validate(
-        unread.model_dump() | {"inputs": notes["inputs"], "outputs": notes["outputs"], "runtime": toolchain}
-    )
+    unread = Artifact(format=form, digest=digest_tree(folder), inputs=(), outputs=())
+    notes = call(read_catalogue().find_toolchain(toolchain), "describe", unread, folder).notes
+    read = {"inputs": notes["inputs"], "outputs": notes["outputs"], "runtime": toolchain}
+    return Artifact.model_validate(unread.model_dump() | read), folder
 
 
-def call(toolchain: Toolchain, function: str, model: Artifact, **job: str) -> StepResult:
+def call(toolchain: Toolchain, function: str, model: Artifact, files: Path, **job: str) -> StepResult:
     """Call a function of a toolchain's worker outside of any trial, in the interpreter of the tests."""
     asked = Job(
         **{"function": function, "worker": str(toolchain.worker), "adaptor": function, "trust": ("module",), **job},
-        input=JobInput.of(model),
+        input=JobInput.of(model, files),
     )
-    step = model.folder.with_name(f"step-{function}-{model.format}")
+    step = files.with_name(f"step-{function}-{model.format}")
     result = call_worker(asked, python=Path(sys.executable), toolchain=toolchain, folder=step, limits=toolchain.limits)
     assert isinstance(result, StepResult), result
     return result
@@ -83,7 +82,11 @@ class TestAdaptor(AdaptorSuite):
 
     @pytest.fixture
     def artifact(self, adaptor, sources) -> Artifact:
-        return next(artifact for form, artifact in sources.items() if form in adaptor.accepts)
+        return next(artifact for form, (artifact, _) in sources.items() if form in adaptor.accepts)
+
+    @pytest.fixture
+    def files(self, artifact, sources) -> Path:
+        return sources[artifact.format][1]
 
     @pytest.fixture
     def python(self, adaptor, environments) -> Path:

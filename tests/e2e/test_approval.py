@@ -10,20 +10,25 @@ import numpy as np
 import pytest
 from small_project import FAST, copy_project
 
+PROGRAM = "likeness.py"
 FILES = ("evidence.json", "report.html", "report.md", "timings.npz")
 
 
 @pytest.fixture(scope="module")
 def template_assessed(template, tmp_path_factory) -> Path:
-    """A project whose winner waits to be published."""
+    """A project with a program of its own, whose winner waits to be published."""
     project = copy_project(template, tmp_path_factory.mktemp("assessed"))
+    (project.root / PROGRAM).write_text("from hone_programs.fidelity import *\n")
+    project.set(program={"name": PROGRAM})
     project.run("--pipelines", "assess")
     return project.root
 
 
 @pytest.fixture
 def assessed(template_assessed, tmp_path):
-    return copy_project(template_assessed, tmp_path)
+    project = copy_project(template_assessed, tmp_path)
+    project.set(program={"name": PROGRAM})
+    return project
 
 
 def list_published(project):
@@ -51,8 +56,8 @@ def test_what_was_assessed_is_published_with_all_its_proof(assessed):
     assert read_files(place / "evidence") == proof
     # What is written about the publication stands where the report is.
     assert assessed.runs == [run]
-    assert json.loads((run / "publication.json").read_text())["uri"] == str(place)
-    assert str(place) in (run / "report.html").read_text()
+    assert json.loads((run / "publication.json").read_text())["uri"] == "models/matrix-hone/1"
+    assert "models/matrix-hone/1" in (run / "report.html").read_text()
     assert "publication" in {json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()}
 
 
@@ -133,8 +138,26 @@ def test_builds_and_validations_that_are_run_again_change_nothing(assessed):
             assert one[same] == other[same], same
 
 
-def test_a_gate_alone_changes_nothing_that_was_measured(assessed):
+def test_one_namespace_alone_changes_nothing(assessed):
+    """From what is kept of a full run, in a project that was moved since."""
     first = assessed.evidence
+    for pipeline, namespace in (("build", "tensorflow.shop_round"), ("compare", "tensorflow.shop_round")):
+        assessed.run("--pipelines", pipeline, "--namespaces", namespace)
+    assessed.run("--nodes", "report")
+    compare(first, assessed.evidence)
+
+
+def test_a_store_that_was_emptied_is_said(assessed):
+    shutil.rmtree(assessed.work / "store" / "objects")
+    done = assessed.run("--pipelines", "compare", "--from-nodes", "gate", code=3)
+    assert "[store-missing]" in done.output
+    assert json.loads((assessed.work / "work" / "source.json").read_text())["digest"] in done.output
+
+
+def test_a_gate_alone_changes_nothing_that_was_measured(assessed):
+    """It scores with the code that prepared the samples, whatever became of the file since."""
+    first = assessed.evidence
+    (assessed.root / PROGRAM).write_text("raise RuntimeError('this is not what prepared the samples')\n")
     assessed.run("--pipelines", "compare", "--from-nodes", "gate")
     compare(first, assessed.evidence)
 

@@ -21,7 +21,7 @@ class TestFast(AdaptorSuite):
 
     @pytest.fixture
     def artifact(self, tmp_path):
-        return make_model(tmp_path / "model")
+        return make_model(tmp_path)
 """
 
 

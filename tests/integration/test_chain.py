@@ -16,6 +16,7 @@ from onnx import numpy_helper
 from kedro_hone.building.steps import transform
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine import hardware as host
+from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Status
 from kedro_hone.nodes.transform import apply_adaptor
@@ -55,14 +56,14 @@ def run_chain(
     return bench, list(outcomes.values())
 
 
-def count_operators(artifact: Artifact) -> Counter[str]:
-    return Counter(node.op_type for node in onnx.load(artifact.folder / "model.onnx").graph.node)
+def count_operators(artifact: Artifact, store: Store) -> Counter[str]:
+    return Counter(node.op_type for node in onnx.load(store.locate(artifact) / "model.onnx").graph.node)
 
 
 def test_four_bit_weights_of_one_toolchain_and_eight_bits_of_another(digits, tmp_path):
     bench, artifacts = run_chain(digits, tmp_path, WEIGHTS_THEN_CONVS, "openvino.f32")
 
-    tree = ET.parse(artifacts[-1].folder / "model.xml")  # noqa: S314 (our own file)
+    tree = ET.parse(bench.setting.store.locate(artifacts[-1]) / "model.xml")  # noqa: S314 (our own file)
     layers = list(tree.getroot().iter("layer"))
     kinds = Counter(layer.get("type") for layer in layers)
     weights = [layer.find("data") for layer in layers if layer.get("type") == "Const"]
@@ -80,10 +81,15 @@ def test_two_compressors_of_one_toolchain(digits, tmp_path):
     only = {"onnxruntime.int8-static": {"options": {"operators": ["Conv"]}}}
     bench, artifacts = run_chain(digits, tmp_path, CONVS_THEN_WEIGHTS, "onnxruntime.session", **only)
 
-    eight_bit, both = count_operators(artifacts[1]), count_operators(artifacts[2])
+    eight_bit, both = (
+        count_operators(artifacts[1], bench.setting.store),
+        count_operators(artifacts[2], bench.setting.store),
+    )
     assert (eight_bit["QuantizeLinear"], eight_bit["MatMulNBits"]) == (4, 0)
     assert (both["QuantizeLinear"], both["MatMulNBits"]) == (4, 2)
-    assert {"QLinearConv", "MatMulNBits"} <= count_operators(artifacts[3]).keys()  # as ONNX Runtime runs it
+    assert {"QLinearConv", "MatMulNBits"} <= count_operators(
+        artifacts[3], bench.setting.store
+    ).keys()  # as ONNX Runtime runs it
     validation = bench.validate(artifacts[-1], *CONVS_THEN_WEIGHTS, "onnxruntime.session")
     assert validation.status is Status.MEASURED, validation.reason
 
@@ -103,8 +109,11 @@ def test_one_store_serves_hosts_with_and_without_vnni(digits, tmp_path, monkeypa
         )
         compiled = transform(compiler, compiler.options(), quantized, bench.setting, reference=bench.reference)
         assert built.setdefault(flags, (quantized, compiled)) == (quantized, compiled)
-    assert len(list((bench.setting.workplace.folder / "steps").glob("*-onnxruntime.*"))) == 4
+    assert len(list((bench.setting.run.folder / "steps").glob("*-onnxruntime.*"))) == 4
     for (quantized, compiled), largest in zip(built.values(), (64, 127), strict=True):
-        weights = map(numpy_helper.to_array, onnx.load(quantized.folder / "model.onnx").graph.initializer)
+        weights = map(
+            numpy_helper.to_array,
+            onnx.load(bench.setting.store.locate(quantized) / "model.onnx").graph.initializer,
+        )
         assert max(np.abs(w.astype(int)).max() for w in weights if w.dtype == np.int8 and w.ndim > 1) == largest
         assert compiled.metadata["machine_options"] == {quantizer.name: {"reduce_range": largest == 64}}

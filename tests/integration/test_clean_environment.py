@@ -67,7 +67,7 @@ def published(tmp_path, monkeypatch):
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])],
         [numpy_helper.from_array(WEIGHTS, "w")],
     )
-    files = tmp_path / "files"
+    files = tmp_path / "sealed"
     files.mkdir()
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), files / "model.onnx"

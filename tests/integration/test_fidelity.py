@@ -13,7 +13,8 @@ from digits_bench import Bench, track
 from kedro_hone.comparing.predictions import Predicted, predict, score_predictions
 from kedro_hone.comparing.scoring import Score
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.measurement import Quality, Status
 from kedro_hone.core.values.samples import GATE
@@ -50,10 +51,11 @@ def make_bench(folder: Path, model: Path, kind: str) -> Bench:
         "adaptors": {"openvino.int8-accuracy-control": {"options": {"max_drop": 0.01}}},
     }
     recipe = read_recipe(keys)
-    workplace = Workplace(root=str(folder / "hone"), run_id="run")
+    store = Store(folder / "hone" / "store")
+    run = RunFolder(root=folder / "hone" / "runs", run_id="run", project=folder)
     (folder / "source").mkdir()
     (folder / "source" / "model.onnx").write_bytes(model.read_bytes())
-    source = workplace.store.seal(
+    source = store.seal(
         folder / "source",
         format="onnx",
         inputs=tuple(
@@ -68,9 +70,9 @@ def make_bench(folder: Path, model: Path, kind: str) -> Bench:
         mask = np.arange(12) < draw.integers(4, 13, size=(rows, 1))
         tokens = {"input_ids": draw.integers(1, 50, size=(rows, 12)) * mask, "attention_mask": mask.astype("i8")}
         files[name] = track(folder / f"{name}.npz", tokens)
-    samples = prepare(source=source, recipe=recipe, workplace=workplace, **files)
-    reference = take_baseline(source=source, samples=samples, recipe=recipe, workplace=workplace)
-    return Bench(Setting(source=source, samples=samples, recipe=recipe, workplace=workplace), reference)
+    samples = prepare(source=source, recipe=recipe, store=store, run=run, **files)
+    reference = take_baseline(source=source, samples=samples, recipe=recipe, store=store, run=run)
+    return Bench(Setting(source=source, samples=samples, recipe=recipe, store=store, run=run), reference)
 
 
 def build(bench: Bench, *route: str) -> Artifact:
@@ -87,7 +89,7 @@ def measure_gate(bench: Bench, artifact: Artifact, folder: Path) -> Quality:
     for name, model in (("source", bench.setting.source), ("candidate", artifact)):
         (folder / name).mkdir(exist_ok=True)
         outputs.append(folder / name / "outputs.npz")
-        predicted = predict(model, name=name, feeds=Path(split.feeds), output=outputs[-1], setting=bench.setting)
+        predicted = predict(model, name=name, split=split, output=outputs[-1], setting=bench.setting)
         assert isinstance(predicted, Predicted), predicted
     reference, candidate = outputs
     found = score_predictions({"it": candidate}, reference=reference, split=split, setting=bench.setting)["it"]

@@ -152,10 +152,10 @@ def check(found, wanted) -> None:
             torch.testing.assert_close(one, other.detach(), rtol=1e-3, atol=1e-4)
 
 
-def publish(artifact: Artifact, folder: Path) -> Path:
+def publish(artifact: Artifact, files: Path, folder: Path) -> Path:
     """Publish an artifact in a registry of its own."""
     registry = LocalRegistry(folder / "registry")
-    done = registry.publish(prove(folder, artifact), name="net", tags=TAGS, alias="honed")
+    done = registry.publish(prove(folder, artifact, files=files), name="net", tags=TAGS, alias="honed")
     return Path(done.uri)
 
 
@@ -170,8 +170,9 @@ def test_every_candidate_returns_what_the_source_returns(template, tmp_path, kin
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32))
     wanted = models.Net(kind).eval()(x)
     for artifact in candidates.values():
-        check(Learner(artifact)(x), wanted)
-        arrays = Learner(artifact, interface="onnx")(x.numpy())
+        files = project.store.locate(artifact)
+        check(Learner(artifact, files)(x), wanted)
+        arrays = Learner(artifact, files, interface="onnx")(x.numpy())
         assert isinstance(arrays, np.ndarray) == (len(artifact.outputs) == 1)
     winner = next(one for one in candidates.values() if one.runtime == "onnxruntime")
-    check(kedro_hone.load(publish(winner, tmp_path))(x), wanted)
+    check(kedro_hone.load(publish(winner, project.store.locate(winner), tmp_path))(x), wanted)

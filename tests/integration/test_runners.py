@@ -9,6 +9,7 @@ import sys
 import pytest
 from small_project import copy_project
 
+REPORTED = ("evidence.json", "publication.json")
 PIPELINES = ["__default__", "assess", "build", "compare", "demo", "publish", "pull"]
 
 SNAPSHOT = """
@@ -16,6 +17,21 @@ import json
 from kedro.inspection import get_project_snapshot
 pipelines = {pipeline.name: pipeline.nodes for pipeline in get_project_snapshot(".").pipelines}
 print(json.dumps(sorted(node.name for node in pipelines["__default__"])))
+"""
+
+WANDER = """
+
+import os
+import tempfile
+
+
+class Wanderer:
+    @hook_impl
+    def before_node_run(self):
+        os.chdir(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=os.environ["SHOP_WANDER"]))
+
+
+HOOKS = (*HOOKS, Wanderer())
 """
 
 VIZ = """
@@ -33,10 +49,18 @@ print(json.dumps(sorted(node.kedro_obj.name for node in tasks)))
 
 @pytest.fixture(scope="module")
 def spawned(template, tmp_path_factory):
-    """A project that ran once, every node in a process of its own that inherits nothing."""
+    """A project that ran once, every node in a process that inherits nothing, and in a working directory of its own.
+
+    What the processes share is the store and the catalog.
+    """
     project = copy_project(template, tmp_path_factory.mktemp("spawned"))
-    project.environment["KEDRO_MP_CONTEXT"] = "spawn"
+    settings = project.root / "src" / "shop" / "settings.py"
+    settings.write_text(settings.read_text() + WANDER)
+    wander = tmp_path_factory.mktemp("elsewhere")
+    project.environment |= {"KEDRO_MP_CONTEXT": "spawn", "SHOP_WANDER": str(wander)}
     project.first = project.run("--runner", "ParallelRunner")
+    assert len([*wander.iterdir()]) == len(project.read_diary())
+    assert not [*wander.rglob("*/*")]  # and nothing was left there
     return project
 
 
@@ -72,6 +96,38 @@ def test_both_runners_make_the_same_artifacts(finished, spawned):
     assert one == other
     assert sum(str(value).startswith("sha256:") for value in one.values()) == 8
     assert finished.evidence["counts"]["builds"] == spawned.evidence["counts"]["builds"]
+
+
+def test_both_runners_hand_on_the_same_values(finished, spawned):
+    """All that the verdict rests on, but for times and what is measured."""
+    for name in ("source", "samples", "reference", "version"):
+        one, other = (json.loads((each.work / "work" / f"{name}.json").read_text()) for each in (finished, spawned))
+        for measured in ("cold_start_ms", "peak_memory_bytes", "run", "since"):
+            assert (one.pop(measured, 0) != 0) == (other.pop(measured, 0) != 0), measured
+        assert one == other, name
+    one, other = finished.evidence, spawned.evidence
+    for same in ("recipe", "verdict", "source", "data", "environments"):
+        assert one[same] == other[same], same
+    assert [row["quality"] for row in one["candidates"]] == [row["quality"] for row in other["candidates"]]
+
+
+def list_texts(value):
+    """Every text in a JSON value, keys too."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    return [text for each in value for text in list_texts(each)] if isinstance(value, list) else [value]
+
+
+def test_no_value_that_is_kept_names_a_place_of_this_machine(finished, spawned):
+    for project in (finished, spawned):
+        store = project.store.root
+        kept = [*(project.work / "work").glob("*.json"), *store.glob("steps/*.json"), *store.glob("values/*.json")]
+        kept += [*store.glob("objects/*/artifact.json"), *(project.work / "latest" / name for name in REPORTED)]
+        assert len(kept) > 40
+        for path in kept:
+            texts = [str(text) for text in list_texts(json.loads(path.read_text()))]
+            here = [text for text in texts if text.startswith("/") or str(project.root.parent) in text]
+            assert not here, path
 
 
 @pytest.mark.parametrize("script", [SNAPSHOT, VIZ], ids=["snapshot", "viz"])

@@ -144,7 +144,7 @@ def check_all(root: Path) -> int:
     for path in (root / "steps").iterdir():
         record = store.find(path.stem)
         assert record is not None
-        assert (record.outcome.folder / "weights.bin").read_text().startswith("model ")
+        assert (store.locate(record.outcome) / "weights.bin").read_text().startswith("model ")
     for path in (root / "values").iterdir():
         assert str(store.read_value(path.stem)).startswith(f"model {path.stem[1:]}")
     return len(places)

@@ -65,7 +65,9 @@ def published(raced, tmp_path_factory) -> Path:
     """A candidate of that run as a published version."""
     artifact = OUTCOME.validate_python(raced.read_outcomes()[INT8])
     folder = tmp_path_factory.mktemp("registry")
-    done = LocalRegistry(folder).publish(prove(folder, artifact), name="animals", tags=TAGS, alias="honed")
+    done = LocalRegistry(folder).publish(
+        prove(folder, artifact, files=raced.store.locate(artifact)), name="animals", tags=TAGS, alias="honed"
+    )
     return Path(done.uri)
 
 

@@ -11,7 +11,7 @@ from toolchains.toy.model import make_model
 
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.workers.host.job import Job
+from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import open_session
 
 WORKER = """
@@ -28,7 +28,13 @@ def test_tensors_are_passed_where_the_source_takes_them(tmp_path, interface):
     np.savez(tmp_path / "fits.npz", x=np.zeros((2, 4), np.float32))
     np.savez(tmp_path / "other.npz", x=np.zeros((2, 4), np.float64))
     artifact = make_model(tmp_path / "model")
-    job = Job(function="load", worker=tmp_path / "worker.py", adaptor="t", input=artifact, interface=interface)
+    job = Job(
+        function="load",
+        worker=tmp_path / "worker.py",
+        adaptor="t",
+        input=JobInput.of(artifact, tmp_path / "model"),
+        interface=interface,
+    )
     limits = Limits(seconds=900, memory_mb=4096)
     with open_session(job, python=Path(sys.executable), folder=tmp_path / "session", limits=limits) as session:
         session.load()

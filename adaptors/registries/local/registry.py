@@ -29,9 +29,9 @@ class LocalRegistry:
     A winner of ``models/digits`` goes to ``models/digits-hone/1``, ``2`` and so on; an alias is a link next to them.
     """
 
-    def __init__(self, root: Path | None = None) -> None:
+    def __init__(self, project: Path | None = None) -> None:
         """Choose what relative paths are under; the current directory when not given."""
-        self.root = root or Path()
+        self.root = project or Path()
 
     def resolve(self, uri: str) -> VersionInfo:
         """Return what is known of a path; its version is the digest of its content, its URI follows all links.

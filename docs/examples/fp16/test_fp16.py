@@ -37,7 +37,6 @@ class TestWeights(AdaptorSuite):
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
         onnx.save(model, tmp_path / "model.onnx")
         return Artifact(
-            path=str(tmp_path),
             format="onnx",
             digest="sha256:" + "0" * 64,
             inputs=(TensorSpec(name="x", dtype="float32", shape=("batch", 16)),),

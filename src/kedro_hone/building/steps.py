@@ -61,7 +61,7 @@ def _find_or_build(
         return refusal, ()
     environment = EnvironmentStore().ensure(adaptor.toolchain)
     if isinstance(environment, Failed):
-        return environment.model_copy(update={"by": adaptor.name}), ()
+        return setting.run.name_log(environment.model_copy(update={"by": adaptor.name})), ()
     key, inputs = step_key(
         adaptor,
         parent,
@@ -73,12 +73,12 @@ def _find_or_build(
         shapes=setting.recipe.all_shapes,
         **_data_digests(adaptor, setting.samples, reference),
     )
-    store = setting.workplace.store
+    store = setting.store
     found = store.find(key)
     if found is not None:
         logger.info("reused    %s", adaptor.name)
         return found.outcome, (found.facts,)
-    folder = setting.workplace.claim_step(adaptor.name)
+    folder = setting.run.claim_step(adaptor.name)
     started = dt.datetime.now(dt.UTC)
     job = make_job(adaptor, options, parent, setting, reference=reference)
     outcome = _run(adaptor, options, parent, setting, job=job, python=Path(environment.python), folder=folder)
@@ -86,14 +86,14 @@ def _find_or_build(
         key=key,
         adaptor=adaptor.name,
         outcome=outcome,
-        run=setting.workplace.run_id,
+        run=setting.run.run_id,
         folder=f"steps/{folder.name}",
         seconds=(dt.datetime.now(dt.UTC) - started).total_seconds(),
         created=started.isoformat(),
         inputs=inputs,
     )
     facts = record.facts
-    setting.workplace.note("build", **facts.model_dump(mode="json", exclude={"run"}))
+    setting.run.note("build", **facts.model_dump(mode="json", exclude={"run"}))
     kind = {"artifact": "built"}.get(outcome.kind, outcome.kind)
     logger.info("%-9s %s in %.1f s", kind, adaptor.name, record.seconds)
     store.record(key, record)
@@ -131,11 +131,7 @@ def identify_environment(toolchain: Toolchain) -> str:
 
 
 def digest_worker_folder(toolchain: Toolchain) -> str:
-    """Return the digest of what runs in a toolchain's process: every file of its worker's folder, and no other.
-
-    Args:
-        toolchain: Whose worker.
-    """
+    """Return the digest of what runs in a toolchain's process: every file of its worker's folder, and no other."""
     return digest_code(toolchain.worker.parent)
 
 
@@ -149,7 +145,7 @@ def _run(
     python: Path,
     folder: Path,
 ) -> Outcome:
-    with setting.workplace.store.workspace() as scratch:
+    with setting.store.workspace() as scratch:
         output, temporary = scratch / "output", scratch / "temporary"
         output.mkdir()
         temporary.mkdir()
@@ -157,37 +153,27 @@ def _run(
         toolchain = adaptor.toolchain
         result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
         if not isinstance(result, StepResult):
-            return result
+            return setting.run.name_log(result) if isinstance(result, Failed) else result
         fault = verify_output(job, result, toolchain=toolchain)
         if fault is not None:
             return fault
-        return _seal(adaptor, options, parent, setting.workplace.store, job=job, result=result)
+        return _seal(adaptor, options, parent, setting.store, job=job, result=result)
 
 
 def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, reference: Reference) -> Job:
-    """Return the job of an adaptor, without the folders that only exist while it runs.
-
-    Args:
-        adaptor: The adaptor.
-        options: Its options.
-        parent: The artifact.
-        setting: The run.
-        reference: The source's outputs on the search split.
-
-    Returns:
-        The job.
-    """
+    """Return the job of an adaptor, without the folders that only exist while it runs."""
     recipe, samples = setting.recipe, setting.samples
     program: dict[str, Json] | None = None
+    calibration = setting.locate(samples.splits[CALIBRATION].feeds) if Need.CALIBRATION_DATA in adaptor.needs else None
     if Need.PROGRAM in adaptor.needs:
         split = samples.splits[SEARCH]
         program = {
-            "path": samples.program,
+            "path": str(setting.program),
             "library": str(LIBRARY),
             "options": dict(recipe.program.options),
-            "feeds": split.feeds,
-            "targets": split.targets,
-            "source": reference.outputs,
+            "feeds": str(setting.locate(split.feeds)),
+            "targets": str(setting.locate(split.targets)),
+            "source": str(setting.store.locate_tree(reference.digest) / reference.outputs),
             "outputs": [spec.name for spec in parent.outputs],
         }
     return Job(
@@ -195,10 +181,10 @@ def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Sett
         worker=str(adaptor.toolchain.worker),
         adaptor=adaptor.name,
         stage=adaptor.stage,
-        input=JobInput.of(parent),
+        input=JobInput.of(parent, setting.store.locate(parent)),
         produces=adaptor.produces,
         options=options.model_dump(mode="json"),
-        calibration=samples.splits[CALIBRATION].feeds if Need.CALIBRATION_DATA in adaptor.needs else None,
+        calibration=str(calibration) if calibration else None,
         program=program,
         shapes=recipe.all_shapes,
         seed=recipe.seed,

@@ -19,7 +19,6 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Licence
 from kedro_hone.core.measuring.launches import launch
-from kedro_hone.core.store.sealing import measure_files
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass
@@ -37,25 +36,13 @@ def record_failure(named: Candidate, failed: Failed) -> Validation:
 
 
 def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, setting: Setting) -> Validation:
-    """Compare an artifact's outputs and their score with the source's.
-
-    Args:
-        named: The candidate.
-        artifact: What its route produced.
-        reference: The source's outputs.
-        setting: The run.
-
-    Returns:
-        What was found.
-    """
-    outputs, split = Path(reference.outputs), setting.samples.splits[SEARCH]
-    with setting.workplace.store.workspace() as scratch:
-        with launch(
-            artifact, name=named.id, workplace=setting.workplace, launching=setting.launching, output=scratch
-        ) as session:
+    """Compare the outputs of a candidate's artifact, and their score, with the source's."""
+    outputs, split = setting.store.locate_tree(reference.digest) / reference.outputs, setting.samples.splits[SEARCH]
+    with setting.store.workspace() as scratch:
+        with launch(artifact, name=named.id, launching=setting.launching, output=scratch) as session:
             if isinstance(session, Failed):
                 return record_failure(named, session)
-            loaded = session.load(feeds=Path(setting.samples.shapes[setting.shapes[0]]))
+            loaded = session.load(feeds=setting.batches[setting.shapes[0]])
             if isinstance(loaded, Failed):
                 return record_failure(named, loaded)
             predictions = _predict_everywhere(session, artifact, setting, scratch)
@@ -84,7 +71,7 @@ def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, s
         reason=_explain_loss(worst, where, limit) if lost else "",
         quality=worst.judge(SEARCH, limit),
         largest_error=largest_error,
-        size_bytes=sum(measure_files(artifact.folder).values()),
+        size_bytes=setting.store.measure(artifact),
         cold_start_ms=loaded.cold_start_ms,
         peak_memory_bytes=memory,
         publishable=toolchain.licence is not Licence.EVALUATION,
@@ -107,9 +94,10 @@ def _predict_everywhere(
     if not artifact.static_shapes:
         batches[f"batch {ODD_BATCH}"] = ODD_BATCH
     predictions: dict[str, Path] = {}
+    feeds = setting.locate(setting.samples.splits[SEARCH].feeds)
     for name, batch in batches.items():
         path = scratch / f"{batch}.npz"
-        fault = session.run(Path(setting.samples.splits[SEARCH].feeds), path, batch=batch)
+        fault = session.run(feeds, path, batch=batch)
         if isinstance(fault, Failed):
             return fault
         predictions[name] = path

@@ -112,9 +112,8 @@ def _launch_once(entrants: dict[str, Artifact], setting: Setting, order: random.
     with ExitStack() as stack:
         entered, failures = enter(
             dict(shuffled),
-            shapes=setting.samples.shapes,
+            shapes=setting.batches,
             burst_ms=setting.recipe.confirm.burst_ms,
-            workplace=setting.workplace,
             launching=replace(setting.launching, interface=True),
             stacks={name: stack.enter_context(ExitStack()) for name, _ in shuffled},
         )

@@ -16,14 +16,14 @@ from kedro_hone.core.values.samples import Split
 from kedro_hone.recipe.schema import Recipe
 
 
-def describe_split(name: str, file: TrackedFile, read: dict[str, Json], folder: Path) -> Split:
+def describe_split(name: str, file: TrackedFile, read: dict[str, Json]) -> Split:
     """Return a prepared split of the user's data, from what the program's worker noted of them."""
     return Split(
         name=name,
         n=read["n"],
         rows=read["rows"],
-        feeds=str(folder / name / "feeds.npz"),
-        targets=str(folder / name / "targets.npz"),
+        feeds=f"{name}/feeds.npz",
+        targets=f"{name}/targets.npz",
         path=file.source,
         md5=file.md5,
         rev=file.rev,

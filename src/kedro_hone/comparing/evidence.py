@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import describe_hardware
 from kedro_hone.core.stats import smallest_provable_drop
-from kedro_hone.core.store.sealing import measure_files
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.measurement import (
@@ -53,27 +51,14 @@ def gather_evidence(
     decision: Decision,
     winner: Path | None,
 ) -> Evidence:
-    """Return the evidence of a run.
-
-    Args:
-        setting: The recipe, the source model, the data and the folders.
-        version: The source's version in its registry.
-        reference: The source's score on the search split.
-        race: The race, with the validations.
-        confirmation: The finalists.
-        decision: The verdict.
-        winner: The winner's folder, or None when there is none.
-
-    Returns:
-        The evidence, complete before anything is published.
-    """
+    """Return the evidence of a run, complete before anything is published; ``winner`` is the winner's folder."""
     recipe, source = setting.recipe, setting.source
     validations = race.validations
     effort = sum_effort(reference, race=race, confirmation=confirmation, decision=decision)
     speed = _compare_speed(race, confirmation, decision)
     standings = {standing.id: standing for standing in race.standings}
     return Evidence(
-        run_id=setting.workplace.run_id,
+        run_id=setting.run.run_id,
         created=dt.datetime.now(dt.UTC),
         producer=f"kedro-hone {kedro_hone.__version__}",
         recipe={**recipe.model_dump(mode="json"), "digest": recipe.digest},
@@ -86,12 +71,12 @@ def gather_evidence(
             digest=source.digest,
             baseline=decision.baseline,
         ),
-        winner=_name_winner(decision, validations, winner),
+        winner=_name_winner(decision, validations, setting.run.relate(winner) if winner else None),
         **speed,
         quality=tuple(_add_provable(name, quality, reference) for name, quality in decision.quality),
         gates=decision.gates,
         candidates=(
-            _join_source(source, reference, race),
+            _join_source(setting.store.measure(source), reference, race),
             *(
                 join_candidate(validation, standings.get(validation.candidate.id))
                 for validation in sorted(validations, key=lambda one: one.candidate.id)
@@ -148,7 +133,7 @@ def _say_options(machine_options: Mapping[str, Mapping[str, Json]]) -> str:
     return f"For the CPU, {'; '.join(said)}." if said else ""
 
 
-def _join_source(source: Artifact, reference: Reference, race: RaceResult) -> records.CandidateRecord:
+def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> records.CandidateRecord:
     """The source is a candidate too, and what the others are compared with."""
     same, value = Interval(estimate=0.0, low=0.0, high=0.0), reference.value
     return records.CandidateRecord(
@@ -158,7 +143,7 @@ def _join_source(source: Artifact, reference: Reference, race: RaceResult) -> re
         latency=race.source_latency,
         ratios={latency.shape: 1.0 for latency in race.source_latency},
         quality=Quality(metric=reference.metric, split=SEARCH, source=value, candidate=value, drop=same, n=reference.n),
-        size_bytes=sum(measure_files(source.folder).values()),
+        size_bytes=size_bytes,
         cold_start_ms=reference.cold_start_ms,
         peak_memory_bytes=reference.peak_memory_bytes,
         rounds=race.rounds,
@@ -166,10 +151,10 @@ def _join_source(source: Artifact, reference: Reference, race: RaceResult) -> re
 
 
 def _name_winner(
-    decision: Decision, validations: Sequence[Validation], folder: Path | None
+    decision: Decision, validations: Sequence[Validation], path: str | None
 ) -> records.WinnerRecord | None:
     artifact, name = decision.artifact, decision.winner
-    if artifact is None or name is None or folder is None:
+    if artifact is None or name is None or path is None:
         return None
     return records.WinnerRecord(
         candidate=name,
@@ -177,7 +162,7 @@ def _name_winner(
         format=artifact.format,
         digest=artifact.digest,
         runtime=artifact.runtime or "",
-        path=os.path.relpath(folder),
+        path=path,
     )
 
 

@@ -69,15 +69,7 @@ class Field:
 
 
 def line_up(validations: Iterable[Validation], setting: Setting) -> Field:
-    """Return the race before its start.
-
-    Args:
-        validations: What ``validate`` found, of every candidate.
-        setting: The run.
-
-    Returns:
-        The field; twins, and those that the recipe has no place for, have left it already.
-    """
+    """Return the race of all candidates before its start; twins, and those there is no place for, have left already."""
     racers, twins = select_racers([*validations])
     order = [v.candidate.id for v in racers]
     state = Field(racers=dict(zip(order, racers, strict=True)), waiting=order[: setting.recipe.race.candidates])
@@ -110,14 +102,7 @@ def select_racers(validations: Sequence[Validation]) -> tuple[list[Validation], 
 
 
 def run_heats(state: Field, setting: Setting) -> bool:
-    """Run heats until nobody waits and the race is decided.
-
-    Args:
-        state: The field, changed as the race goes on.
-        setting: The run.
-
-    Returns:
-        Whether the budget ended the race.
+    """Run heats until nobody waits and the race is decided, and return whether the budget ended it.
 
     Raises:
         HoneError: ``source-failed``.
@@ -151,7 +136,7 @@ def _run_heat(state: Field, setting: Setting, order: random.Random, *, budget: f
         for _ in range(recipe.race.block):
             measure_round(state.running.values(), setting.shapes, order=order, timings=state.timings)
         rounds += recipe.race.block
-        setting.workplace.note("rounds", rounds=state.timings.count, running=sorted(state.running))
+        setting.run.note("rounds", rounds=state.timings.count, running=sorted(state.running))
         _drop(state, setting)
         logger.info("raced     %d rounds, %d left", state.timings.count, len(state.running) - 1)
         if time.monotonic() - begun >= budget or len(state.running) - 1 <= recipe.confirm.finalists:
@@ -179,9 +164,8 @@ def _launch(artifacts: Mapping[str, Artifact], state: Field, setting: Setting, e
     stacks = {name: everything.enter_context(ExitStack()) for name in artifacts}
     entrants, failures = enter(
         artifacts,
-        shapes=setting.samples.shapes,
+        shapes=setting.batches,
         burst_ms=setting.recipe.race.burst_ms,
-        workplace=setting.workplace,
         launching=setting.launching,
         stacks=stacks,
     )
@@ -237,15 +221,7 @@ def _find_ratios(timings: Timings, name: str, shape: str) -> NDArray[np.float64]
 
 
 def rank(state: Field, setting: Setting) -> tuple[Standing, ...]:
-    """Return the standing of every racer after the race.
-
-    Args:
-        state: The field after ``run_heats``.
-        setting: The run.
-
-    Returns:
-        The standings, best first; those that left the race after those that finished it.
-    """
+    """Return where every racer stands after ``run_heats``, best first; who left comes after who finished."""
     standings = []
     for name in [*state.racers, *(name for name in state.left if name not in state.racers)]:
         status, reason, slug = state.left.get(name, (Status.MEASURED, "", ""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.comparing.scoring import Score, score
+from kedro_hone.comparing.scoring import Score, call_program, read_row
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.measuring.launches import launch
@@ -26,28 +26,19 @@ class Predicted(Value):
     peak_memory_bytes: int
 
 
-def predict(artifact: Artifact, *, name: str, feeds: Path, output: Path, setting: Setting) -> Predicted | Failed:
+def predict(artifact: Artifact, *, name: str, split: Split, output: Path, setting: Setting) -> Predicted | Failed:
     """Run an artifact once over all rows of a split, in batches of the recipe's largest shape.
 
-    Args:
-        artifact: What to run.
-        name: The candidate's id.
-        feeds: The split's inputs.
-        output: Where the outputs go, as ``.npz``.
-        setting: The run.
-
-    Returns:
-        What it took, or why it failed.
+    The outputs go to ``output``, an ``.npz`` file; returned is what it took, or why it failed.
     """
-    with launch(
-        artifact, name=name, workplace=setting.workplace, launching=setting.launching, output=output.parent
-    ) as session:
+    with launch(artifact, name=name, launching=setting.launching, output=output.parent) as session:
         if isinstance(session, Failed):
             return session
-        loaded = session.load(feeds=Path(setting.samples.shapes[setting.shapes[0]]))
+        loaded = session.load(feeds=setting.batches[setting.shapes[0]])
         if isinstance(loaded, Failed):
             return loaded
-        failed = session.run(feeds, output, batch=max(shape.batch for shape in setting.recipe.all_shapes))
+        batch = max(shape.batch for shape in setting.recipe.all_shapes)
+        failed = session.run(setting.locate(split.feeds), output, batch=batch)
         return failed or Predicted(cold_start_ms=loaded.cold_start_ms, peak_memory_bytes=session.memory_bytes())
 
 
@@ -56,26 +47,34 @@ def score_predictions(
 ) -> dict[str, Score | str]:
     """Score predictions of candidates against the source's, with the recipe's program and metric.
 
-    Args:
-        outputs: The predictions by name.
-        reference: The source's predictions.
-        split: The split of the predictions.
-        setting: The run.
-        confidence: Of the intervals; the recipe's when not given.
+    The confidence is that of the intervals; the recipe's when not given.
 
     Returns:
         A score for each name, or what kept it from being scored.
+
+    Raises:
+        HoneError: ``program-failed``, ``labels-mismatch`` or ``metric-unknown``: the source itself cannot be scored.
     """
-    return score(
-        outputs,
-        reference=reference,
-        split=split,
-        program=setting.samples.program,
-        source=setting.source,
-        metric=setting.metric,
-        confidence=confidence or setting.recipe.gates.confidence,
-        workplace=setting.workplace,
-    )
+    recipe = setting.recipe
+    with setting.store.workspace() as folder:
+        notes = call_program(
+            "evaluate",
+            job={
+                "program": str(setting.program),
+                "program_options": dict(recipe.program.options),
+                "source": str(reference),
+                "candidates": {name: str(path) for name, path in outputs.items()},
+                "targets": str(setting.locate(split.targets)),
+                "metric": recipe.program.metric,
+                "seed": recipe.seed,
+            },
+            source=setting.source,
+            output=folder,
+            store=setting.store,
+            run=setting.run,
+        )
+        level = confidence or recipe.gates.confidence
+        return {name: read_row(row, level) for name, row in notes["candidates"].items()}
 
 
 def score_source(outputs: Path, split: Split, setting: Setting) -> Score:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from kedro_hone.comparing.scoring import call_program
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats import needed_rows, provable, share_level, smallest_provable_drop
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.programs import digest_programs, find_metric, find_program
@@ -17,7 +16,7 @@ VERSION = 1
 """Raised when a check would come out differently; part of its key in the store."""
 
 
-def check_recipe(*, gate: TrackedFile, recipe: Recipe, workplace: Workplace) -> None:
+def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:
     """Check the program with its options, the metric, and whether the gate split can prove the recipe's limit.
 
     The program and the data are opened by a worker. Nothing is built, and the model is not needed. What was found is
@@ -27,11 +26,11 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, workplace: Workplace) -> 
         HoneError: ``program-unknown``, ``metric-unknown``, ``recipe-invalid`` (an unknown option of the program),
             ``program-failed``, ``data-unreadable`` or ``gate-unprovable``.
     """
-    program = find_program(recipe.program.name, project=Path.cwd())
-    metric = find_metric(recipe.program.metric, project=Path.cwd())
+    program = find_program(recipe.program.name, project=run.project)
+    metric = find_metric(recipe.program.metric, project=run.project)
     asked = [program.digest, recipe.program.model_dump(mode="json"), metric.digest if metric else None, gate.md5]
     key = digest_json(["recipe-checks", VERSION, digest_programs(), *asked])
-    found = workplace.store.read_value(key)
+    found = store.read_value(key)
     if found is None:
         job = {
             "program": program.path,
@@ -39,8 +38,8 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, workplace: Workplace) -> 
             "metric": recipe.program.metric,
             "gate": gate.path,
         }
-        found = call_program("check", job=job, workplace=workplace)
-        workplace.store.write_value(key, found)
+        found = call_program("check", job=job, store=store, run=run)
+        store.write_value(key, found)
     if found["rows"]:  # no rows at all are an error of the data, which preparing them explains
         check_provable(found["rows"], recipe)
 

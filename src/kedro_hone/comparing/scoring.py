@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from kedro_hone.core import stats
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.measurement import Interval, Quality, Spread
 from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import Split
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.programs import WORKER
@@ -27,20 +27,6 @@ PROGRAM_LIMITS = Limits(seconds=600, memory_mb=8192)
 
 UNBOUNDED = sys.float_info.max
 """Stands for an end that is not known: JSON has no infinity."""
-
-
-class Metric(Value):
-    """Which metric is asked for, and how it is estimated.
-
-    Attributes:
-        name: A name, an import path, or None for the program's own.
-        options: The program's options.
-        seed: Seed of the bootstrap.
-    """
-
-    name: str | None
-    options: dict[str, Json]
-    seed: int
 
 
 class Score(Value):
@@ -82,18 +68,20 @@ def call_program(
     function: str,
     *,
     job: Mapping[str, Json],
-    workplace: Workplace,
+    store: Store,
+    run: RunFolder,
     source: Artifact | None = None,
-    samples_folder: Path | None = None,
+    output: Path | None = None,
 ) -> dict[str, Json]:
     """Run one function of the program's worker.
 
     Args:
         function: ``check``, ``read`` or ``evaluate``.
         job: Its options.
-        workplace: Where the run works.
+        store: The artifact store.
+        run: The run, whose folder keeps the log; the user's imports count from its project.
         source: The source model, for the specifications of its tensors; ``check`` needs none.
-        samples_folder: Where it may write, if anywhere.
+        output: Where it may write, if anywhere.
 
     Returns:
         The worker's notes.
@@ -101,8 +89,8 @@ def call_program(
     Raises:
         HoneError: ``program-failed`` when it ends otherwise; what it reports of bad data under its own slug.
     """
-    folder = workplace.claim_step(f"program-{function}")
-    with workplace.store.workspace() as scratch:
+    folder = run.claim_step(f"program-{function}")
+    with store.workspace() as scratch:
         (scratch / "temporary").mkdir()
         result = call_worker(
             Job(
@@ -110,10 +98,10 @@ def call_program(
                 worker=str(WORKER),
                 adaptor=f"program.{function}",
                 stage="program",
-                input=JobInput.of(source) if source else None,
-                output=str(samples_folder) if samples_folder else None,
+                input=JobInput.of(source, store.locate(source)) if source else None,
+                output=str(output) if output else None,
                 temporary=str(scratch / "temporary"),
-                options={**job, "project": str(Path.cwd())},
+                options={**job, "project": str(run.project)},
             ),
             python=Path(sys.executable),
             toolchain=None,
@@ -134,55 +122,13 @@ def call_program(
     return result.notes
 
 
-def score(
-    outputs: Mapping[str, Path],
-    *,
-    reference: Path,
-    split: Split,
-    program: str,
-    source: Artifact,
-    metric: Metric,
-    confidence: float,
-    workplace: Workplace,
-) -> dict[str, Score | str]:
-    """Score candidates against the source on one split.
+def read_row(row: Mapping[str, Json], confidence: float) -> Score | str:
+    """Return the score that the program's worker noted of a candidate, or what kept it from being scored.
 
     Args:
-        outputs: The candidates' outputs, by a name of the caller's choice.
-        reference: The source's outputs.
-        split: The split of both.
-        program: The program's file.
-        source: The source model.
-        metric: What is measured.
+        row: What it noted.
         confidence: Of the drop's interval.
-        workplace: Where the run works.
-
-    Returns:
-        A score for each name, or what kept that candidate from being scored.
-
-    Raises:
-        HoneError: ``program-failed``, ``labels-mismatch`` or ``metric-unknown``: the source itself cannot be scored.
     """
-    with workplace.store.workspace() as folder:
-        notes = call_program(
-            "evaluate",
-            job={
-                "program": program,
-                "program_options": metric.options,
-                "source": str(reference),
-                "candidates": {name: str(path) for name, path in outputs.items()},
-                "targets": split.targets,
-                "metric": metric.name,
-                "seed": metric.seed,
-            },
-            source=source,
-            samples_folder=folder,
-            workplace=workplace,
-        )
-        return {name: _read_row(row, confidence) for name, row in notes["candidates"].items()}
-
-
-def _read_row(row: Mapping[str, Json], confidence: float) -> Score | str:
     error = row.get("error")
     return f"{error['what']} {error['why']}" if error else _read_score(row, confidence)
 

@@ -1,4 +1,4 @@
-"""What every measuring node is given with the candidates: the recipe, the source model, the data, and the place."""
+"""What every measuring node is given with the candidates: the recipe, the source model, the data, store and run."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
-from kedro_hone.comparing.scoring import Metric
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.locks import hold_devices
 from kedro_hone.core.measuring.launches import Launching
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import Samples
+from kedro_hone.programs import locate_program
 from kedro_hone.recipe.schema import Recipe
 
 
@@ -38,11 +40,11 @@ def explain_source_failure(failed: Failed, when: str) -> HoneError:
 
 
 @contextmanager
-def measure_alone(workplace: Workplace, node: str, *, artifacts: Iterable[Artifact]) -> Iterator[Callable[[], float]]:
+def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -> Iterator[Callable[[], float]]:
     """Hold every device that is measured on; the wait for another run's measuring is noted, and does not count.
 
     Args:
-        workplace: Where the run works; its log of events gets ``waited``, with the seconds.
+        run: The run; its log of events gets ``waited``, with the seconds.
         node: Which node measures.
         artifacts: What is measured, the source too; their devices are held.
 
@@ -52,7 +54,7 @@ def measure_alone(workplace: Workplace, node: str, *, artifacts: Iterable[Artifa
     devices = {str(artifact.device) for artifact in artifacts}
     with hold_devices(find_home() / "locks", devices) as waited:
         started = time.monotonic()
-        workplace.note("waited", node=node, seconds=waited)
+        run.note("waited", node=node, seconds=waited)
         yield lambda: time.monotonic() - started
 
 
@@ -64,13 +66,15 @@ class Setting:
         source: The source model.
         samples: The prepared data.
         recipe: The recipe.
-        workplace: Where the run works.
+        store: The artifact store.
+        run: The run's folder.
     """
 
     source: Artifact
     samples: Samples
     recipe: Recipe
-    workplace: Workplace
+    store: Store
+    run: RunFolder
 
     @property
     def shapes(self) -> list[str]:
@@ -81,10 +85,29 @@ class Setting:
     def launching(self) -> Launching:
         """How every worker of a comparison is started."""
         recipe = self.recipe
-        return Launching(threads=recipe.thread_count, seed=recipe.seed, trust=tuple(sorted(recipe.trust)))
+        return Launching(
+            store=self.store,
+            run=self.run,
+            threads=recipe.thread_count,
+            seed=recipe.seed,
+            trust=tuple(sorted(recipe.trust)),
+        )
 
     @property
-    def metric(self) -> Metric:
-        """What is measured of the outputs."""
-        recipe = self.recipe
-        return Metric(name=recipe.program.metric, options=dict(recipe.program.options), seed=recipe.seed)
+    def batches(self) -> dict[str, Path]:
+        """The file of the batch that is timed, by the shape's name."""
+        return {shape: self.locate(name) for shape, name in self.samples.shapes.items()}
+
+    @property
+    def program(self) -> Path:
+        """The program's file, whose code is that with which the samples were prepared."""
+        samples = self.samples
+        return locate_program(samples.program, self.locate(""), digest=samples.program_digest)
+
+    def locate(self, name: str) -> Path:
+        """Return where a file of the samples is.
+
+        Raises:
+            HoneError: ``store-missing``.
+        """
+        return self.store.locate_tree(self.samples.digest) / name

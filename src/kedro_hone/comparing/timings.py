@@ -51,12 +51,7 @@ def keep_timings(store: Store, prefix: str, timings: Timings) -> str:
 
 
 def read_timings(store: Store, key: str) -> dict[str, NDArray[np.int64]] | None:
-    """Return the raw timings that ``keep_timings`` kept, or None when the store has lost them.
-
-    Args:
-        store: The artifact store.
-        key: From ``keep_timings``.
-    """
+    """Return the raw timings that ``keep_timings`` kept under a key, or None when the store has lost them."""
     folder = store.find_tree(key)
     if folder is None:
         return None
@@ -65,16 +60,7 @@ def read_timings(store: Store, key: str) -> dict[str, NDArray[np.int64]] | None:
 
 
 def summarize_latency(timings: Timings, name: str, shapes: Sequence[str]) -> tuple[Latency, ...]:
-    """Return the times of one call at each shape, over all rounds.
-
-    Args:
-        timings: What was measured.
-        name: The candidate's id.
-        shapes: The names of the shapes.
-
-    Returns:
-        One latency for each shape at which there are calls.
-    """
+    """Return the times of one call of a candidate over all rounds, at each shape at which there are calls."""
     rows = []
     for shape in shapes:
         calls = timings.calls(name, shape)

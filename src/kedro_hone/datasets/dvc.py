@@ -6,13 +6,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kedro.io import AbstractDataset
-from kedro.utils import find_kedro_project
 
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.datasets.copies import keep_copy, measure_size
 from kedro_hone.datasets.errors import DataError
 from kedro_hone.datasets.pins import Pin, Repository, check_unmodified, find_pin, find_repository, open_revision
+from kedro_hone.datasets.runs import find_project
 
 HEAD = "HEAD"
 
@@ -56,7 +56,7 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
             cache: Where the copies are kept, absolute or from the project's root.
             metadata: Free for other plug-ins.
         """
-        self._project = Path(find_kedro_project(Path.cwd()) or Path.cwd())
+        self._project = find_project(path)
         self._source = _read_source(path, self._project)
         self._repo, self._rev, self._remote = repo, rev or HEAD, remote
         self._cache = self._project / cache
@@ -85,28 +85,6 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
             size=measure_size(path),
         )
 
-    def lineage(self) -> dict[str, Json]:
-        """Return what identifies the data. Needs git only, not the data.
-
-        Returns:
-            ``source``, ``repo``, ``rev``, ``resolved_rev``, ``md5`` and ``size`` (None for a file inside a tracked
-            directory).
-
-        Raises:
-            DataError: As ``load``, but for ``data-not-pulled``.
-        """
-        repository = find_repository(self._repo, self._project)
-        with open_revision(repository, self._rev, remote=self._remote) as files:
-            pin = self._find_pin(files, repository)
-        return {
-            "source": self._source,
-            "repo": self._repo,
-            "rev": self._rev,
-            "resolved_rev": pin.commit,
-            "md5": pin.md5,
-            "size": pin.size,
-        }
-
     def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
         """Refuse: tracked data are changed with DVC and git.
 
@@ -128,7 +106,9 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
 
     def _exists(self) -> bool:
         try:
-            self.lineage()
+            repository = find_repository(self._repo, self._project)
+            with open_revision(repository, self._rev, remote=self._remote) as files:
+                self._find_pin(files, repository)
         except DataError:
             return False
         return True

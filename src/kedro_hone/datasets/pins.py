@@ -41,14 +41,12 @@ class Pin:
         commit: The commit.
         hash_name: How it was hashed: ``md5``, or ``md5-dos2unix`` before DVC 3.
         md5: The hash; ``.dir`` at its end for a directory.
-        size: Bytes, or None for a file inside a tracked directory.
     """
 
     source: str
     commit: str
     hash_name: str
     md5: str
-    size: int | None
 
     @property
     def is_directory(self) -> bool:
@@ -177,7 +175,6 @@ def find_pin(files: Any, repository: Repository, *, source: str, rev: str) -> Pi
         commit=str(files.repo.get_rev()),
         hash_name=recorded.name,
         md5=recorded.value,
-        size=found.get("size"),
     )
 
 

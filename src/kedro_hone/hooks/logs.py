@@ -32,11 +32,15 @@ def choose_logging(conf: Path, package: str | None = None) -> Path | None:
     return None if files and files[0].read_text() != _read_template(package) else DEFAULT
 
 
-def configure_logging() -> None:
-    """Print kedro-hone's log lines and hide Kedro's, unless the project has its own logging configuration."""
+def configure_logging(root: Path = Path()) -> None:
+    """Print kedro-hone's log lines and hide Kedro's, unless the project has its own logging configuration.
+
+    Args:
+        root: The project's root.
+    """
     from kedro.framework import project  # noqa: PLC0415 - it sets up its own logging as soon as it is imported
 
-    chosen = choose_logging(Path("conf"), project.PACKAGE_NAME)
+    chosen = choose_logging(root / "conf", project.PACKAGE_NAME)
     if chosen is not None:
         project.configure_logging(yaml.safe_load(chosen.read_text()))
 

@@ -16,7 +16,7 @@ from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.programs import find_metric, find_program
 from kedro_hone.recipe.schema import read_recipe
 
-_NEEDED = (GATE, "params:hone", "workplace")
+_NEEDED = ("params:hone", "store", "run", GATE)
 
 
 class RecipeHooks:
@@ -29,7 +29,7 @@ class RecipeHooks:
         The context has ``--params`` and ``--env`` merged in. ``context.params`` would read them too, but it registers
         the pipelines first, with the wrong recipe.
         """
-        configure_logging()
+        configure_logging(context.project_path)
         parameters = find_parameters(context.config_loader)
         if parameters is not None:
             program = read_recipe(parameters).program
@@ -41,5 +41,5 @@ class RecipeHooks:
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
         """Check the program, the metric and the gate split as far as possible before the model is pulled."""
         if pipeline.inputs().issuperset(_NEEDED):
-            gate, recipe, workplace = (catalog.load(name) for name in _NEEDED)
-            check_recipe(gate=gate, recipe=recipe, workplace=workplace)
+            recipe, store, run, gate = (catalog.load(name) for name in _NEEDED)
+            check_recipe(gate=gate, recipe=recipe, store=store, run=run)

@@ -34,8 +34,8 @@ class VerdictHooks:
         made = pipeline.all_outputs()
         if "evidence" not in made:
             return
-        evidence, workplace = catalog.load("evidence"), catalog.load("workplace")
+        evidence, run = catalog.load("evidence"), catalog.load("run")
         published = catalog.load("publications") if "publications" in made else ()
         self.exit_code = EXIT_CODES.get(evidence.verdict, ExitCode.SUCCESS)
         uri = published[0].uri if published else None
-        print_verdict(evidence, self._console, folder=workplace.folder, published=uri)
+        print_verdict(evidence, self._console, folder=run.folder, published=uri)

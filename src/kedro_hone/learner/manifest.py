@@ -20,10 +20,10 @@ def write_manifest(folder: Path, artifact: Artifact) -> None:
         HoneError: ``model-corrupt``: the files are not those that were sealed.
     """
     if (folder / MANIFEST).exists():
-        raise _corrupt(artifact.folder, f"It holds a file {MANIFEST}, where its manifest has to be.")
+        raise _corrupt(folder, f"It holds a file {MANIFEST}, where its manifest has to be.")
     manifest = Manifest.measure(folder, artifact.manifest())
     if manifest.digest != artifact.digest:
-        raise _corrupt(artifact.folder, f"Its content has the digest {manifest.digest}, and {artifact.digest} is due.")
+        raise _corrupt(folder, f"Its content has the digest {manifest.digest}, and {artifact.digest} is due.")
     manifest.write(folder / MANIFEST)
 
 
@@ -35,7 +35,7 @@ def read_artifact(folder: Path) -> Artifact:
     """
     try:
         manifest = Manifest.read(folder / MANIFEST)
-        artifact = Artifact(path=str(folder.resolve()), digest=manifest.digest, **manifest.attributes)
+        artifact = Artifact(digest=manifest.digest, **manifest.attributes)
         difference = manifest.find_difference(folder, inside=True)
     except (OSError, ValueError, TypeError, ValidationError) as error:
         raise _corrupt(folder, f"The manifest cannot be read: {error!r}.") from error

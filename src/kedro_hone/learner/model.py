@@ -29,14 +29,17 @@ class Learner:
 
     Attributes:
         artifact: What was loaded: its specs, format, runtime and digest.
+        files: The folder of its files.
         run: From a dictionary of arrays to a dictionary of arrays: the runtime's own session with nothing in between,
             except for models that were compiled for some numbers of rows, where rows are split and filled up.
     """
 
     run: Run
 
-    def __init__(self, artifact: Artifact, *, interface: Interface | None = None, threads: int | None = None) -> None:
-        """Open a sealed artifact; ``interface`` and ``threads`` are as in ``load``.
+    def __init__(
+        self, artifact: Artifact, files: Path, *, interface: Interface | None = None, threads: int | None = None
+    ) -> None:
+        """Open a sealed artifact, given the folder of its files; ``interface`` and ``threads`` are as in ``load``.
 
         Raises:
             HoneError: ``model-unsupported``: it cannot run, or its runtime is not known.
@@ -50,8 +53,8 @@ class Learner:
                 why="It is a step on the way to a winner; no runtime is recorded for it.",
                 hint="Load what was published, or the end of a route.",
             )
-        self.artifact = artifact
-        self._session = open_session(artifact, threads=threads)
+        self.artifact, self.files = artifact, files
+        self._session = open_session(artifact, files, threads=threads)
         run = self._session.run
         self.run = serve_any_rows(run, artifact) if artifact.static_shapes else run
         self._call = make(self.run, artifact)
@@ -87,11 +90,11 @@ def load(
     """
     path = Path(uri_or_path)
     if path.is_dir():
-        return Learner(_find_artifact(path), interface=interface, threads=threads)
+        return Learner(*find_artifact(path), interface=interface, threads=threads)
     folder = tempfile.TemporaryDirectory(prefix="kedro-hone-")
     try:
         find_registry(str(uri_or_path)).pull(str(uri_or_path), Path(folder.name))
-        learner = Learner(_find_artifact(Path(folder.name)), interface=interface, threads=threads)
+        learner = Learner(*find_artifact(Path(folder.name)), interface=interface, threads=threads)
     except BaseException:
         folder.cleanup()
         raise
@@ -99,15 +102,17 @@ def load(
     return learner
 
 
-def _find_artifact(folder: Path) -> Artifact:
+def find_artifact(folder: Path) -> tuple[Artifact, Path]:
     """Return the checked artifact of a model folder of MLflow's with a winner, or of the ``artifact`` folder in it.
+
+    With it comes the folder of its files.
 
     Raises:
         HoneError: ``model-unsupported``: there is none; ``model-corrupt``: it was changed.
     """
     for place in (folder, folder / ARTIFACT):
         if (place / MANIFEST).is_file():
-            return read_artifact(place)
+            return read_artifact(place), place
     raise HoneError(
         "model-unsupported",
         f"{folder.name} holds no winner of kedro-hone.",

@@ -45,7 +45,7 @@ class PyfuncModel:
 
 def _load_pyfunc(path: str) -> PyfuncModel:
     """Load the ``artifact`` folder of a published model folder for MLflow, which asks for a function of this name."""
-    return PyfuncModel(Learner(read_artifact(Path(path)), interface="onnx"))
+    return PyfuncModel(Learner(read_artifact(Path(path)), Path(path), interface="onnx"))
 
 
 def _read_frame(frame: Any, specs: tuple[TensorSpec, ...]) -> dict[str, np.ndarray[Any, Any]]:

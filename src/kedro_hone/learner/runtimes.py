@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +17,7 @@ from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.inside.loading import load_file
 
 
-def open_session(artifact: Artifact, *, threads: int | None) -> Any:
+def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any:
     """Open an artifact with the runtime that it names.
 
     Only files of installed packages are executed; nothing that came with the artifact is. Where ``threads`` is None, it
@@ -36,7 +37,7 @@ def open_session(artifact: Artifact, *, threads: int | None) -> Any:
         function="load",
         worker=str(toolchain.worker),
         adaptor=toolchain.name,
-        input=JobInput.of(artifact),
+        input=JobInput.of(artifact, files),
         shapes=artifact.static_shapes,
         threads=threads or _read_threads(artifact),
         produces=artifact.format,

@@ -7,6 +7,7 @@ are handed to workers by path; a run never imports one in its own process.
 from __future__ import annotations
 
 import difflib
+import shutil
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ LIBRARY: Final = Path(__file__).parent
 WORKER: Final = LIBRARY / "worker" / "__init__.py"
 """The worker file that runs programs: its functions are ``check``, ``read`` and ``evaluate``."""
 
-_INIT, _SHARED, _WORKER = "__init__.py", "shared", "worker"
+_INIT, _SHARED, _WORKER, _KEPT = "__init__.py", "shared", "worker", "program"
 
 
 class ProgramFile(Value):
@@ -55,7 +56,8 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
     known, built_in = name.replace("_", "-"), list_programs()
     if known in built_in:
         folder = known.replace("-", "_")
-        return ProgramFile(path=str(LIBRARY / folder / _INIT), digest=digest_code(LIBRARY, (folder, _SHARED)))
+        file = LIBRARY / folder / _INIT
+        return ProgramFile(path=str(file), digest=_digest_program(file))
     path = _find_file(name, project)
     if path is None:
         near = difflib.get_close_matches(known, built_in, 1)
@@ -66,9 +68,59 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
             why="It is not built in, and no such module or file was found from the project's root.",
             hint=f"Did you mean {near[0]!r}?" if near else others,
         )
+    return ProgramFile(path=str(path), digest=_digest_program(path))
+
+
+def keep_program(program: ProgramFile, folder: Path) -> str:
+    """Copy the code of a program into a folder, unless it is built in, so that it is the same wherever it is run.
+
+    Args:
+        program: The program.
+        folder: What its name counts from afterwards.
+
+    Returns:
+        The name of its file, for ``locate_program``: in the folder, or in the library.
+    """
+    path = Path(program.path)
+    if path.is_relative_to(LIBRARY):
+        return path.relative_to(LIBRARY).as_posix()
+    kept = folder / _KEPT
+    kept.mkdir()
+    if path.name != _INIT:
+        return Path(shutil.copyfile(path, kept / path.name)).relative_to(folder).as_posix()
+    shutil.copytree(path.parent, kept / path.parent.name, ignore=shutil.ignore_patterns("__pycache__"))
+    return f"{_KEPT}/{path.parent.name}/{_INIT}"
+
+
+def locate_program(name: str, folder: Path, *, digest: str) -> Path:
+    """Return the file of a program that was kept.
+
+    Args:
+        name: From ``keep_program``.
+        folder: The folder that it was kept in.
+        digest: The program's digest, when it was kept.
+
+    Raises:
+        HoneError: ``program-changed``: the code that would run here is another one.
+    """
+    path = folder / name if (folder / name).is_file() else LIBRARY / name
+    if not path.is_file() or _digest_program(path) != digest:
+        raise HoneError(
+            "program-changed",
+            f"The program {name} is not the one that prepared the samples.",
+            why="Another version of kedro-hone is installed here than where they were prepared.",
+            hint="Install the same version everywhere, or prepare them again: `kedro run`.",
+        )
+    return path
+
+
+def _digest_program(path: Path) -> str:
+    """Return the digest of all that runs: of a program its file or package, and what it can import of ours."""
+    if path.is_relative_to(LIBRARY):
+        return digest_code(LIBRARY, (path.parent.name, _SHARED))
     own = digest_code(path.parent.parent, (path.parent.name,)) if path.name == _INIT else digest_file(path)
-    library = digest_code(LIBRARY, (_SHARED, *(each.replace("-", "_") for each in built_in)))
-    return ProgramFile(path=str(path), digest=digest_json([own, library]))
+    library = digest_code(LIBRARY, (_SHARED, *(name.replace("-", "_") for name in list_programs())))
+    return digest_json([own, library])
 
 
 def load_program(name: str, *, project: Path | str = ".") -> Any:

@@ -28,16 +28,16 @@ def write_text(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def keep_winner(artifact: Artifact, folder: Path) -> Path:
+def keep_winner(artifact: Artifact, files: Path, folder: Path) -> Path:
     """Put the winner into the run's folder, where ``kedro_hone.load`` can open it; return ``winner`` below it.
 
-    The files share their bytes with the store.
+    Its files are those of a folder of the store, and share their bytes with it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / "winner"
     if not place.exists():
         partial = folder / f".winner-{os.getpid()}"
-        shutil.copytree(artifact.folder, partial, copy_function=os.link)
+        shutil.copytree(files, partial, copy_function=os.link)
         write_manifest(partial, artifact)
         partial.rename(place)
     return place

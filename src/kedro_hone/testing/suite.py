@@ -32,6 +32,11 @@ class AdaptorSuite:
         return adaptor.options()
 
     @pytest.fixture
+    def files(self, tmp_path: Path) -> Path:
+        """The folder of the artifact's files: the fixture ``artifact`` writes them into ``tmp_path``."""
+        return tmp_path
+
+    @pytest.fixture
     def python(self, adaptor: Adaptor) -> Path:
         """The interpreter: that of the toolchain's environment, which is built when it is missing."""
         from kedro_hone.core.environments.store import EnvironmentStore  # noqa: PLC0415 - unless a python is given
@@ -82,6 +87,7 @@ class AdaptorSuite:
         request: pytest.FixtureRequest,
         adaptor: Adaptor,
         artifact: Artifact,
+        files: Path,
         options: Options,
         host: Host,
         tmp_path_factory: pytest.TempPathFactory,
@@ -94,11 +100,12 @@ class AdaptorSuite:
         key = f"{type(self).__qualname__} {adaptor.name} {artifact.digest} {options!r}"
         if key not in self._trials:
             folder = tmp_path_factory.mktemp("trial")
-            shutil.copytree(artifact.folder, folder / "source")  # the fixture's own may be gone after its test
+            shutil.copytree(files, folder / "source")  # the fixture's own may be gone after its test
             others = ("python", "shapes", "make_feeds", "limits", "calibration", "program", "trust")
             self._trials[key] = Trial(
                 adaptor=adaptor,
-                artifact=artifact.model_copy(update={"path": str(folder / "source")}),
+                artifact=artifact,
+                files=folder / "source",
                 options=options.resolve(host),
                 host=host,
                 folder=folder,

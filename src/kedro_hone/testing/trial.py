@@ -80,6 +80,7 @@ class Trial:
     Attributes:
         adaptor: The adaptor.
         artifact: A small model that it takes.
+        files: The folder of its files.
         options: Its options, with everything decided that is left to the machine.
         python: The interpreter of its environment.
         host: The machine.
@@ -94,6 +95,7 @@ class Trial:
 
     adaptor: Adaptor
     artifact: Artifact
+    files: Path
     options: Options
     python: Path
     host: Host
@@ -175,7 +177,7 @@ class Trial:
             worker=str(toolchain.worker),
             adaptor=self.adaptor.name,
             stage=self.adaptor.stage,
-            input=JobInput.of(self.artifact),
+            input=JobInput.of(self.artifact, self.files),
             output=str(folder / "output"),
             options=self.options.model_dump(mode="json"),
             calibration=str(self._find_calibration()),
@@ -191,7 +193,7 @@ class Trial:
         return Attempt(job=job, outcome=outcome, strays=tuple(sorted(strays)))
 
     def _list_surroundings(self, folder: Path) -> set[str]:
-        return {str(path) for place in (folder, self.artifact.folder.parent) for path in place.iterdir()}
+        return {str(path) for place in (folder, self.files.parent) for path in place.iterdir()}
 
     def _find_calibration(self) -> Path:
         if self.calibration is not None:

@@ -72,10 +72,9 @@ def make_winner(tmp_path, onnx_model):
 
     def make(name="sealed", **metadata):
         folder = tmp_path / name
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         onnx.save(onnx_model, folder / "model.onnx")
         artifact = Artifact(
-            path=str(folder),
             format="onnx",
             digest="",
             inputs=(TensorSpec(name="x", dtype="float32", shape=("batch", 4)),),

@@ -110,7 +110,7 @@ def test_two_threads_with_two_registries_do_not_disturb_each_other(
     import mlflow
 
     uris = {name: f"sqlite:///{tmp_path}/{name}.db" for name in ("one", "two")}
-    winners = {name: prove(make_winner(name)) for name in uris}
+    winners = {name: prove(make_winner(), files=tmp_path / "sealed") for name in uris}
     seen = []
     together = threading.Barrier(len(uris))
     original = mlflow.MlflowClient.create_model_version

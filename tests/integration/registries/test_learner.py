@@ -104,7 +104,6 @@ def test_a_winner_in_pytorch(tmp_path, prove):
         torch.export.export(module, (torch.ones(2, 4),), dynamic_shapes=({0: batch},)), folder / "model.pt2"
     )
     artifact = Artifact(
-        path=str(folder),
         format="pytorch",
         digest="",
         inputs=(TensorSpec(name="input", dtype="float32", shape=("batch", 4)),),
@@ -113,7 +112,7 @@ def test_a_winner_in_pytorch(tmp_path, prove):
         metadata={"interface": "pytorch", "threads": torch.get_num_threads()},
     )
     digest = Manifest.measure(folder, artifact.manifest()).digest
-    publish(prove(artifact.model_copy(update={"digest": digest})))
+    publish(prove(artifact.model_copy(update={"digest": digest}), files=folder))
     learner = kedro_hone.load("models:/digits@honed")
     np.testing.assert_allclose(learner(torch.from_numpy(X)).numpy(), X @ WEIGHTS, rtol=1e-5)
 
@@ -134,7 +133,7 @@ def test_code_in_the_registry_is_not_executed(make_winner, prove, tmp_path):
 def test_the_pulled_files_live_as_long_as_the_learner(make_winner, prove):
     publish(prove(make_winner()))
     learner = kedro_hone.load("models:/digits@honed")
-    folder = Path(learner.artifact.path)
+    folder = learner.files
     assert (folder / "model.onnx").is_file()
     del learner
     assert not folder.exists()

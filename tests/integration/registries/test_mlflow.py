@@ -123,7 +123,7 @@ def test_versions_since(source, make_winner, prove):
     assert [info.uri for info in first] == ["models:/digits/1"]
     assert registry.versions_since(cursor) == ((), cursor)
     registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias="honed")
-    registry.publish(prove(make_winner("w")), name="words", tags=TAGS, alias="honed")
+    registry.publish(prove(make_winner()), name="words", tags=TAGS, alias="honed")
     second, cursor = registry.versions_since(cursor)
     assert [info.uri for info in second] == ["models:/digits/2", "models:/words/1"]
     assert all(info.is_optimized for info in second)

@@ -32,7 +32,6 @@ def make_model(folder: Path, *, seed: int = 0, slow: float = 1.0) -> Artifact:
     np.savez(folder / "weights.npz", w=weights, b=bias)
     (folder / "model.json").write_text(json.dumps({"nap": slow}), encoding="utf-8")
     return Artifact(
-        path=str(folder.absolute()),
         format="toy-source",
         digest=digest_tree(folder),
         inputs=(TensorSpec(name="x", dtype="float32", shape=("batch", FEATURES)),),

@@ -15,7 +15,7 @@ from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.steps import step_key
 from kedro_hone.core.values.artifact import Artifact
 
-SOURCE = Artifact(path="/m", format="onnx", digest="sha256:0", inputs=(), outputs=())
+SOURCE = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=())
 
 
 @pytest.fixture(params=sorted(BUILTIN_TOOLCHAINS))

@@ -17,7 +17,7 @@ def make_step(key, run, seconds=1.0, number=1):
 
 
 def make_validation(*steps, run="", since="2", digest="sha256:0"):
-    outcome = Artifact(path="/x", format="toy", digest=digest, inputs=(), outputs=(), steps=steps)
+    outcome = Artifact(format="toy", digest=digest, inputs=(), outputs=(), steps=steps)
     candidate = Candidate(id="a", route=("toy.a",), outcome=outcome)
     return Validation(candidate=candidate, status=Status.MEASURED, run=run, since=since, seconds=0.5)
 

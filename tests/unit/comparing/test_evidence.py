@@ -10,8 +10,9 @@ import pytest
 from kedro_hone.comparing.evidence import gather_evidence
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.store.workplace import Workplace
-from kedro_hone.core.values.artifact import Artifact, StepFacts
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.artifact import StepFacts
 from kedro_hone.core.values.measurement import (
     Confirmation,
     Decision,
@@ -65,9 +66,9 @@ def gather(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "model.onnx").write_bytes(b"abc")
-    artifact = Artifact(
-        path=str(tmp_path / "source"), format="onnx", digest="sha256:1", inputs=(), outputs=(), runtime="onnxruntime"
-    )
+    store = Store(tmp_path / "hone" / "store")
+    run = RunFolder(root=tmp_path / "hone" / "runs", run_id="r", project=tmp_path)
+    artifact = store.seal(tmp_path / "source", format="onnx", inputs=(), outputs=(), runtime="onnxruntime")
     split = Split(
         name="gate",
         n=300,
@@ -108,7 +109,7 @@ def gather(tmp_path, monkeypatch):
                 source=artifact,
                 samples=samples,
                 recipe=read_recipe({"model": {"uri": "models:/x/1"}}),
-                workplace=Workplace(root=str(tmp_path / "hone"), run_id="r"),
+                store=store, run=run,
             ),
             version=VersionInfo(uri="models:/x/1", name="x", version="1"),
             reference=reference,

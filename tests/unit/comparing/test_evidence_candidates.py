@@ -30,7 +30,7 @@ def make_validation(outcome, status, **changes):
 
 
 def make_artifact():
-    return Artifact(path="x", format="onnx", digest="sha256:0", inputs=(), outputs=())
+    return Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=())
 
 
 def test_the_race_has_the_last_word_on_a_valid_candidate():

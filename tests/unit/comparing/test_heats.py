@@ -7,7 +7,7 @@ from kedro_hone.core.values.outcome import Candidate, Refused
 
 
 def validation(name, digest, *, route=("toolchain.what",), status=Status.MEASURED):
-    outcome = Artifact(path="/x", format="toy", digest=digest, inputs=(), outputs=())
+    outcome = Artifact(format="toy", digest=digest, inputs=(), outputs=())
     return Validation(candidate=Candidate(id=name, route=route, outcome=outcome), status=status)
 
 

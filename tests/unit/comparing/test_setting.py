@@ -6,7 +6,7 @@ import time
 
 from kedro_hone.comparing.setting import measure_alone
 from kedro_hone.core.locks import hold_devices
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.device import Device
 
@@ -15,24 +15,24 @@ HANG = 600
 
 
 def make_artifact(device: str) -> Artifact:
-    return Artifact(path="/m", format="onnx", digest="sha256:0", inputs=(), outputs=(), device=Device.parse(device))
+    return Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=(), device=Device.parse(device))
 
 
 def test_the_devices_of_all_that_is_measured_are_held(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
-    workplace = Workplace(root=str(tmp_path / "hone"), run_id="one")
-    with measure_alone(workplace, "race", artifacts=map(make_artifact, ["cpu", "cuda:1", "cpu"])):
+    run = RunFolder(root=tmp_path / "hone" / "runs", run_id="one", project=tmp_path)
+    with measure_alone(run, "race", artifacts=map(make_artifact, ["cpu", "cuda:1", "cpu"])):
         locks = sorted(path.name for path in (tmp_path / "locks").iterdir())
     assert locks == ["device-cpu.lock", "device-cuda-1.lock"]
 
 
 def test_the_clock_starts_when_the_device_is_held(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    workplace = Workplace(root=str(tmp_path / "hone"), run_id="one")
+    run = RunFolder(root=tmp_path / "hone" / "runs", run_id="one", project=tmp_path)
     measured = {}
 
     def measure():
-        with measure_alone(workplace, "race", artifacts=[make_artifact("cpu")]) as clock:
+        with measure_alone(run, "race", artifacts=[make_artifact("cpu")]) as clock:
             measured["seconds"] = clock()
             measured["at"] = time.monotonic()
 
@@ -44,15 +44,15 @@ def test_the_clock_starts_when_the_device_is_held(tmp_path, monkeypatch):
         released = time.monotonic()
     thread.join(HANG)
     assert 0 <= measured["seconds"] <= measured["at"] - released
-    waited = json.loads((workplace.folder / "events.jsonl").read_text())
+    waited = json.loads((run.folder / "events.jsonl").read_text())
     assert (waited["event"], waited["node"]) == ("waited", "race")
     assert waited["seconds"] > 0
 
 
 def test_the_clock_runs_while_the_device_is_held(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    workplace = Workplace(root=str(tmp_path / "hone"), run_id="one")
-    with measure_alone(workplace, "race", artifacts=[make_artifact("cpu")]) as clock:
+    run = RunFolder(root=tmp_path / "hone" / "runs", run_id="one", project=tmp_path)
+    with measure_alone(run, "race", artifacts=[make_artifact("cpu")]) as clock:
         began, before = time.monotonic(), clock()
         time.sleep(0.05)
         assert 0.05 <= clock() - before <= time.monotonic() - began

@@ -20,7 +20,7 @@ TENSOR = TensorSpec(name="x", dtype="float32", shape=("batch", 3))
 @pytest.mark.parametrize(
     "outcome",
     [
-        Artifact(path="/a", format="onnx", digest="sha256:0", inputs=(TENSOR,), outputs=(TENSOR,)),
+        Artifact(format="onnx", digest="sha256:0", inputs=(TENSOR,), outputs=(TENSOR,)),
         Refused(by="a.b", reason="no weights à quantifier"),
         Failed(by="a.b", failure=FailureClass.TIME_OUT, reason="600 s"),
     ],

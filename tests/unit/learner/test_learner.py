@@ -43,7 +43,7 @@ def installed(tmp_path, install):
 
 
 def test_arrays_in_arrays_out(tmp_path, installed):
-    learner = Learner(toy.make_artifact(tmp_path / "a"))
+    learner = Learner(*toy.make_model(tmp_path / "a"))
     x, y = toy.predict(5)
     np.testing.assert_array_equal(learner(x), y)
     np.testing.assert_array_equal(learner(x=x), y)
@@ -55,22 +55,22 @@ def test_arrays_in_arrays_out(tmp_path, installed):
 def test_a_worker_may_have_parts_and_each_has_its_own(tmp_path, installed, install):
     artifact = toy.make_artifact(tmp_path / "a")
     x, y = toy.predict(5)
-    np.testing.assert_array_equal(Learner(artifact)(x), y)
+    np.testing.assert_array_equal(Learner(artifact, tmp_path / "a")(x), y)
     for sign in (1, -1):
         source = f"{toy.WORKER.replace('* (index', '* sign.SIGN * (index')}\nfrom . import sign\n"
         toolchain = toy.make_toolchain(tmp_path / f"toolchain{sign}", source)
         toolchain.worker.with_name("sign.py").write_text(f"SIGN = {sign}\n")
         install(toolchain)
-        np.testing.assert_array_equal(Learner(artifact)(x), sign * y)
+        np.testing.assert_array_equal(Learner(artifact, tmp_path / "a")(x), sign * y)
 
 
 def test_run_is_the_session_itself(tmp_path, installed):
-    learner = Learner(toy.make_artifact(tmp_path / "a"))
+    learner = Learner(*toy.make_model(tmp_path / "a"))
     assert learner.run == learner._session.run
 
 
 def test_several_outputs_of_arrays_are_a_dictionary(tmp_path, installed):
-    learner = Learner(toy.make_artifact(tmp_path / "a", outputs=("y", "z")))
+    learner = Learner(*toy.make_model(tmp_path / "a", outputs=("y", "z")))
     x, y = toy.predict(2)
     outputs = learner(x)
     np.testing.assert_array_equal(outputs["y"], y)
@@ -78,7 +78,7 @@ def test_several_outputs_of_arrays_are_a_dictionary(tmp_path, installed):
 
 
 def test_several_inputs_are_bound_like_arguments(tmp_path, installed):
-    learner = Learner(toy.make_artifact(tmp_path / "a", inputs=("a", "b")))
+    learner = Learner(*toy.make_model(tmp_path / "a", inputs=("a", "b")))
     x, y = toy.predict(2)
     np.testing.assert_array_equal(learner(x, b=x), 2 * y)
     for args, kwargs, message in [
@@ -93,7 +93,7 @@ def test_several_inputs_are_bound_like_arguments(tmp_path, installed):
 
 
 def test_another_type_is_refused_before_the_runtime_misreads_it(tmp_path, installed):
-    learner = Learner(toy.make_artifact(tmp_path / "a"))
+    learner = Learner(*toy.make_model(tmp_path / "a"))
     x, _ = toy.predict(2)
     with pytest.raises(TypeError, match="x is float64; the model takes float32"):
         learner(x.astype(np.float64))
@@ -119,7 +119,7 @@ def test_tensors_come_back_in_the_sources_structure(tmp_path, installed, outputs
     x, array = toy.predict(3)
     y = torch.from_numpy(array)
     values = {"y": y, "z": 2 * y, None: None}
-    found = Learner(artifact)(torch.from_numpy(x))
+    found = Learner(artifact, tmp_path / "a")(torch.from_numpy(x))
     if structure is None:
         wanted = y if len(outputs) == 1 else (y, 2 * y)
     elif structure["kind"] == "dict":
@@ -151,7 +151,7 @@ def test_plan_pieces(rows, sizes, pieces):
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 9, 21])
 def test_static_models_serve_any_number_of_rows(tmp_path, installed, rows):
-    learner = Learner(toy.make_artifact(tmp_path / "a", batches=(2, 8)))
+    learner = Learner(*toy.make_model(tmp_path / "a", batches=(2, 8)))
     x, y = toy.predict(rows)
     np.testing.assert_array_equal(learner(x), y)
     assert set(learner._session.calls) <= {2, 8}
@@ -159,22 +159,22 @@ def test_static_models_serve_any_number_of_rows(tmp_path, installed, rows):
 
 def test_static_models_say_what_they_cannot_serve(tmp_path, installed):
     artifact = toy.make_artifact(tmp_path / "a", batches=(2,))
-    learner = Learner(artifact)
+    learner = Learner(artifact, tmp_path / "a")
     with pytest.raises(ValueError, match="there are no rows"):
         learner(np.zeros((0, 4), np.float32))
     with pytest.raises(ValueError, match="the model takes"):
         learner(np.zeros((2, 5), np.float32))
     outputs = (artifact.outputs[0].model_copy(update={"shape": (3,)}),)
-    fixed = Learner(artifact.model_copy(update={"outputs": outputs}))
+    fixed = Learner(artifact.model_copy(update={"outputs": outputs}), tmp_path / "a")
     with pytest.raises(HoneError, match="cannot be put together"):
         fixed(np.zeros((4, 4), np.float32))
 
 
 def test_threads_are_as_recorded_unless_given(tmp_path, installed):
     recorded = toy.make_artifact(tmp_path / "a", threads=3)
-    assert Learner(recorded)._session.job["threads"] == 3
-    assert Learner(recorded, threads=5)._session.job["threads"] == 5
-    free = Learner(toy.make_artifact(tmp_path / "b"))
+    assert Learner(recorded, tmp_path / "a")._session.job["threads"] == 3
+    assert Learner(recorded, tmp_path / "a", threads=5)._session.job["threads"] == 5
+    free = Learner(*toy.make_model(tmp_path / "b"))
     assert free._session.job["threads"] == len(os.sched_getaffinity(0))
 
 
@@ -237,27 +237,27 @@ def test_missing_runtime_says_what_to_install(tmp_path, install):
     source = "def load(job):\n    import a_runtime_that_is_not_there\n"
     install(toy.make_toolchain(tmp_path / "t", source, extra="toy"))
     with pytest.raises(ImportError, match=r"pip install 'kedro-hone\[toy\]'"):
-        Learner(toy.make_artifact(tmp_path / "a"))
+        Learner(*toy.make_model(tmp_path / "a"))
 
 
 def test_unknown_runtime_and_no_runtime(tmp_path):
     artifact = toy.make_artifact(tmp_path / "a")
     with pytest.raises(HoneError, match="runtime 'toy' is not known"):
-        Learner(artifact)
+        Learner(artifact, tmp_path / "a")
     with pytest.raises(HoneError, match="cannot run by itself"):
-        Learner(artifact.model_copy(update={"runtime": None}))
+        Learner(artifact.model_copy(update={"runtime": None}), tmp_path / "a")
     with pytest.raises(ValueError, match="neither"):
-        Learner(artifact, interface="keras")
+        Learner(artifact, tmp_path / "a", interface="keras")
 
 
 def test_pyfunc_takes_arrays_dictionaries_and_tables(tmp_path, installed):
     import pandas as pd
 
     x, y = toy.predict(3)
-    one = PyfuncModel(Learner(toy.make_artifact(tmp_path / "a")))
+    one = PyfuncModel(Learner(*toy.make_model(tmp_path / "a")))
     for data in [x, {"x": x}, x.astype(np.float64), pd.DataFrame(x), pd.DataFrame({"x": list(x)})]:
         np.testing.assert_array_equal(one.predict(data), y)
-    two = PyfuncModel(Learner(toy.make_artifact(tmp_path / "b", inputs=("a", "b"), outputs=("y", "z"))))
+    two = PyfuncModel(Learner(*toy.make_model(tmp_path / "b", inputs=("a", "b"), outputs=("y", "z"))))
     outputs = two.predict(pd.DataFrame({"a": list(x), "b": list(x)}))
     np.testing.assert_array_equal(outputs["z"], 4 * y)
 

@@ -54,7 +54,6 @@ def make_artifact(folder: Path, *, inputs=("x",), outputs=("y",), batches=(), in
     folder.mkdir(parents=True)
     np.save(folder / "weights.npy", np.arange(12, dtype=np.float32).reshape(4, 3))
     artifact = Artifact(
-        path=str(folder),
         format="toy",
         digest="",
         inputs=tuple(TensorSpec(name=name, dtype="float32", shape=("batch", 4)) for name in inputs),
@@ -67,6 +66,11 @@ def make_artifact(folder: Path, *, inputs=("x",), outputs=("y",), batches=(), in
     if seal:
         write_manifest(folder, artifact)
     return artifact
+
+
+def make_model(folder: Path, **options):
+    """Write a model as ``make_artifact`` does, and return its artifact and the folder of its files."""
+    return make_artifact(folder, **options), folder
 
 
 def predict(rows: int) -> tuple[np.ndarray, np.ndarray]:

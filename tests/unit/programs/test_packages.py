@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kedro_hone import programs
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.workers.inside.loading import load_file
 
 FILES = {
@@ -116,3 +117,32 @@ def test_a_built_in_task_is_one_folder(make_job, save, tmp_path, monkeypatch):
 
     assert list_files(library) - before.keys() == {"sentence_marks/__init__.py", "sentence_marks/words.py"}
     assert all((library / name).read_bytes() == text for name, text in before.items())
+
+
+def test_what_is_kept_of_a_program_is_what_is_run(tmp_path):
+    """A user's code is copied, and stays as it was; a built-in program is named, and compared."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    add_task(tmp_path / "programs" / "length", shared="hone_programs.shared")
+    own, built_in = (programs.find_program(name, project=tmp_path) for name in ("programs/length", "fidelity"))
+    name = programs.keep_program(own, kept)
+    assert name == "program/length/__init__.py"
+    assert programs.keep_program(built_in, kept) == "fidelity/__init__.py"
+    words = Path(own.path).with_name("words.py")
+    words.write_text(words.read_text() + "\n# changed\n")
+    path = programs.locate_program(name, kept, digest=own.digest)
+    assert "changed" not in path.with_name("words.py").read_text()
+    assert programs.locate_program("fidelity/__init__.py", kept, digest=built_in.digest) == Path(built_in.path)
+    for each in (name, "fidelity/__init__.py", "gone/__init__.py"):
+        with pytest.raises(HoneError) as caught:
+            programs.locate_program(each, kept, digest="sha256:0")
+        assert caught.value.slug == "program-changed"
+
+
+def test_a_program_in_one_file_is_kept_too(tmp_path):
+    (tmp_path / "mine.py").write_text("METRIC = 'x'\n")
+    (tmp_path / "kept").mkdir()
+    program = programs.find_program("mine.py", project=tmp_path)
+    name = programs.keep_program(program, tmp_path / "kept")
+    (tmp_path / "mine.py").unlink()
+    assert programs.locate_program(name, tmp_path / "kept", digest=program.digest).read_text() == "METRIC = 'x'\n"

@@ -22,7 +22,6 @@ def write(folder: Path, *, inputs=(X,), **metadata) -> dict:
     (folder / "sealed").mkdir()
     (folder / "sealed" / "model.onnx").write_bytes(b"x")
     artifact = Artifact(
-        path=str(folder / "sealed"),
         format="onnx",
         digest="",
         inputs=inputs,
@@ -30,7 +29,7 @@ def write(folder: Path, *, inputs=(X,), **metadata) -> dict:
         runtime="onnxruntime",
         metadata=metadata,
     )
-    artifact = artifact.model_copy(update={"digest": Manifest.measure(artifact.folder, artifact.manifest()).digest})
+    artifact = artifact.model_copy(update={"digest": Manifest.measure(folder / "sealed", artifact.manifest()).digest})
     (folder / "model").mkdir()
     write_winner(
         folder / "model",

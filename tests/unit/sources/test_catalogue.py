@@ -62,7 +62,7 @@ def pull(folder, name):
 
 
 def make_artifact(form, **metadata):
-    return Artifact(path="", format=form, digest="", inputs=(), outputs=(), runtime="thing", metadata=metadata)
+    return Artifact(format=form, digest="", inputs=(), outputs=(), runtime="thing", metadata=metadata)
 
 
 def test_the_order_is_explicit():

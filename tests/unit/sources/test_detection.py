@@ -107,7 +107,7 @@ def test_a_winner_as_a_source(tmp_path):
     home = tmp_path / "artifact"
     home.mkdir()
     (home / "model.onnx").write_bytes(b"x")
-    artifact = Artifact(path=str(home), format="onnx", digest="", inputs=(X,), outputs=(Y,), runtime="onnxruntime")
+    artifact = Artifact(format="onnx", digest="", inputs=(X,), outputs=(Y,), runtime="onnxruntime")
     artifact = artifact.model_copy(update={"digest": Manifest.measure(home, artifact.manifest()).digest})
     write_manifest(home, artifact)
     write_model(tmp_path, {"kedro_hone": {"artifact": "artifact"}}, [])

@@ -10,7 +10,8 @@ import pytest
 from toolchains.toy.adaptor import TOOLCHAIN
 
 from kedro_hone.core.contract import catalogue
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.pull import pull
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.sources.catalogue import describe_baseline
@@ -68,14 +69,16 @@ def test_it_touches_one_file_and_is_pulled_to_a_sealed_artifact(package, tmp_pat
     model.mkdir(parents=True)
     with (model / "digits.matrix").open("wb") as stream:
         np.savez(stream, w=np.ones((4, 3), np.float32), b=np.zeros(3, np.float32))
-    workplace = Workplace(root=str(tmp_path / "work"), run_id="1")
-    version, artifact = pull(read_recipe({"model": {"uri": str(model)}, "threads": 2}), workplace)
+    store = Store(tmp_path / "work" / "store")
+    run = RunFolder(root=tmp_path / "work" / "runs", run_id="1", project=tmp_path)
+    version, artifact = pull(read_recipe({"model": {"uri": str(model)}, "threads": 2}), store, run)
 
-    assert version.uri == str(model)
+    assert version.uri == "models/digits"
     assert (artifact.format, artifact.runtime, artifact.metadata["interface"]) == ("toy-source", "toy", "onnx")
     assert [spec.shape for spec in artifact.inputs] == [("batch", 4)]
     assert [spec.shape for spec in artifact.outputs] == [("batch", 3)]
-    assert sorted(path.name for path in artifact.folder.iterdir()) == ["model.json", "weights.npz"]
-    assert json.loads((artifact.folder / "model.json").read_text()) == {"nap": 1.0}
-    assert workplace.store.verify(artifact.digest)
+    files = store.locate(artifact)
+    assert sorted(path.name for path in files.iterdir()) == ["model.json", "weights.npz"]
+    assert json.loads((files / "model.json").read_text()) == {"nap": 1.0}
+    assert store.verify(artifact.digest)
     assert describe_baseline(artifact, threads=2) == "numpy's matrix product with 2 threads"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -83,6 +83,7 @@ class ProvenWinner:
 
     Attributes:
         artifact: The winner.
+        locate: Returns the folder of an artifact's files: a store's method.
         source_uri: The version that was optimized, pinned.
         source_digest: The digest of its artifact.
         evidence: The recorded digests of the evidence.
@@ -94,6 +95,7 @@ class ProvenWinner:
     """
 
     artifact: Artifact
+    locate: Callable[[Artifact], Path]
     source_uri: str
     source_digest: str
     evidence: EvidenceFolder
@@ -118,6 +120,11 @@ class ProvenWinner:
         for what, (proven, wanted) in pairs.items():
             if proven != wanted:
                 raise explain_incomplete(run, f"Its {what} is {proven}, and {wanted} is to be published.")
+
+    @property
+    def files(self) -> Path:
+        """The folder of the winner's files."""
+        return self.locate(self.artifact)
 
     def copy_evidence(self, folder: Path) -> None:
         """Copy the evidence into a folder to publish it from there, and check that the copy is what was proved.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
@@ -44,15 +46,20 @@ class RegistryOffer:
     origin: str
     point: metadata.EntryPoint
 
-    def make(self) -> Registry:
+    def make(self, project: Path | None = None) -> Registry:
         """Import the registry and make one with its defaults.
+
+        Args:
+            project: The project's folder, for registries that take one; the current folder when not given.
 
         Raises:
             HoneError: ``registry-broken``: the package of others cannot be imported or makes something else; or what
                 the registry itself raises.
         """
         try:
-            registry = self.point.load()()
+            factory = self.point.load()
+            takes = project is not None and "project" in inspect.signature(factory).parameters
+            registry = factory(project=project) if takes else factory()
             if not isinstance(registry, Registry):
                 raise TypeError(f"it makes a {type(registry).__name__}, which is not a Registry")  # noqa: TRY301
         except HoneError:
@@ -101,8 +108,10 @@ def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> Mapping[str, Reg
     return MappingProxyType(offers)
 
 
-def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES) -> Registry:
+def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project: Path | None = None) -> Registry:
     """Return the registry that serves a URI, such as ``models:/digits/3``, or a path, made with its defaults.
+
+    Relative paths count from the project, or from the current folder when it is not given.
 
     Raises:
         HoneError: ``registry-unknown``, with the schemes that are served; ``registry-scheme-taken`` or
@@ -119,4 +128,4 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES) -> Registry
             hint=(f"Did you mean {nearest[0]}:/…? " if nearest else "")
             + "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path.",
         )
-    return registries[scheme].make()
+    return registries[scheme].make(project)

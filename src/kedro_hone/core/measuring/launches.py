@@ -11,7 +11,8 @@ from pathlib import Path
 
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.core.store.workplace import Workplace
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.job import Job, JobInput
@@ -24,12 +25,16 @@ class Launching:
     """How every worker of a comparison is started: the same for all.
 
     Attributes:
+        store: The artifact store.
+        run: The run, whose folder keeps the logs.
         threads: Threads of the runtime.
         seed: Seed of whatever is random.
         trust: What may be executed.
         interface: Whether what is timed is the source's interface around the model, as ``kedro_hone.load`` gives it.
     """
 
+    store: Store
+    run: RunFolder
     threads: int
     seed: int
     trust: tuple[str, ...]
@@ -38,14 +43,13 @@ class Launching:
 
 @contextmanager
 def launch(
-    artifact: Artifact, *, name: str, workplace: Workplace, launching: Launching, output: Path | None = None
+    artifact: Artifact, *, name: str, launching: Launching, output: Path | None = None
 ) -> Iterator[WorkerSession | Failed]:
     """Start a worker for an artifact in its runtime's environment; nothing is loaded yet.
 
     Args:
         artifact: A runnable artifact.
         name: The candidate's id, for the step's folder.
-        workplace: Where the run works.
         launching: How to start it.
         output: A directory that the worker may write to, next to its own.
 
@@ -61,13 +65,13 @@ def launch(
         yield environment.model_copy(update={"by": name})
         return
     with ExitStack() as stack:
-        scratch = stack.enter_context(workplace.store.workspace())
+        scratch = stack.enter_context(launching.store.workspace())
         job = Job(
             function="load",
             worker=str(toolchain.worker),
             adaptor=name,
             stage="load",
-            input=JobInput.of(artifact),
+            input=JobInput.of(artifact, launching.store.locate(artifact)),
             output=str(output or scratch / "output"),
             temporary=str(scratch / "temporary"),
             seed=launching.seed,
@@ -78,12 +82,12 @@ def launch(
         session = open_session(
             job,
             python=Path(environment.python),
-            folder=workplace.claim_step(name, kind="launches"),
+            folder=launching.run.claim_step(name, kind="launches"),
             limits=toolchain.limits,
             toolchain=toolchain,
         )
         stack.callback(session.close)
-        workplace.note("launch", candidate=name)
+        launching.run.note("launch", candidate=name)
         yield session
 
 
@@ -105,9 +109,8 @@ class Entrant:
 def enter(
     artifacts: Mapping[str, Artifact],
     *,
-    shapes: Mapping[str, str],
+    shapes: Mapping[str, Path],
     burst_ms: float,
-    workplace: Workplace,
     launching: Launching,
     stacks: Mapping[str, ExitStack],
 ) -> tuple[dict[str, Entrant], dict[str, Failed]]:
@@ -118,9 +121,8 @@ def enter(
 
     Args:
         artifacts: What to launch, by the candidate's id.
-        shapes: The batch of each shape, by the shape's name.
+        shapes: The file of the batch of each shape, by the shape's name.
         burst_ms: How long one burst of calls shall last, in milliseconds.
-        workplace: Where the run works.
         launching: How to start the workers.
         stacks: Each ends its worker when it is closed.
 
@@ -128,7 +130,7 @@ def enter(
         Those that wait to be measured, and those that failed.
     """
     launched = {
-        name: stacks[name].enter_context(launch(artifact, name=name, workplace=workplace, launching=launching))
+        name: stacks[name].enter_context(launch(artifact, name=name, launching=launching))
         for name, artifact in artifacts.items()
     }
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -143,14 +145,14 @@ def enter(
     return entrants, failures
 
 
-def _load(session: WorkerSession | Failed, *, shapes: Mapping[str, str]) -> WorkerSession | Failed:
+def _load(session: WorkerSession | Failed, *, shapes: Mapping[str, Path]) -> WorkerSession | Failed:
     if isinstance(session, Failed):
         return session
     loaded = session.load()
     if isinstance(loaded, Failed):
         return loaded
     for shape, feeds in shapes.items():
-        fault = session.arm(shape, Path(feeds)) or session.time(shape, calls=1)
+        fault = session.arm(shape, feeds) or session.time(shape, calls=1)
         if isinstance(fault, Failed):
             return fault
     session.pause()

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.disk import Temporary, explain_disk_errors, sync_path, sync_tree, write_json
 from kedro_hone.core.store.manifest import FILES, Manifest, is_unharmed, read_sealed, seal_files
 from kedro_hone.core.store.remote import Remote
@@ -95,7 +96,6 @@ class Store:
             HoneError: ``store-full`` or ``store-read-only``.
         """
         unsealed = Artifact(
-            path="",
             format=format,
             digest="",
             inputs=tuple(inputs),
@@ -111,8 +111,8 @@ class Store:
             if not measure_files(stage / FILES):
                 raise UnsealableError(f"{folder} holds no file")
             digest = seal_files(stage, unsealed.manifest())
-            place = self._keep(stage, self._objects / _check_key(digest))
-        return unsealed.model_copy(update={"path": str(place / FILES), "digest": digest})
+            self._keep(stage, self._objects / _check_key(digest))
+        return unsealed.model_copy(update={"digest": digest})
 
     def find_artifact(self, digest: str) -> Artifact | None:
         """Return an artifact by its digest; None when it is missing, or a file of it is missing or cut short.
@@ -120,14 +120,31 @@ class Store:
         Args:
             digest: ``sha256:…``.
         """
-        place = self._objects / _check_key(digest)
-        manifest = self._find_sealed(place)
+        manifest = self._find_sealed(self._objects / _check_key(digest))
         if manifest is None or manifest.digest != digest:
             return None
         try:
-            return Artifact(path=str(place / FILES), digest=digest, **manifest.attributes)
+            return Artifact(digest=digest, **manifest.attributes)
         except (ValidationError, TypeError):
             return None
+
+    def locate(self, artifact: Artifact) -> Path:
+        """Return the folder of an artifact's files.
+
+        Raises:
+            HoneError: ``store-missing``: it is not in this store, or damaged.
+        """
+        if self.find_artifact(artifact.digest) is None:
+            raise self._explain_missing(f"the artifact {artifact.digest} ({artifact.format})")
+        return self._objects / _check_key(artifact.digest) / FILES
+
+    def measure(self, artifact: Artifact) -> int:
+        """Return the size of an artifact's files in bytes.
+
+        Raises:
+            HoneError: ``store-missing``.
+        """
+        return sum(measure_files(self.locate(artifact)).values())
 
     def verify(self, digest: str) -> bool:
         """Tell whether an artifact is there with every byte that was sealed: slow, since all of it is read.
@@ -144,8 +161,8 @@ class Store:
             key: From ``step_key``.
 
         Returns:
-            The record, its artifact's path being where the store is now. None when there is none, when it is damaged
-            (it is removed then), or when its artifact is missing or damaged.
+            The record. None when there is none, when it is damaged (it is removed then), or when its artifact is
+            missing or damaged.
         """
         path = self._steps / f"{_check_key(key)}.json"
         content = self._read_json(path)
@@ -156,10 +173,8 @@ class Store:
         except ValidationError:
             self._discard(path)
             return None
-        if not isinstance(record.outcome, Artifact):
-            return record
-        artifact = self.find_artifact(record.outcome.digest)
-        return None if artifact is None else record.model_copy(update={"outcome": artifact})
+        lost = isinstance(record.outcome, Artifact) and self.find_artifact(record.outcome.digest) is None
+        return None if lost else record
 
     def record(self, key: str, record: StepRecord) -> None:
         """Keep what a step's key gave. A transient failure is not kept: the next run may succeed.
@@ -210,6 +225,17 @@ class Store:
         """Return where the files kept under a key are; None when there are none, or one is missing or cut short."""
         place = self._trees / _check_key(key)
         return place / FILES if self._find_sealed(place) else None
+
+    def locate_tree(self, key: str) -> Path:
+        """Return where the files kept under a key are.
+
+        Raises:
+            HoneError: ``store-missing``: there are none, or they are damaged.
+        """
+        folder = self.find_tree(key)
+        if folder is None:
+            raise self._explain_missing(f"the files of {key}")
+        return folder
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
@@ -271,6 +297,14 @@ class Store:
             if self._remote.pull(self._name(place), stage):
                 self._place(stage, place)
         return read_sealed(place)
+
+    def _explain_missing(self, what: str) -> HoneError:
+        return HoneError(
+            "store-missing",
+            f"The store in {self.root} does not hold {what}.",
+            why="A node asked for what an earlier one made. The store was emptied or damaged since, or is another one.",
+            hint="Run the whole line again: `kedro run`. What the store still holds is reused.",
+        )
 
     def _read_json(self, path: Path) -> Json | None:
         try:

@@ -33,7 +33,7 @@ class Manifest(Value):
     Attributes:
         digest: ``sha256:…`` over the files and the attributes.
         files: Each file by its relative name.
-        attributes: An artifact without its path and digest; None for files that are no artifact.
+        attributes: An artifact without its digest; None for files that are no artifact.
     """
 
     digest: str

@@ -12,7 +12,7 @@ from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Outcome
 
-STORE_VERSION: Final = 1
+STORE_VERSION: Final = 2
 """Part of every step's key: raised when old results must no longer be found."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -91,10 +90,9 @@ class StepFacts(Value):
 
 
 class Artifact(Value):
-    """One sealed directory of one format.
+    """One sealed directory of one format. Where its files are, only a store knows.
 
     Attributes:
-        path: Where the files are (not part of the digest).
         format: What kind of files they are.
         digest: ``sha256:`` over the files and every attribute below.
         inputs: The tensors that the model takes, in the order of its arguments.
@@ -108,7 +106,6 @@ class Artifact(Value):
     """
 
     kind: Literal["artifact"] = "artifact"
-    path: str
     format: Format
     digest: str
     inputs: tuple[TensorSpec, ...]
@@ -120,11 +117,6 @@ class Artifact(Value):
     metadata: dict[str, Json] = Field(default_factory=dict)
     steps: tuple[StepFacts, ...] = ()
 
-    @property
-    def folder(self) -> Path:
-        """The directory as a path."""
-        return Path(self.path)
-
     def manifest(self) -> dict[str, Json]:
-        """Return what is written next to the files and hashed with them: all but path, digest and history."""
-        return self.model_dump(mode="json", exclude={"path", "digest", "kind", "steps"})
+        """Return what is written next to the files and hashed with them: all but digest and history."""
+        return self.model_dump(mode="json", exclude={"digest", "kind", "steps"})

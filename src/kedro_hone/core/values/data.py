@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.base import Value
 
 
 class TrackedFile(Value):
@@ -32,7 +32,3 @@ class TrackedFile(Value):
     def file(self) -> Path:
         """The copy as a path."""
         return Path(self.path)
-
-    def lineage(self) -> dict[str, Json]:
-        """Return what identifies the data, on every machine: all but the path of the copy."""
-        return self.model_dump(mode="json", exclude={"path"})

@@ -1,4 +1,7 @@
-"""The inputs that every candidate gets: made once from the user's data, and the same bytes for all."""
+"""The inputs that every candidate gets: made once from the user's data, and the same bytes for all.
+
+Their files are in trees of the store, each under the digest of its value, and are named from there.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ class Split(Value):
         name: ``calibration``, ``search`` or ``gate``.
         n: Rows.
         rows: Digest over the hashes of its rows.
-        feeds: ``.npz`` with one array for each input of the model, rows first.
-        targets: ``.npz`` with what the metric compares with; empty for the fidelity program.
+        feeds: Name of the ``.npz`` with one array for each input of the model, rows first.
+        targets: Name of the ``.npz`` with what the metric compares with; empty for the fidelity program.
         path: Where the data came from, inside their repository.
         md5: What DVC recorded of them.
         rev: The pinned revision, and the commit that it names.
@@ -39,11 +42,11 @@ class Samples(Value):
     """All splits, and one batch for each shape of the recipe.
 
     Attributes:
-        digest: Over the data, the program and the model's inputs.
+        digest: Over the data, the program and the model's inputs; the key of the tree.
         splits: By name.
-        shapes: ``.npz`` of the batch that is timed, by the shape's name.
-        program: The program's file.
-        program_digest: ``sha256:…`` of it.
+        shapes: Name of the ``.npz`` of the batch that is timed, by the shape's name.
+        program: Name of the program's file: in the tree, or in the library of built-in programs.
+        program_digest: ``sha256:…`` of all its code, checked before it is run again.
     """
 
     digest: str
@@ -57,8 +60,8 @@ class Reference(Value):
     """The baseline: the outputs of the source model on the search split, and their quality.
 
     Attributes:
-        outputs: ``.npz`` with one array for each output, in the order of the rows.
-        digest: Over the source, its run options and the rows.
+        outputs: Name of the ``.npz`` with one array for each output, in the order of the rows.
+        digest: Over the source, its run options and the rows; the key of the tree.
         metric: The metric's name.
         value: The source's value of it.
         kind: How the metric is compared: ``proportion``, ``mean`` or ``bootstrap``.

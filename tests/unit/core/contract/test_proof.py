@@ -9,11 +9,11 @@ from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FILES, EvidenceFol
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 
-WINNER = Artifact(path="/x", format="toy", digest="sha256:7", inputs=(), outputs=())
+WINNER = Artifact(format="toy", digest="sha256:7", inputs=(), outputs=())
 
 
 def make(folder, evidence, **changes):
-    known = {"artifact": WINNER, "source_uri": SOURCE_URI, "source_digest": SOURCE_DIGEST}
+    known = {"artifact": WINNER, "locate": folder.joinpath, "source_uri": SOURCE_URI, "source_digest": SOURCE_DIGEST}
     return ProvenWinner(**known | changes, evidence=evidence, folder=folder)
 
 

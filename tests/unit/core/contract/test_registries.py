@@ -79,6 +79,18 @@ def test_other_packages_come_by_entry_points_and_are_imported_when_asked_for(sit
     assert type(find_registry("hub://digits/3")).__name__ == "Remote"
 
 
+def test_a_registry_that_takes_the_project_is_given_it(site):
+    (site / "fake_home.py").write_text(
+        "from fake_registries import Remote\n"
+        "class Home(Remote):\n    def __init__(self, project=None):\n        self.project = project\n"
+    )
+    table = {"home": "fake_home:Home", "": "fake_registries:Local"}
+    assert find_registry("home://digits", table, project=site).project == site
+    assert find_registry("home://digits", table).project is None
+    assert isinstance(find_registry("./model", table, project=site), Registry)
+    assert find_registry("models/digits", project=site).root == site
+
+
 @pytest.mark.parametrize("scheme", ["models", "hub"])
 def test_a_scheme_that_is_taken_is_an_error(site, scheme):
     install(site, "hub", "hub", "fake_registries:Remote")

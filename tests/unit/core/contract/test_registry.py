@@ -9,7 +9,7 @@ from kedro_hone.core.values.artifact import Artifact
 
 
 def make_winner(folder: Path):
-    return prove(folder, Artifact(path="/", format="onnx", digest="sha256:3", inputs=(), outputs=()), "7")
+    return prove(folder, Artifact(format="onnx", digest="sha256:3", inputs=(), outputs=()), "7")
 
 
 def test_tags_say_what_was_proved(tmp_path):

@@ -105,7 +105,7 @@ def test_every_quantizer_with_integer_products_asks_the_host():
 @pytest.mark.parametrize("name", sorted(QUANTIZERS))
 def test_a_store_keeps_the_two_kinds_of_hosts_apart(name):
     adaptor = read_catalogue().find_adaptor(name)
-    artifact = Artifact(path="", format=min(adaptor.accepts), digest="sha256:00", inputs=(), outputs=())
+    artifact = Artifact(format=min(adaptor.accepts), digest="sha256:00", inputs=(), outputs=())
 
     def make_key(host: Host, **given: bool) -> str:
         options = adaptor.options(**given).resolve(host)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import StepRecord, Store, UnsealableError
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
@@ -49,7 +50,7 @@ def test_a_folder_from_elsewhere_is_copied(store, tmp_path):
     artifact = seal(
         store, folder, runtime="onnxruntime", run_options={"a": 1}, static_shapes=[BATCH1], metadata={"b": 2}
     )
-    assert (artifact.folder / "deep" / "weights.bin").read_text() == "weights"
+    assert (store.locate(artifact) / "deep" / "weights.bin").read_text() == "weights"
     assert (folder / "model.onnx").exists()
     assert artifact.digest.startswith("sha256:")
     assert store.find_artifact(artifact.digest) == artifact
@@ -61,7 +62,7 @@ def test_a_folder_of_a_workspace_is_moved(store):
         artifact = seal(store, write_model(workspace / "output"))
         assert not (workspace / "output").exists()
     assert not workspace.exists()
-    assert artifact.folder.is_relative_to(store.root / "objects")
+    assert store.locate(artifact).is_relative_to(store.root / "objects")
     assert list((store.root / "tmp").iterdir()) == []
 
 
@@ -69,15 +70,15 @@ def test_a_whole_workspace_can_be_sealed(store):
     with store.workspace() as workspace:
         (workspace / "model.onnx").write_text("model")
         artifact = seal(store, workspace)
-    assert (artifact.folder / "model.onnx").read_text() == "model"
+    assert (store.locate(artifact) / "model.onnx").read_text() == "model"
 
 
 def test_files_are_read_only_and_nothing_of_ours_lies_among_them(store, tmp_path):
     artifact = seal(store, write_model(tmp_path / "model"))
-    files = [path for path in artifact.folder.rglob("*") if path.is_file()]
+    files = [path for path in store.locate(artifact).rglob("*") if path.is_file()]
     assert sorted(path.name for path in files) == ["model.onnx", "weights.bin"]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o444}
-    assert (artifact.folder.parent / "artifact.json").exists()
+    assert (store.locate(artifact).parent / "artifact.json").exists()
 
 
 def test_sealing_the_same_again_is_the_same_artifact(store, tmp_path):
@@ -106,8 +107,8 @@ def test_attributes_are_part_of_the_artifact(store, tmp_path, changes):
 
 def test_two_artifacts_of_the_same_files_share_their_bytes(store, tmp_path):
     first = seal(store, write_model(tmp_path / "model"))
-    second = seal(store, first.folder, run_options={"precision": "bf16"})
-    assert (second.folder / "model.onnx").samefile(first.folder / "model.onnx")
+    second = seal(store, store.locate(first), run_options={"precision": "bf16"})
+    assert (store.locate(second) / "model.onnx").samefile(store.locate(first) / "model.onnx")
     assert store.verify(first.digest)
     assert store.verify(second.digest)
 
@@ -117,8 +118,8 @@ def test_a_link_inside_becomes_a_file(store):
         folder = write_model(workspace / "output")
         (folder / "link.bin").symlink_to(folder / "deep" / "weights.bin")
         artifact = seal(store, folder)
-    assert not (artifact.folder / "link.bin").is_symlink()
-    assert (artifact.folder / "link.bin").read_text() == "weights"
+    assert not (store.locate(artifact) / "link.bin").is_symlink()
+    assert (store.locate(artifact) / "link.bin").read_text() == "weights"
 
 
 @pytest.mark.parametrize("where", ["store", "elsewhere"])
@@ -150,26 +151,31 @@ def test_what_is_no_model_is_refused(store, tmp_path, what, where):
 @pytest.mark.parametrize("damage", ["file", "size", "manifest", "cut manifest", "bytes", "all"])
 def test_a_damaged_object_is_replaced(store, tmp_path, damage):
     artifact = seal(store, write_model(tmp_path / "model"))
-    place = artifact.folder.parent
+    files = store.locate(artifact)
+    place = files.parent
     for path in place.rglob("*"):
         path.chmod(0o755)
     if damage == "file":
-        (artifact.folder / "model.onnx").unlink()
+        (files / "model.onnx").unlink()
     elif damage == "size":
-        (artifact.folder / "model.onnx").write_text("mod")
+        (files / "model.onnx").write_text("mod")
     elif damage == "bytes":
-        (artifact.folder / "model.onnx").write_text("m0del")
+        (files / "model.onnx").write_text("m0del")
     elif damage == "manifest":
         (place / "artifact.json").unlink()
     elif damage == "cut manifest":
         (place / "artifact.json").write_text("{")
     else:
         (place / "artifact.json").rename(tmp_path / "x")
-        artifact.folder.rename(tmp_path / "y")
+        files.rename(tmp_path / "y")
         place.rmdir()
         place.write_text("not even a folder")
     assert not store.verify(artifact.digest)
     assert (store.find_artifact(artifact.digest) is None) == (damage != "bytes")
+    if damage != "bytes":
+        with pytest.raises(HoneError) as caught:
+            store.locate(artifact)
+        assert (caught.value.slug, artifact.digest in caught.value.what) == ("store-missing", True)
     assert seal(store, tmp_path / "model") == artifact
     assert store.verify(artifact.digest)
     assert list((store.root / "tmp").iterdir()) == []
@@ -200,15 +206,15 @@ def test_a_store_may_be_moved(store, tmp_path):
     moved = Store(store.root.rename(tmp_path / "moved"))
     outcome = moved.find("k").outcome
     assert outcome.digest == artifact.digest
-    assert (outcome.folder / "model.onnx").exists()
-    assert outcome.folder.is_relative_to(tmp_path / "moved")
+    assert (moved.locate(outcome) / "model.onnx").exists()
+    assert moved.locate(outcome).is_relative_to(tmp_path / "moved")
 
 
 @pytest.mark.parametrize("damage", ["artifact.json", "files/model.onnx"])
 def test_a_record_without_its_artifact_is_a_miss(store, tmp_path, damage):
     artifact = seal(store, write_model(tmp_path / "model"))
     store.record("k", make_record(artifact))
-    (artifact.folder.parent / damage).unlink()
+    (store.locate(artifact).parent / damage).unlink()
     assert store.find("k") is None
     seal(store, tmp_path / "model")
     assert store.find("k").outcome == artifact
@@ -225,7 +231,7 @@ def test_a_damaged_record_is_a_miss_and_removed(store, text):
 def test_a_record_with_a_damaged_manifest_inside_is_a_miss(store, tmp_path):
     artifact = seal(store, write_model(tmp_path / "model"))
     store.record("k", make_record(artifact))
-    manifest = artifact.folder.parent / "artifact.json"
+    manifest = store.locate(artifact).parent / "artifact.json"
     content = json.loads(manifest.read_text())
     manifest.chmod(0o644)
     manifest.write_text(json.dumps({**content, "attributes": {"format": "onnx"}}))

@@ -24,7 +24,7 @@ def test_what_names_no_device_is_refused(text):
 
 
 def test_an_artifact_computes_on_the_cpu_unless_it_says_otherwise():
-    artifact = Artifact(path="/m", format="onnx", digest="sha256:0", inputs=(), outputs=())
+    artifact = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=())
     assert artifact.device == CPU
     assert artifact.manifest()["device"] == "cpu"
     gpu = artifact.model_copy(update={"device": Device.parse("cuda:1")})

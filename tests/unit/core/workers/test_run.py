@@ -329,7 +329,12 @@ def test_a_changed_input_is_a_bad_output(tmp_path, monkeypatch):
     worker = tmp_path / "worker.py"
     worker.write_text("import os\ndef transform(job):\n    os.utime(job['input']['path'] + '/weights.npz')\n")
     job = Job(
-        function="transform", worker=str(worker), adaptor="t", input=source, output=tmp_path / "out", produces="toy"
+        function="transform",
+        worker=str(worker),
+        adaptor="t",
+        input=JobInput.of(source, tmp_path / "source"),
+        output=tmp_path / "out",
+        produces="toy",
     )
     arguments = {"python": Path(sys.executable), "toolchain": None, "folder": tmp_path / "s", "limits": Limits()}
     assert isinstance(call_worker(job, **arguments), StepResult)  # touched, but every byte is the same
@@ -352,7 +357,7 @@ def test_what_was_saved_is_described(tmp_path):
         worker=str(toy.TOOLCHAIN.worker),
         adaptor="toy.compile",
         stage="compile",
-        input=JobInput.of(source),
+        input=JobInput.of(source, tmp_path / "source"),
         output=str(tmp_path / "output"),
         options=toy.COMPILE.options().model_dump(),
         produces="toy",

@@ -16,7 +16,7 @@ from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.artifact import Shape
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host import session as worker_session
-from kedro_hone.core.workers.host.job import Job, Loaded
+from kedro_hone.core.workers.host.job import Job, JobInput, Loaded
 from kedro_hone.core.workers.host.run import open_session
 
 HANG = 600
@@ -64,7 +64,13 @@ def open_(tmp_path):
     def open_(*, seconds=HANG, memory_mb=1024, python=Path(sys.executable), **more):
         (tmp_path / "worker.py").write_text(WORKER)
         artifact = make_model(tmp_path / "model").model_copy(update={"static_shapes": more.pop("static_shapes", ())})
-        job = Job(function="load", worker=tmp_path / "worker.py", adaptor="t", input=artifact, **more)
+        job = Job(
+            function="load",
+            worker=tmp_path / "worker.py",
+            adaptor="t",
+            input=JobInput.of(artifact, tmp_path / "model"),
+            **more,
+        )
         limits = Limits(seconds=seconds, memory_mb=memory_mb, log_kb=64)
         sessions.append(open_session(job, python=python, folder=tmp_path / "session", limits=limits))
         return sessions[-1]
@@ -95,7 +101,12 @@ def lives(pid: int) -> bool:
 
 def test_load_tells_the_cold_start(tmp_path):
     artifact = make_model(tmp_path / "model", slow=20)
-    job = Job(function="load", worker=str(toy.TOOLCHAIN.worker), adaptor="toy", input=artifact)
+    job = Job(
+        function="load",
+        worker=str(toy.TOOLCHAIN.worker),
+        adaptor="toy",
+        input=JobInput.of(artifact, tmp_path / "model"),
+    )
     np.savez(tmp_path / "feeds.npz", x=np.zeros((3, 4), np.float32))
     with open_session(job, python=Path(sys.executable), folder=tmp_path / "s", limits=Limits(seconds=HANG)) as session:
         loaded = session.load(tmp_path / "feeds.npz")
@@ -243,7 +254,7 @@ def test_two_sessions_do_not_mix(tmp_path):
             function="load",
             worker=str(toy.TOOLCHAIN.worker),
             adaptor=name,
-            input=make_model(tmp_path / name, seed=seed),
+            input=JobInput.of(make_model(tmp_path / name, seed=seed), tmp_path / name),
         )
         for seed, name in enumerate(names)
     ]

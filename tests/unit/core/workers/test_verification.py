@@ -26,7 +26,7 @@ def job(tmp_path):
         function="transform",
         worker="worker.py",
         adaptor="toy.compile",
-        input=JobInput.of(source),
+        input=JobInput.of(source, tmp_path / "source"),
         output=tmp_path / "output",
         produces="toy",
         shapes=(Shape(name="batch1", sizes={"batch": 1}), Shape(name="batch8", sizes={"batch": 8})),

@@ -17,9 +17,7 @@ def folder(tmp_path):
     (tmp_path / "model.xml").write_bytes(b"graph")
     (tmp_path / "model.bin").write_bytes(b"weights")
     metadata = {"interface": "pytorch"}
-    unsealed = Artifact(
-        path="", format="openvino-ir", digest="", inputs=(), outputs=(), runtime="openvino", metadata=metadata
-    )
+    unsealed = Artifact(format="openvino-ir", digest="", inputs=(), outputs=(), runtime="openvino", metadata=metadata)
     digest = Manifest.measure(tmp_path, unsealed.manifest()).digest
     write_manifest(tmp_path, unsealed.model_copy(update={"digest": digest}))
     return tmp_path

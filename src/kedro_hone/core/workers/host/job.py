@@ -34,14 +34,15 @@ class JobInput(Value):
     metadata: dict[str, Json] = Field(default_factory=dict)
 
     @classmethod
-    def of(cls, artifact: Artifact) -> JobInput:
-        """Return the part of an artifact that a worker sees."""
-        fields = {name: getattr(artifact, name) for name in cls.model_fields}
-        return cls(**fields)
+    def of(cls, artifact: Artifact, files: Path) -> JobInput:
+        """Return the part of an artifact that a worker sees.
 
-
-def _strip_artifact(value: object) -> object:
-    return JobInput.of(value) if isinstance(value, Artifact) else value
+        Args:
+            artifact: The artifact.
+            files: The directory of its files on this machine.
+        """
+        fields = {name: getattr(artifact, name) for name in cls.model_fields if name != "path"}
+        return cls(path=str(files), **fields)
 
 
 class Job(Value):
@@ -52,7 +53,7 @@ class Job(Value):
         worker: The worker file.
         adaptor: The name in refusals and failures.
         stage: ``convert``, ``compress``, ``compile`` or ``load``: the class of an uncaught exception.
-        input: The model; an artifact is taken as well.
+        input: The model.
         output: An empty directory to fill; made when it does not exist.
         temporary: A directory for scratch files; when None, one that is removed after the call.
         options: The adaptor's options.
@@ -75,7 +76,7 @@ class Job(Value):
     worker: AbsolutePath
     adaptor: str
     stage: str = "load"
-    input: Annotated[JobInput | None, BeforeValidator(_strip_artifact)] = None
+    input: JobInput | None = None
     output: AbsolutePath | None = None
     temporary: AbsolutePath | None = None
     options: dict[str, Json] = Field(default_factory=dict)

@@ -1,43 +1,55 @@
-"""Where a run works: its own folder, the artifact store, and the log of what it did."""
+"""The folder of a run: its steps, their logs, its reports, and the log of what it did."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
-from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.outcome import Failed
 
 
-class Workplace(Value):
-    """The folders of one run.
+class RunFolder(Value):
+    """The folder of one run, and the project that it is a run of: absolute paths of this machine, never kept.
 
     Attributes:
-        root: ``data/hone`` of the project.
+        root: The folder of all runs, ``data/hone/runs`` of the project.
         run_id: The run's name, the same in every process of the run.
+        project: The project's root, from which the recipe's paths count.
     """
 
-    root: str
+    root: Path
     run_id: str
+    project: Path
 
     @property
     def folder(self) -> Path:
         """The run's own folder, ``runs/<id>``."""
-        return Path(self.root) / "runs" / self.run_id
+        return self.root / self.run_id
 
-    @property
-    def store(self) -> Store:
-        """The artifact store, shared by all runs of the project."""
-        return Store(Path(self.root) / "store")
+    def relate(self, path: Path | str) -> str:
+        """Return a path in the project as it counts from there; another path, or a URI, as it is."""
+        inside = Path(path).is_relative_to(self.project)
+        return Path(path).relative_to(self.project).as_posix() if inside else str(path)
+
+    def name_log(self, failed: Failed) -> Failed:
+        """Return a failure whose log is named from the folder of all runs; a log of elsewhere is copied to this run."""
+        log = Path(failed.log or "")
+        if not log.is_file():
+            return failed.model_copy(update={"log": None})
+        if not log.is_relative_to(self.root):
+            log = Path(shutil.copyfile(log, self.claim_step(failed.by, kind="environments") / "log"))
+        return failed.model_copy(update={"log": log.relative_to(self.root).as_posix()})
 
     def claim_step(self, name: str, kind: str = "steps") -> Path:
         """Make and return the folder of the next step, ``steps/<n>-<name>``.
 
         Args:
             name: The adaptor's name, or what is done.
-            kind: ``steps``, or ``launches`` for workers in which something is measured.
+            kind: ``steps``, ``launches`` for workers in which something is measured, or ``environments``.
 
         Returns:
             An empty directory that belongs to the caller, also when other processes claim theirs.

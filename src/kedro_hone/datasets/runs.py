@@ -1,0 +1,100 @@
+"""The folder of the run and the artifact store, as datasets: the same for every node of a run, in any process."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from kedro.framework import project
+from kedro.io import AbstractDataset, AbstractVersionedDataset, DatasetError, Version
+from kedro.utils import find_kedro_project
+
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+
+
+class StoreDataset(AbstractDataset[None, Store]):
+    """Returns the artifact store in a folder.
+
+    Example:
+        ```yaml
+        store: {type: kedro_hone.datasets.StoreDataset, filepath: data/hone/store}
+        ```
+    """
+
+    def __init__(self, *, filepath: str, metadata: dict[str, Any] | None = None) -> None:
+        self._path, self.metadata = Path(filepath).absolute(), metadata
+
+    def load(self) -> Store:
+        """Open the store; made when there is none."""
+        return Store(self._path)
+
+    def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
+        """Refuse: what is in the store is made by the code that writes into it."""
+        raise DatasetError("the store is not saved")
+
+    def _exists(self) -> bool:
+        return True
+
+    def _describe(self) -> dict[str, Any]:
+        return {"filepath": str(self._path)}
+
+
+class RunDataset(AbstractVersionedDataset[None, RunFolder]):
+    """Returns the folder of the run.
+
+    The run's id is the version that Kedro gives to everything that one run saves, so that it is the same with every
+    runner.
+
+    Example:
+        ```yaml
+        run: {type: kedro_hone.datasets.RunDataset, filepath: data/hone/runs, versioned: true}
+        ```
+    """
+
+    def __init__(
+        self, *, filepath: str, version: Version | None = None, metadata: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(filepath=PurePosixPath(Path(filepath).absolute()), version=version)
+        self._project = find_project(filepath)
+        self.metadata = metadata
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "package": project.PACKAGE_NAME}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Unpickle in another process, and tell Kedro there which settings are the project's.
+
+        ParallelRunner is meant to do so, but a spawned process does not know the name of the project's package (Kedro
+        1.7): the adaptors that the project's settings register, and its hooks, would be missing.
+        """
+        package = state.pop("package")
+        self.__dict__.update(state)
+        if package is not None and f"{package}.settings" not in sys.modules:
+            project.settings.configure(f"{package}.settings")
+
+    def load(self) -> RunFolder:
+        """Return the folder of this run; nothing is made yet."""
+        version: Version | None = self._version
+        if version is None or version.save is None:
+            raise DatasetError("the run needs `versioned: true`: its id is the version that Kedro saves under")
+        return RunFolder(root=Path(self._filepath), run_id=str(version.save), project=self._project)
+
+    def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
+        """Refuse: the folder is made by the code that writes into it."""
+        raise DatasetError("the run is not saved")
+
+    def _exists(self) -> bool:
+        return True
+
+    def _describe(self) -> dict[str, Any]:
+        return {"filepath": str(self._filepath)}
+
+
+def find_project(path: str) -> Path:
+    """Return the project of a path of the catalog, which Kedro makes absolute; else the one of the current folder.
+
+    Only the process that makes the catalog has to be in the project: what is found here is handed on to the nodes.
+    """
+    return Path(find_kedro_project(Path(path).absolute()) or find_kedro_project(Path.cwd()) or Path.cwd())

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.outcome import Failed, FailureClass
+
+
+def claim(arguments):
+    place, count = arguments
+    return [place.claim_step("toy.step").name for _ in range(count)]
+
+
+def test_steps_are_numbered_in_order(tmp_path):
+    place = RunFolder(root=tmp_path / "runs", run_id="r", project=tmp_path)
+
+    assert [place.claim_step("a.b").name, place.claim_step("c.d").name] == ["001-a.b", "002-c.d"]
+    assert place.claim_step("x", kind="launches").name == "001-x"
+
+
+def test_processes_never_share_a_step(tmp_path):
+    place = RunFolder(root=tmp_path / "runs", run_id="r", project=tmp_path)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        claimed = [name for names in pool.map(claim, [(place, 20)] * 2) for name in names]
+
+    assert len(set(claimed)) == 40
+
+
+def test_an_event_is_a_line(tmp_path):
+    place = RunFolder(root=tmp_path / "runs", run_id="r", project=tmp_path)
+    place.note("build", adaptor="toy.a")
+    place.note("launch", candidate="x")
+
+    events = [json.loads(line) for line in (place.folder / "events.jsonl").read_text().splitlines()]
+    assert [event["event"] for event in events] == ["build", "launch"]
+    assert (events[0]["adaptor"], events[1]["candidate"]) == ("toy.a", "x")
+
+
+def test_what_is_in_the_project_is_named_from_there(tmp_path):
+    run = RunFolder(root=tmp_path / "shop" / "runs", run_id="r", project=tmp_path / "shop")
+    assert run.relate(run.folder / "winner") == "runs/r/winner"
+    assert [run.relate(other) for other in ("models:/digits/1", tmp_path)] == ["models:/digits/1", str(tmp_path)]
+
+
+def test_a_log_is_named_from_the_folder_of_all_runs(tmp_path):
+    run = RunFolder(root=tmp_path / "runs", run_id="r", project=tmp_path)
+    failed = Failed(by="toy.a", failure=FailureClass.CRASH, reason="no")
+    assert run.name_log(failed) == failed
+    assert run.name_log(failed.model_copy(update={"log": str(tmp_path / "never written")})) == failed
+    log = run.claim_step("toy.a") / "log"
+    log.touch()
+    assert run.name_log(failed.model_copy(update={"log": str(log)})).log == "r/steps/001-toy.a/log"
+    (tmp_path / "install.log").write_text("no network")
+    kept = run.name_log(failed.model_copy(update={"log": str(tmp_path / "install.log")})).log
+    assert (kept, (run.root / kept).read_text()) == ("r/environments/001-toy.a/log", "no network")

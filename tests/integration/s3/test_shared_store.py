@@ -24,11 +24,15 @@ import sys, os
 from pathlib import Path
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import StepRecord, Store
+from kedro_hone.core.store.manifest import is_unharmed
 from kedro_hone.core.store.remote import Remote
 
 def open_store(machine, url="s3://bucket/hone", endpoint=sys.argv[2]):
     options = {"endpoint_url": endpoint, "key": "k", "secret": "s", "client_kwargs": {"region_name": "us-east-1"}}
     return Store(Path(sys.argv[1]) / machine, remote=Remote(url, options))
+
+def locate(store, digest):
+    return store.locate(store.find_artifact(digest)).parent
 
 def seal(store, content):
     with store.workspace() as workspace:
@@ -112,8 +116,8 @@ print(artifact.digest)
     found = run("""
 store = open_store("two")
 artifact = store.find("k").outcome
-print(artifact.digest, store.verify(artifact.digest), sorted(p.name for p in store.find_tree("samples").iterdir()),
-      store.read_value("v"), store.read_value("w"))
+tree = sorted(path.name for path in store.find_tree("samples").iterdir())
+print(artifact.digest, is_unharmed(store.locate(artifact).parent), tree, store.read_value("v"), store.read_value("w"))
 """)
 
     assert found == f"{digest} True ['deep', 'model.onnx'] {{'a': 1}} None"
@@ -122,7 +126,7 @@ print(artifact.digest, store.verify(artifact.digest), sorted(p.name for p in sto
 def test_a_machine_killed_while_it_uploads_leaves_nothing_incomplete(start, run):
     uploader = start("""
 store = open_store("one")
-remote = store._remote
+remote = store._storage._remote
 open_new, opened = remote._open_new, []
 def slow(name):
     stream = open_new(name)
@@ -142,7 +146,7 @@ record(store, seal(store, b"killed"))
 store = open_store("two")
 before = store.find_artifact({digest!r})
 seal(store, b"killed")
-print(before, open_store("three").verify({digest!r}))
+print(before, is_unharmed(locate(open_store("three"), {digest!r})))
 """)
 
     assert after == "None True"

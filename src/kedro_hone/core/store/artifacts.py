@@ -1,4 +1,4 @@
-"""The artifact store: a folder that holds what the steps made, by the digest of its content.
+"""The artifact store: it holds what the steps made, by the digest of its content.
 
 ::
 
@@ -8,31 +8,24 @@
     values/<key>.json              any JSON value
     trees/<key>/files/…            any folder: samples, reference outputs
     tmp/                           what is being made; everything else is complete, also after a kill
-
-Everything is renamed into place inside one file system, after its bytes have reached the disk. So two processes may
-work at once, and a reader never sees an incomplete file.
-
-Where machines share a remote store, the local one is its cache: sealed folders are looked up here first and uploaded
-when they are made; steps and values are only read and written there.
 """
 
 from __future__ import annotations
 
-import errno
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.disk import Temporary, explain_disk_errors, sync_path, sync_tree, write_json
-from kedro_hone.core.store.manifest import FILES, Manifest, is_unharmed, read_sealed, seal_files
+from kedro_hone.core.store.disk import explain_disk_errors
+from kedro_hone.core.store.manifest import FILES, seal_files
 from kedro_hone.core.store.remote import Remote
-from kedro_hone.core.store.sealing import UnsealableError, copy_tree, measure_files
+from kedro_hone.core.store.sealing import UnsealableError, measure_files
 from kedro_hone.core.store.steps import StepRecord, step_key
+from kedro_hone.core.store.storage import Storage
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.base import Format, Json
 from kedro_hone.core.values.device import CPU, Device
@@ -42,24 +35,20 @@ __all__ = ["StepRecord", "Store", "UnsealableError", "step_key"]
 
 
 class Store:
-    """The artifact store in a local folder. Opening it removes what killed processes left in ``tmp``.
+    """The artifact store in a local folder.
 
     Args:
         root: The folder; made when missing.
-        remote: The store that machines share, if there is one.
+        remote: The store that machines share, if there is one; the folder is its cache then.
 
     Raises:
-        HoneError: ``store-full`` or ``store-read-only``, from here and from every method that writes.
+        HoneError: ``store-full`` or ``store-read-only``, from here and from every method that writes;
+            ``store-unreachable``, where there is a remote store.
     """
 
     def __init__(self, root: Path, *, remote: Remote | None = None) -> None:
-        self.root, self._remote = root.absolute(), remote
-        self._objects, self._steps = self.root / "objects", self.root / "steps"
-        self._values, self._trees = self.root / "values", self.root / "trees"
-        with explain_disk_errors(self.root):
-            for folder in (self._objects, self._steps, self._values, self._trees):
-                folder.mkdir(parents=True, exist_ok=True)
-            self._temporary = Temporary(self.root / "tmp")
+        self._storage = Storage(root, remote)
+        self.root = self._storage.root
 
     def seal(
         self,
@@ -93,7 +82,6 @@ class Store:
 
         Raises:
             UnsealableError: The folder has no file, or something in it is neither a file nor a folder, or leads out.
-            HoneError: ``store-full`` or ``store-read-only``.
         """
         unsealed = Artifact(
             format=format,
@@ -106,21 +94,12 @@ class Store:
             static_shapes=tuple(static_shapes),
             metadata=dict(metadata or {}),
         )
-        with explain_disk_errors(self.root), self._temporary.make_folder() as stage:
-            self._bring(folder, stage / FILES)
-            if not measure_files(stage / FILES):
-                raise UnsealableError(f"{folder} holds no file")
-            digest = seal_files(stage, unsealed.manifest())
-            self._keep(stage, self._objects / _check_key(digest))
+        digest = self._keep(folder, attributes=unsealed.manifest())
         return unsealed.model_copy(update={"digest": digest})
 
     def find_artifact(self, digest: str) -> Artifact | None:
-        """Return an artifact by its digest; None when it is missing, or a file of it is missing or cut short.
-
-        Args:
-            digest: ``sha256:…``.
-        """
-        manifest = self._find_sealed(self._objects / _check_key(digest))
+        """Return an artifact by its digest; None when it is missing, or a file of it is missing or cut short."""
+        manifest = self._storage.find(_name("objects", digest))
         if manifest is None or manifest.digest != digest:
             return None
         try:
@@ -136,7 +115,7 @@ class Store:
         """
         if self.find_artifact(artifact.digest) is None:
             raise self._explain_missing(f"the artifact {artifact.digest} ({artifact.format})")
-        return self._objects / _check_key(artifact.digest) / FILES
+        return self.root / _name("objects", artifact.digest) / FILES
 
     def measure(self, artifact: Artifact) -> int:
         """Return the size of an artifact's files in bytes.
@@ -145,14 +124,6 @@ class Store:
             HoneError: ``store-missing``.
         """
         return sum(measure_files(self.locate(artifact)).values())
-
-    def verify(self, digest: str) -> bool:
-        """Tell whether an artifact is there with every byte that was sealed: slow, since all of it is read.
-
-        Args:
-            digest: ``sha256:…``.
-        """
-        return self.find_artifact(digest) is not None and is_unharmed(self._objects / _check_key(digest))
 
     def find(self, key: str) -> StepRecord | None:
         """Return what a step's key gave before.
@@ -164,43 +135,30 @@ class Store:
             The record. None when there is none, when it is damaged (it is removed then), or when its artifact is
             missing or damaged.
         """
-        path = self._steps / f"{_check_key(key)}.json"
-        content = self._read_json(path)
+        name = _name("steps", key, ".json")
+        content = self._storage.read(name)
         if content is None:
             return None
         try:
             record = StepRecord.model_validate(content)
         except ValidationError:
-            self._discard(path)
+            self._storage.remove(name)
             return None
         lost = isinstance(record.outcome, Artifact) and self.find_artifact(record.outcome.digest) is None
         return None if lost else record
 
     def record(self, key: str, record: StepRecord) -> None:
-        """Keep what a step's key gave. A transient failure is not kept: the next run may succeed.
-
-        Args:
-            key: From ``step_key``.
-            record: What it gave.
-
-        Raises:
-            HoneError: ``store-full`` or ``store-read-only``.
-        """
-        if isinstance(record.outcome, Failed) and record.outcome.failure.transient:
-            return
-        self._write_json(self._steps / f"{_check_key(key)}.json", record.model_dump(mode="json"))
+        """Keep what a step's key gave. A transient failure is not kept: the next run may succeed."""
+        if not (isinstance(record.outcome, Failed) and record.outcome.failure.transient):
+            self._storage.write(_name("steps", key, ".json"), record.model_dump(mode="json"))
 
     def read_value(self, key: str) -> Json | None:
         """Return a JSON value, or None when there is none or it is damaged (it is removed then)."""
-        return self._read_json(self._values / f"{_check_key(key)}.json")
+        return self._storage.read(_name("values", key, ".json"))
 
     def write_value(self, key: str, value: Json) -> None:
-        """Keep a JSON value under a key, in place of what was there.
-
-        Raises:
-            HoneError: ``store-full`` or ``store-read-only``.
-        """
-        self._write_json(self._values / f"{_check_key(key)}.json", value)
+        """Keep a JSON value under a key, in place of what was there."""
+        self._storage.write(_name("values", key, ".json"), value)
 
     def keep_tree(self, key: str, folder: Path) -> Path:
         """Keep a folder of files under a key; one that is already there stays, since it was made from the same inputs.
@@ -214,17 +172,14 @@ class Store:
 
         Raises:
             UnsealableError: Something in it is neither a file nor a folder, or leads out.
-            HoneError: ``store-full`` or ``store-read-only``.
         """
-        with explain_disk_errors(self.root), self._temporary.make_folder() as stage:
-            self._bring(folder, stage / FILES)
-            seal_files(stage, None)
-            return self._keep(stage, self._trees / _check_key(key)) / FILES
+        self._keep(folder, tree=key)
+        return self.root / _name("trees", key) / FILES
 
     def find_tree(self, key: str) -> Path | None:
         """Return where the files kept under a key are; None when there are none, or one is missing or cut short."""
-        place = self._trees / _check_key(key)
-        return place / FILES if self._find_sealed(place) else None
+        name = _name("trees", key)
+        return self.root / name / FILES if self._storage.find(name) else None
 
     def locate_tree(self, key: str) -> Path:
         """Return where the files kept under a key are.
@@ -237,66 +192,20 @@ class Store:
             raise self._explain_missing(f"the files of {key}")
         return folder
 
-    @contextmanager
-    def workspace(self) -> Iterator[Path]:
-        """Make an empty folder on the store's file system, removed at the end.
+    def workspace(self) -> AbstractContextManager[Path]:
+        """Make an empty folder on the store's file system, removed at the end."""
+        return self._storage.make_folder()
 
-        Yields:
-            The folder.
-
-        Raises:
-            HoneError: ``store-full`` or ``store-read-only``, when it cannot be made.
-        """
-        with ExitStack() as stack:
-            with explain_disk_errors(self.root):  # and not what the caller does inside
-                folder = stack.enter_context(self._temporary.make_folder())
-            yield folder
-
-    def _bring(self, folder: Path, target: Path) -> None:
-        """Move or copy a folder to where it is sealed."""
-        source = folder.absolute()
-        if not source.is_dir():
-            raise UnsealableError(f"{folder} is no folder")
-        if self._temporary.root in source.parents and not any(path.is_symlink() for path in source.rglob("*")):
-            source.chmod(0o755)  # or a folder that a worker made read-only could not be moved
-            source.rename(target)
-        else:
-            # What is sealed already never changes, so a second artifact of the same files shares them.
-            copy_tree(source, target, share=self._objects in source.parents)
-
-    def _place(self, stage: Path, place: Path) -> Path:
-        """Move a complete folder to its place, unless the same one is there already and intact."""
-        sync_tree(stage)
-        while True:
-            try:
-                stage.rename(place)
-            except OSError as error:
-                if error.errno not in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
-                    raise
-            else:
-                sync_path(place.parent)
-                return place
-            if is_unharmed(place):
-                return place
-            with self._temporary.make_folder() as bin_, suppress(FileNotFoundError):
-                place.rename(bin_ / "damaged")
-
-    def _keep(self, stage: Path, place: Path) -> Path:
-        """Move a complete folder to its place, and upload it where machines share a store."""
-        self._place(stage, place)
-        if self._remote is not None:
-            self._remote.push(place, self._name(place))
-        return place
-
-    def _find_sealed(self, place: Path) -> Manifest | None:
-        """Return the manifest of a place, downloaded before where machines share a store."""
-        manifest = read_sealed(place)
-        if manifest is not None or self._remote is None:
-            return manifest
-        with explain_disk_errors(self.root), self._temporary.make_folder() as stage:
-            if self._remote.pull(self._name(place), stage):
-                self._place(stage, place)
-        return read_sealed(place)
+    def _keep(self, folder: Path, *, attributes: Json = None, tree: str | None = None) -> str:
+        """Seal a folder, as a tree or else as an artifact, and return its digest."""
+        with self._storage.make_folder() as stage:
+            self._storage.bring(folder, stage)
+            if tree is None and not measure_files(stage / FILES):
+                raise UnsealableError(f"{folder} holds no file")
+            with explain_disk_errors(self.root):
+                digest = seal_files(stage, attributes)
+            self._storage.keep(stage, _name("objects", digest) if tree is None else _name("trees", tree))
+        return digest
 
     def _explain_missing(self, what: str) -> HoneError:
         return HoneError(
@@ -306,36 +215,9 @@ class Store:
             hint="Run the whole line again: `kedro run`. What the store still holds is reused.",
         )
 
-    def _read_json(self, path: Path) -> Json | None:
-        try:
-            content = path.read_bytes() if self._remote is None else self._remote.read(self._name(path))
-            return None if content is None else json.loads(content)
-        except FileNotFoundError:
-            return None
-        except ValueError:  # cut short, or not even text
-            self._discard(path)
-            return None
 
-    def _write_json(self, path: Path, value: Json) -> None:
-        if self._remote is not None:
-            self._remote.write(self._name(path), json.dumps(value, indent=1, sort_keys=True).encode())
-            return
-        with explain_disk_errors(self.root), self._temporary.make_folder() as folder:
-            write_json(path, value, temporary=folder / path.name)
-
-    def _discard(self, path: Path) -> None:
-        if self._remote is not None:
-            self._remote.remove(self._name(path))
-            return
-        with explain_disk_errors(self.root):
-            path.unlink(missing_ok=True)
-
-    def _name(self, path: Path) -> str:
-        return path.relative_to(self.root).as_posix()
-
-
-def _check_key(key: str) -> str:
+def _name(room: str, key: str, ending: str = "") -> str:
     name = key.removeprefix("sha256:")
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
         raise ValueError(f"{key!r} is no key: use letters, digits, dashes, dots and underscores")
-    return name
+    return f"{room}/{name}{ending}"

@@ -9,6 +9,7 @@ import pytest
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import StepRecord, Store, UnsealableError
+from kedro_hone.core.store.manifest import is_unharmed
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
 
@@ -54,7 +55,7 @@ def test_a_folder_from_elsewhere_is_copied(store, tmp_path):
     assert (folder / "model.onnx").exists()
     assert artifact.digest.startswith("sha256:")
     assert store.find_artifact(artifact.digest) == artifact
-    assert store.verify(artifact.digest)
+    assert is_unharmed(store.root / "objects" / artifact.digest.removeprefix("sha256:"))
 
 
 def test_a_folder_of_a_workspace_is_moved(store):
@@ -109,8 +110,8 @@ def test_two_artifacts_of_the_same_files_share_their_bytes(store, tmp_path):
     first = seal(store, write_model(tmp_path / "model"))
     second = seal(store, store.locate(first), run_options={"precision": "bf16"})
     assert (store.locate(second) / "model.onnx").samefile(store.locate(first) / "model.onnx")
-    assert store.verify(first.digest)
-    assert store.verify(second.digest)
+    assert is_unharmed(store.root / "objects" / first.digest.removeprefix("sha256:"))
+    assert is_unharmed(store.root / "objects" / second.digest.removeprefix("sha256:"))
 
 
 def test_a_link_inside_becomes_a_file(store):
@@ -170,14 +171,14 @@ def test_a_damaged_object_is_replaced(store, tmp_path, damage):
         files.rename(tmp_path / "y")
         place.rmdir()
         place.write_text("not even a folder")
-    assert not store.verify(artifact.digest)
+    assert not is_unharmed(store.root / "objects" / artifact.digest.removeprefix("sha256:"))
     assert (store.find_artifact(artifact.digest) is None) == (damage != "bytes")
     if damage != "bytes":
         with pytest.raises(HoneError) as caught:
             store.locate(artifact)
         assert (caught.value.slug, artifact.digest in caught.value.what) == ("store-missing", True)
     assert seal(store, tmp_path / "model") == artifact
-    assert store.verify(artifact.digest)
+    assert is_unharmed(store.root / "objects" / artifact.digest.removeprefix("sha256:"))
     assert list((store.root / "tmp").iterdir()) == []
 
 

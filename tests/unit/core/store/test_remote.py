@@ -8,6 +8,7 @@ import pytest
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import StepRecord, Store
+from kedro_hone.core.store.manifest import is_unharmed
 from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Refused
@@ -61,7 +62,7 @@ def test_what_one_machine_made_another_finds(machines):
 
     assert (found.digest, found.manifest()) == (artifact.digest, artifact.manifest())
     assert read_files(two, found.digest) == {"model.onnx": "model", "deep/weights.bin": "weights"}
-    assert two.verify(found.digest)
+    assert is_unharmed(two.locate(found).parent)
     assert all(not path.stat().st_mode & 0o222 for path in (two.root / "objects").rglob("*") if path.is_file())
 
 
@@ -195,7 +196,7 @@ def test_nothing_is_uploaded_twice(machines, url, monkeypatch):
     one, _ = machines
     seal(one)
     before = list_remote(url)
-    monkeypatch.setattr(one._remote, "_open_new", lambda _: pytest.fail("uploaded again"))
+    monkeypatch.setattr(one._storage._remote, "_open_new", lambda _: pytest.fail("uploaded again"))
     seal(one)
 
     assert list_remote(url) == before
@@ -213,7 +214,7 @@ def test_a_storage_that_cannot_be_used_is_explained(url):
 def test_a_storage_that_refuses_is_explained(url, monkeypatch, tmp_path):
     store = Store(tmp_path, remote=Remote(url))
     monkeypatch.setattr(
-        type(store._remote._files), "cat_file", lambda *_, **__: (_ for _ in ()).throw(PermissionError(url))
+        type(store._storage._remote._files), "cat_file", lambda *_, **__: (_ for _ in ()).throw(PermissionError(url))
     )
 
     with pytest.raises(HoneError) as caught:

@@ -10,7 +10,7 @@ from small_project import copy_project
 
 from kedro_hone.core.locks import hold_devices
 
-HELD_SECONDS = 12.0
+HELD_SECONDS = 6.0
 
 pytestmark = pytest.mark.slow
 

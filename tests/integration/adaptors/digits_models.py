@@ -1,7 +1,4 @@
-"""Train the digits net for a few seconds and write it in every source format; run as a script by ``conftest.py``.
-
-In a process of its own, since torch warns, keeps threads and must not be forked afterwards.
-"""
+"""Train the digits net for a few seconds and write it in every source format; run as a script by a fixture."""
 
 from __future__ import annotations
 
@@ -32,7 +29,6 @@ def train(x: torch.Tensor, y: torch.Tensor) -> DigitsNet:
 
 def main(out: Path) -> None:
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # a net this small is trained in a few seconds of one thread, and minutes of contending ones
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(images))
     x = (images[order].reshape(-1, 1, 8, 8) / 16).astype(np.float32)

@@ -22,8 +22,10 @@ from kedro_hone.testing import AdaptorSuite
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
 
-COMPILED_AHEAD = frozenset({"pytorch.aoti", "pytorch.aoti-bf16"})
-"""These take long for each shape; with one it is seen as well that they keep the contract."""
+COMPILED = frozenset({"pytorch.aoti", "pytorch.aoti-bf16", "pytorch.compile", "pytorch.compile-exported"})
+"""These call a C++ compiler for each shape; with one it is seen as well that they keep the contract.
+
+``integration/adaptors/test_pytorch.py`` runs them at several."""
 
 ADAPTORS = tuple(a.name for a in read_catalogue().adaptors.values() if a.toolchain.name in BUILTIN_TOOLCHAINS)
 
@@ -92,7 +94,7 @@ class TestAdaptor(AdaptorSuite):
 
     @pytest.fixture
     def shapes(self, adaptor) -> tuple[Shape, ...]:
-        sizes = (5,) if adaptor.name in COMPILED_AHEAD else (1, 2, 5)
+        sizes = (5,) if adaptor.name in COMPILED else (1, 2, 5)
         return tuple(Shape(name=f"batch{size}", sizes={"batch": size}) for size in sizes)
 
     @pytest.fixture

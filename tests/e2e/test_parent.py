@@ -40,7 +40,7 @@ def test_the_parent_imports_no_toolchain_and_stays_small(folder):
                 break
             found = re.search(r"VmHWM:\s+(\d+) kB", status)
             peak = max(peak, int(found[1]) if found else 0)
-            time.sleep(0.02)
+            time.sleep(0.1)  # what was mapped stays mapped, and the peak is the kernel's
         output, _ = process.communicate()
     assert process.returncode in {0, 11}, output  # what is faster is a matter of the machine
     assert {path.name.partition("-")[2] for path in folder.runs[-1].glob("launches/*-onnx.onnxruntime_session")}

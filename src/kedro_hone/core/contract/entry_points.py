@@ -18,7 +18,7 @@ def list_entry_points(group: str) -> Iterator[tuple[metadata.EntryPoint, str]]:
     Yields:
         Each entry point, and in words where it comes from.
     """
-    for point in _read_all(_list_places()).select(group=group):
+    for point in _read(group, _list_places()):
         yield point, f"the package {point.dist.name if point.dist else 'unknown'}"
 
 
@@ -28,7 +28,7 @@ def _list_places() -> tuple[tuple[str, int], ...]:
     return tuple((str(folder), folder.stat().st_mtime_ns) for folder in folders if folder.is_dir())
 
 
-@lru_cache(maxsize=1)
-def _read_all(places: tuple[tuple[str, int], ...]) -> metadata.EntryPoints:  # noqa: ARG001 - the key
+@lru_cache(maxsize=16)
+def _read(group: str, places: tuple[tuple[str, int], ...]) -> metadata.EntryPoints:  # noqa: ARG001 - a part of the key
     """Read the files of all distributions: tens of milliseconds, and a run asks for every worker that it starts."""
-    return metadata.entry_points()
+    return metadata.entry_points(group=group)

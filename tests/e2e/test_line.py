@@ -48,7 +48,7 @@ def test_a_faster_candidate_passes_and_is_published(finished):
     evidence = check_evidence(finished)
     assert (evidence["verdict"], evidence["winner"]["candidate"]) == ("PASS", FAST)
     assert evidence["speedup"]["ratio"]["low"] > 1.05
-    assert evidence["confirmation"]["launches"] == 3
+    assert evidence["confirmation"]["launches"] == 4
     with np.load(finished.work / "latest" / "samples.npz") as samples:
         assert {"race/source/eight", f"confirm/{FAST}/eight"} <= set(samples.files)
     assert evidence["counts"] == {"builds": 8, "validations": 5, "launches": evidence["counts"]["launches"]}

@@ -300,11 +300,11 @@ def attempt(case: Case, finished: Project, folder: Path) -> Attempt:
 @pytest.fixture(scope="module")
 def attempts(request, finished, tmp_path_factory) -> dict[str, Future[Attempt]]:
     """The cases that were selected, two at a time: most of it is waiting for Python to import."""
-    names = [
-        item.callspec.params["name"]
+    names = {  # each once, although several tests look at some
+        item.callspec.params["name"]: None
         for item in request.session.items
         if item.path == request.path and hasattr(item, "callspec")
-    ]
+    }
     with ThreadPoolExecutor(max_workers=2) as pool:
         yield {name: pool.submit(attempt, CASES[name], finished, tmp_path_factory.mktemp("case")) for name in names}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,19 +15,46 @@ sys.path.insert(0, str(Path(__file__).parent))
 from small_project import Project, copy_project, make_template
 
 from kedro_hone.core.environments.store import EnvironmentStore
+from kedro_hone.core.locks import hold_lock
+
+DIGITS = Path(__file__).parent / "integration" / "adaptors" / "digits_models.py"
 
 
 def pytest_configure() -> None:
     """Draw one seed for all processes of the session: they must agree on the names of the tests."""
     os.environ.setdefault("HONE_SEED", str(random.SystemRandom().randrange(10**6)))
+    # Threads that wait for each other spin, and tests run beside each other. Workers have the recipe's number.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")
-def environments(tmp_path_factory) -> EnvironmentStore:
-    """Where toolchains' own environments are built, once for all; ``HONE_HOME`` keeps them for the next time."""
+def shared(tmp_path_factory) -> Path:
+    """A folder that all processes of the session have in common."""
     base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def environments(shared) -> EnvironmentStore:
+    """Where toolchains' own environments are built, once for all; ``HONE_HOME`` keeps them for the next time."""
     return EnvironmentStore(Path(os.environ.get("HONE_HOME") or shared / "environments"))
+
+
+@pytest.fixture(scope="session")
+def digits_models(shared) -> Path:
+    """A net for scikit-learn's digits in every source format, trained once in a session; not to be written to.
+
+    A folder with ``module/``, ``exported/``, ``onnx/``, ``calibration.npz`` and ``search.npz``.
+    """
+    folder = shared / "digits"
+    with hold_lock(shared / "digits.lock", purpose="training the digits net"):
+        if not (folder / "done").exists():
+            folder.mkdir(exist_ok=True)
+            # In a process of its own, since torch warns, keeps threads and must not be forked afterwards.
+            command = [sys.executable, "-W", "ignore", str(DIGITS), str(folder)]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            (folder / "done").touch()
+    return folder
 
 
 @pytest.fixture(scope="session")

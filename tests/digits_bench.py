@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.validate import validate
 from kedro_hone.recipe.schema import read_recipe
 
-MODELS = Path(__file__).parent / "integration" / "adaptors" / "digits_models.py"
 ROWS = {"calibration": 256, "search": 200, "gate": 312}
 
 Splits = dict[str, dict[str, np.ndarray]]
@@ -53,14 +50,8 @@ class Bench:
         return validate(outcome=artifact, reference=self.reference, candidate="candidate", route=route, **self.common)
 
 
-def write_models(folder: Path) -> Path:
-    """Train a small convolutional net for some seconds; see ``digits_models.py`` for what it writes."""
-    subprocess.run([sys.executable, "-W", "ignore", str(MODELS), str(folder)], check=True, stdout=subprocess.DEVNULL)
-    return folder
-
-
 def read_splits(folder: Path) -> Splits:
-    """Return the rows that the net was not trained on."""
+    """Return the rows that the net was not trained on, from the fixture ``digits_models``."""
     with np.load(folder / "search.npz") as rows:
         cut = ROWS["search"]
         search, gate = ({"image": rows["x"][part], "label": rows["y"][part]} for part in (slice(cut), slice(cut, None)))

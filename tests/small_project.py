@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -374,6 +375,27 @@ def write_source(folder: Path, **options: Any) -> None:
     artifact = make_model(folder, **options).model_copy(update={"runtime": "shop"})
     digest = Manifest.measure(folder, artifact.manifest()).digest
     write_manifest(folder, artifact.model_copy(update={"digest": digest}))
+
+
+def write_onnx_source(folder: Path) -> None:
+    """Write three layers without activations as the source model, in place of the one that is there."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    shutil.rmtree(folder)
+    folder.mkdir()
+    draw = np.random.default_rng(0)
+    weights = [draw.normal(size=size, scale=0.1).astype(np.float32) for size in pairwise((4, 256, 256, 3))]
+    names = ["x", "a", "b", "y"]
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", [names[n], f"w{n}"], [names[n + 1]]) for n in range(3)],
+        "matrices",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])],
+        [numpy_helper.from_array(weight, f"w{n}") for n, weight in enumerate(weights)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    onnx.save(model, folder / "model.onnx")
 
 
 def copy_project(template: Path, folder: Path) -> Project:

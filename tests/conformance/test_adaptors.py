@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import shutil
 import sys
 from pathlib import Path
 
@@ -22,18 +22,19 @@ from kedro_hone.testing import AdaptorSuite
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
 
-MODELS = Path(__file__).parents[1] / "integration" / "adaptors" / "digits_models.py"
-COMPILED_AHEAD = frozenset({"pytorch.aoti", "pytorch.aoti-bf16"})
-"""These take long for each shape; with one it is seen as well that they keep the contract."""
+COMPILED = frozenset({"pytorch.aoti", "pytorch.aoti-bf16", "pytorch.compile", "pytorch.compile-exported"})
+"""These call a C++ compiler for each shape; with one it is seen as well that they keep the contract.
+
+``integration/adaptors/test_pytorch.py`` runs them at several."""
 
 ADAPTORS = tuple(a.name for a in read_catalogue().adaptors.values() if a.toolchain.name in BUILTIN_TOOLCHAINS)
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory) -> Path:
-    """A digits net, trained for a few seconds, in several formats, with its data."""
+def folder(digits_models, tmp_path_factory) -> Path:
+    """A digits net in several formats, with its data."""
     folder = tmp_path_factory.mktemp("digits")
-    subprocess.run([sys.executable, "-W", "ignore", str(MODELS), str(folder)], check=True, stdout=subprocess.DEVNULL)
+    shutil.copytree(digits_models, folder, dirs_exist_ok=True)
     with np.load(folder / "search.npz") as rows:
         np.savez(folder / "feeds.npz", image=rows["x"])
         np.savez(folder / "targets.npz", target=rows["y"])
@@ -96,7 +97,7 @@ class TestAdaptor(AdaptorSuite):
 
     @pytest.fixture
     def shapes(self, adaptor) -> tuple[Shape, ...]:
-        sizes = (5,) if adaptor.name in COMPILED_AHEAD else (1, 2, 5)
+        sizes = (5,) if adaptor.name in COMPILED else (1, 2, 5)
         return tuple(Shape(name=f"batch{size}", sizes={"batch": size}) for size in sizes)
 
     @pytest.fixture

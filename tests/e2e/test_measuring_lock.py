@@ -10,14 +10,14 @@ from small_project import copy_project
 
 from kedro_hone.core.locks import hold_devices
 
-HELD_SECONDS = 12.0
+HELD_SECONDS = 6.0
 
 pytestmark = pytest.mark.slow
 
 
 def test_the_wait_for_another_run_is_not_the_races(template, tmp_path):
     project = copy_project(template, tmp_path)
-    project.set(adaptors={"shop.slow": {"enabled": False}})
+    project.set(adaptors={name: {"enabled": False} for name in ("shop.slow", "shop.convert")})
     with project.start("run", "--pipelines", "assess") as process:
         with hold_devices(tmp_path / "home" / "locks", ["cpu"], purpose="another run"):
             said = []

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
-from small_project import copy_project
+from small_project import copy_project, write_onnx_source
 
 LIMIT_MB = 500
 TOOLCHAINS = re.compile(r"site-packages/(torch|onnxruntime|openvino|nncf|onnx|tensorflow|iree|deepsparse|sklearn)/")
@@ -21,27 +19,10 @@ pytestmark = pytest.mark.toolchain
 @pytest.fixture
 def folder(template, tmp_path):
     """A recipe for an ONNX model and ONNX Runtime, in a folder that holds nothing else but data."""
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-
     project = copy_project(template, tmp_path)
     shutil.rmtree(project.root / "src")
     (project.root / "pyproject.toml").unlink()
-    shutil.rmtree(project.root / "models" / "matrix")
-    (project.root / "models" / "matrix").mkdir()
-    draw = np.random.default_rng(0)
-    sizes = (4, 256, 256, 3)
-    weights = [draw.normal(size=size, scale=0.1).astype(np.float32) for size in pairwise(sizes)]
-    names = ["x", "a", "b", "y"]
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", [names[n], f"w{n}"], [names[n + 1]]) for n in range(3)],
-        "matrices",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])],
-        [numpy_helper.from_array(weight, f"w{n}") for n, weight in enumerate(weights)],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    onnx.save(model, project.root / "models" / "matrix" / "model.onnx")
+    write_onnx_source(project.root / "models" / "matrix")
     project.set(toolchains=["onnxruntime"])
     return project
 
@@ -59,7 +40,7 @@ def test_the_parent_imports_no_toolchain_and_stays_small(folder):
                 break
             found = re.search(r"VmHWM:\s+(\d+) kB", status)
             peak = max(peak, int(found[1]) if found else 0)
-            time.sleep(0.02)
+            time.sleep(0.1)  # what was mapped stays mapped, and the peak is the kernel's
         output, _ = process.communicate()
     assert process.returncode in {0, 11}, output  # what is faster is a matter of the machine
     assert {path.name.partition("-")[2] for path in folder.runs[-1].glob("launches/*-onnx.onnxruntime_session")}

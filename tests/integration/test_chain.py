@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from digits_bench import Bench, make_bench, read_splits, write_models
+from digits_bench import Bench, make_bench, read_splits
 from onnx import numpy_helper
 
 from kedro_hone.building.steps import transform
@@ -29,11 +29,6 @@ WEIGHTS_THEN_CONVS = ("onnxruntime.int4-weights", "openvino.ir", "openvino.int8-
 
 CONVS_THEN_WEIGHTS = ("onnxruntime.int8-static", "onnxruntime.int4-weights")
 """Eight bits for the convolutions alone, then four for the weights of the linear layers."""
-
-
-@pytest.fixture(scope="module")
-def digits(tmp_path_factory) -> Path:
-    return write_models(tmp_path_factory.mktemp("digits"))
 
 
 def run_chain(
@@ -60,8 +55,8 @@ def count_operators(artifact: Artifact, store: Store) -> Counter[str]:
     return Counter(node.op_type for node in onnx.load(store.locate(artifact) / "model.onnx").graph.node)
 
 
-def test_four_bit_weights_of_one_toolchain_and_eight_bits_of_another(digits, tmp_path):
-    bench, artifacts = run_chain(digits, tmp_path, WEIGHTS_THEN_CONVS, "openvino.f32")
+def test_four_bit_weights_of_one_toolchain_and_eight_bits_of_another(digits_models, tmp_path):
+    bench, artifacts = run_chain(digits_models, tmp_path, WEIGHTS_THEN_CONVS, "openvino.f32")
 
     tree = ET.parse(bench.setting.store.locate(artifacts[-1]) / "model.xml")  # noqa: S314 (our own file)
     layers = list(tree.getroot().iter("layer"))
@@ -77,9 +72,9 @@ def test_four_bit_weights_of_one_toolchain_and_eight_bits_of_another(digits, tmp
     assert artifacts[-1].runtime == "openvino"
 
 
-def test_two_compressors_of_one_toolchain(digits, tmp_path):
+def test_two_compressors_of_one_toolchain(digits_models, tmp_path):
     only = {"onnxruntime.int8-static": {"options": {"operators": ["Conv"]}}}
-    bench, artifacts = run_chain(digits, tmp_path, CONVS_THEN_WEIGHTS, "onnxruntime.session", **only)
+    bench, artifacts = run_chain(digits_models, tmp_path, CONVS_THEN_WEIGHTS, "onnxruntime.session", **only)
 
     eight_bit, both = (
         count_operators(artifacts[1], bench.setting.store),
@@ -95,10 +90,10 @@ def test_two_compressors_of_one_toolchain(digits, tmp_path):
 
 
 @pytest.mark.skipif(platform.machine() not in {"x86_64", "AMD64"}, reason="the flags are those of x86")
-def test_one_store_serves_hosts_with_and_without_vnni(digits, tmp_path, monkeypatch):
+def test_one_store_serves_hosts_with_and_without_vnni(digits_models, tmp_path, monkeypatch):
     """Each kind of host gets an int8 of its own, finds it again, and the compiled model says which it is."""
-    model = digits / "onnx" / "model.onnx"
-    bench = make_bench(tmp_path, model, read_splits(digits), form="onnx", runtime="onnxruntime")
+    model = digits_models / "onnx" / "model.onnx"
+    bench = make_bench(tmp_path, model, read_splits(digits_models), form="onnx", runtime="onnxruntime")
     quantizer, compiler = (read_catalogue().find_adaptor(f"onnxruntime.{name}") for name in ("int8-dynamic", "session"))
     monkeypatch.setattr(host, "_CPUINFO", tmp_path / "cpuinfo")
     built = {}

@@ -18,22 +18,25 @@ from kedro_hone.datasets.errors import find_error
 
 
 class Demo:
-    """A repository with DVC, in a folder of another git repository, with a remote next to it."""
+    """A repository with DVC, in a folder of another git repository, with a remote next to it.
 
-    def __init__(self, project: Path, remote: Path, *, prefix: str = "") -> None:
+    Args:
+        project: The other repository.
+        remote: A folder to make.
+        empty: A repository with DVC and nothing in it.
+        prefix: Where in the repository DVC is.
+    """
+
+    def __init__(self, project: Path, remote: Path, *, empty: Path, prefix: str = "") -> None:
         self.git_root = project / "data" / "demo"
         self.root = self.git_root / prefix
-        self.root.mkdir(parents=True)
+        shutil.copytree(empty, self.git_root)
         remote.mkdir()
-        self.run("git", "init", "-q", ".", at=self.git_root)
-        self.run("dvc", "init", "-q", *(["--subdir"] if prefix else []))
-        self.run("dvc", "config", "core.analytics", "false")
-        self.run("dvc", "remote", "add", "-q", "-d", "store", str(remote))
+        config = f"[core]\n    analytics = false\n    remote = store\n['remote \"store\"']\n    url = {remote}\n"
+        (self.root / ".dvc" / "config").write_text(config)  # three commands of DVC would take seconds
 
     def run(self, *command: str, at: Path | None = None) -> None:
-        if command[0] == "dvc":
-            command = (sys.executable, "-m", *command)
-        subprocess.run(command, cwd=at or self.root, check=True, capture_output=True)
+        run(*command, at=at or self.root)
 
     def commit(self, name: str, *, tag: str | None = None) -> None:
         self.run("dvc", "add", "-q", name)
@@ -52,6 +55,25 @@ class Demo:
         return path.read_bytes()
 
 
+def run(*command: str, at: Path) -> None:
+    if command[0] == "dvc":
+        command = (sys.executable, "-m", *command)
+    subprocess.run(command, cwd=at, check=True, capture_output=True)
+
+
+def make_empty(root: Path, prefix: str = "") -> Path:
+    """Make a repository with DVC and nothing in it."""
+    run("git", "init", "-q", ".", at=root)
+    (root / prefix).mkdir(exist_ok=True)
+    run("dvc", "init", "-q", *(["--subdir"] if prefix else []), at=root / prefix)
+    return root
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    return make_empty(tmp_path_factory.mktemp("empty"))
+
+
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     for name in ("AUTHOR", "COMMITTER"):
@@ -68,8 +90,8 @@ def project(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def demo(project, tmp_path):
-    return Demo(project, tmp_path / "remote")
+def demo(project, tmp_path, empty):
+    return Demo(project, tmp_path / "remote", empty=empty)
 
 
 def entry(**extra):
@@ -215,7 +237,8 @@ def test_a_changed_directory_is_refused_and_an_ignored_file_is_no_change(demo):
 
 
 def test_dvc_in_a_folder_of_its_git_repository(project, tmp_path):
-    demo = Demo(project, tmp_path / "remote", prefix="inner")
+    (tmp_path / "empty").mkdir()
+    demo = Demo(project, tmp_path / "remote", empty=make_empty(tmp_path / "empty", "inner"), prefix="inner")
     content = demo.write("data/eval.npz", 3)
     demo.commit("data/eval.npz")
     demo.run("dvc", "push", "-q")

@@ -26,7 +26,7 @@ SEED = int(os.environ["HONE_SEED"])
 _DRAW = random.Random(SEED)
 MOMENTS = [
     (phase, _DRAW.random())
-    for phase, times in (("start", 1), ("build", 3), ("measure", 3), ("publish", 3))
+    for phase, times in (("start", 1), ("build", 2), ("measure", 2), ("publish", 2))
     for _ in range(times)
 ]
 
@@ -63,7 +63,12 @@ def project(template, tmp_path_factory) -> Project:
     assert call(project, REGISTER) == "1"
     project.set(
         model={"uri": "models:/matrix/1"},
-        adaptors={"shop.slow": {"enabled": False}, "shop.round": {"options": {"slow": 2}}},
+        # A short line of every kind of step.
+        adaptors={
+            "shop.slow": {"enabled": False},
+            "shop.half": {"enabled": False},
+            "shop.round": {"options": {"slow": 2}},
+        },
     )
     return project
 
@@ -106,7 +111,7 @@ def watch(project: Project, process: subprocess.Popen, *, runs: int) -> Iterator
         while not any(sign(run) for run in project.runs[runs:]):
             if process.poll() is not None:
                 return
-            time.sleep(0.002)
+            time.sleep(0.01)
         yield phase, time.monotonic()
 
 

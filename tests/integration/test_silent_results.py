@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 import onnx
 import pytest
-from digits_bench import ROWS, Bench, make_bench, read_splits, write_models
+from digits_bench import ROWS, Bench, make_bench, read_splits
 from onnx import TensorProto, helper, numpy_helper
 from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
@@ -78,11 +78,6 @@ def silent(tmp_path, monkeypatch):
     forget_registrations()
 
 
-@pytest.fixture(scope="module")
-def digits(tmp_path_factory) -> Path:
-    return write_models(tmp_path_factory.mktemp("digits"))
-
-
 def make_conv_bench(digits: Path, folder: Path, **shapes: int) -> Bench:
     """The small convolutional net as an exported program."""
     program = digits / "exported" / "model.pt2"
@@ -95,12 +90,12 @@ def race_over(**shapes: int) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("adaptor", [FROZEN_DYNAMIC, UNCALIBRATED], ids=lambda adaptor: adaptor.name)
-def test_a_quantized_conv_net_that_guesses(adaptor, digits, tmp_path):
+def test_a_quantized_conv_net_that_guesses(adaptor, digits_models, tmp_path):
     """PT2E and AOTInductor with freezing (torch 2.13): correct without freezing, or with a static batch.
 
     And neural-compressor 3.10's "dynamic" quantization, which fixes the ranges of activations before it has seen any.
     """
-    bench = make_conv_bench(digits, tmp_path, batch1=1, batch64=64)
+    bench = make_conv_bench(digits_models, tmp_path, batch1=1, batch64=64)
     artifact = build(adaptor, bench)
     assert race_unvalidated(artifact, bench) is Status.MEASURED
 
@@ -112,9 +107,9 @@ def test_a_quantized_conv_net_that_guesses(adaptor, digits, tmp_path):
     assert validation.quality.candidate < 0.3
 
 
-def test_a_static_package_that_is_fed_another_number_of_rows(digits, tmp_path):
+def test_a_static_package_that_is_fed_another_number_of_rows(digits_models, tmp_path):
     """AOTInductor's packages check nothing unless AOTI_RUNTIME_CHECK_INPUTS is set, which our own adaptor does."""
-    bench = make_conv_bench(digits, tmp_path, batch8=8, batch64=64)
+    bench = make_conv_bench(digits_models, tmp_path, batch8=8, batch64=64)
     artifact = build(STATIC, bench)
     assert race_unvalidated(artifact, bench) is Status.MEASURED
 

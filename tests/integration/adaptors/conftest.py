@@ -1,19 +1,25 @@
-"""Tiny real models for the adaptors' tests: one net, trained once in a session, in every source format."""
+"""The digits net in every source format, and a bench that calls the functions of a toolchain's worker."""
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.values.digest import digest_tree
+
+SCRIPT = Path(__file__).with_name("run_worker.py")
 
 
 @dataclass(frozen=True)
@@ -29,15 +35,6 @@ class DigitsSamples:
     calibration: Path
     x: np.ndarray
     y: np.ndarray
-
-
-@pytest.fixture(scope="session")
-def digits_models(tmp_path_factory) -> Path:
-    """Folder with ``module/``, ``exported/``, ``onnx/``, ``calibration.npz``, ``search.npz``, not to be written."""
-    out = tmp_path_factory.mktemp("digits")
-    script = Path(__file__).with_name("digits_models.py")
-    subprocess.run([sys.executable, "-W", "ignore", str(script), str(out)], check=True, stdout=subprocess.DEVNULL)
-    return out
 
 
 @pytest.fixture(scope="session")
@@ -65,15 +62,73 @@ def digits_samples(digits_models: Path) -> DigitsSamples:
     return DigitsSamples(calibration=digits_models / "calibration.npz", x=search["x"], y=search["y"])
 
 
+HANG = 1800.0
+"""Seconds after which a call is taken to hang."""
+
+IMPORTS = {
+    "pytorch": ("torch", "torch.export", "torch._dynamo"),
+    "onnxruntime": ("onnx", "onnxruntime", "onnxruntime.quantization"),
+    "openvino": ("openvino", "nncf"),
+}
+"""What a call of a toolchain's worker spends most of its time with, where it computes little."""
+
+
+class Forks:
+    """Processes that have imported a toolchain, and fork for each call; their calls' outcomes that are asked for again.
+
+    Args:
+        cache: A folder for what PyTorch compiles.
+    """
+
+    def __init__(self, cache: Path) -> None:
+        self.cache = cache
+        self.servers: dict[tuple[str, str], subprocess.Popen[str]] = {}
+        self.described: dict[tuple[str, str, str], object] = {}
+
+    def call(self, toolchain: Toolchain, python: str, folder: Path) -> None:
+        """Let a fork work on a folder, and wait for its end."""
+        key = (toolchain.name, python)
+        if key not in self.servers:
+            self.servers[key] = subprocess.Popen(
+                [python, "-I", str(SCRIPT), "--serve", *IMPORTS.get(toolchain.name, ())],
+                env={**os.environ, **toolchain.environment, "TORCHINDUCTOR_CACHE_DIR": str(self.cache)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        server = self.servers[key]
+        server.stdin.write(f"{folder}\n")
+        server.stdin.flush()
+        ready, _, _ = select.select([server.stdout], [], [], HANG)
+        assert ready, f"{folder} hangs"
+        status = server.stdout.readline().strip()
+        log = folder / "log"
+        assert status == "0", f"exit status {status}: {log.read_text(errors='replace')[-4000:] if log.exists() else ''}"
+
+    def close(self) -> None:
+        for server in self.servers.values():
+            server.kill()
+            server.communicate()
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory) -> Iterator[Forks]:
+    forks = Forks(tmp_path_factory.mktemp("inductor"))
+    yield forks
+    forks.close()
+
+
 class Bench:
-    """Runs the functions of one toolchain's worker, each in a fresh process.
+    """Runs the functions of one toolchain's worker, each in a process that has done nothing but import it.
 
     Args:
         module: The toolchain's ``adaptor`` module.
         scratch: An empty directory.
+        forks: Where the processes come from.
     """
 
-    def __init__(self, module, scratch: Path) -> None:
+    def __init__(self, module, scratch: Path, forks: Forks) -> None:
+        self.forks = forks
         self.toolchain = module.TOOLCHAIN
         self.adaptors = {adaptor.name: adaptor for adaptor in module.ADAPTORS}
         self.scratch = scratch
@@ -109,7 +164,7 @@ class Bench:
             "program": None,
             "shapes": [],
             "seed": 0,
-            "threads": 2,
+            "threads": 1,
             "produces": form,
             "trust": [],
             "expect_error": expect_error,
@@ -118,18 +173,23 @@ class Bench:
         (folder / "job.json").write_text(json.dumps(row))
         for index, arrays in enumerate(feeds):
             np.savez(folder / f"feeds-{index:02d}.npz", **arrays)
-        script = Path(__file__).with_name("run_worker.py")
+        if self.emulator:
+            self._emulate(folder)
+        else:
+            self.forks.call(self.toolchain, str(self.python), folder)
+        return json.loads((folder / "result.json").read_text()), folder
+
+    def _emulate(self, folder: Path) -> None:
         done = subprocess.run(
-            [*self.emulator, self.python, "-I", str(script), str(folder)],
+            [*self.emulator, self.python, "-I", str(SCRIPT), str(folder)],
             env={**os.environ, **self.toolchain.environment, "TMPDIR": str(folder / "temporary")},
             cwd=folder / "temporary",
             capture_output=True,
             text=True,
-            timeout=1800,
+            timeout=HANG,
             check=False,
         )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-        return json.loads((folder / "result.json").read_text()), folder
 
     def transform(self, name: str, path: Path, *, options=None, **job):
         """Run an adaptor with its default or the given options; return its notes and where it wrote."""
@@ -141,8 +201,13 @@ class Bench:
         return notes or {}, folder / "output"
 
     def describe(self, path: Path, form: str):
-        """Describe a directory; inputs, outputs and the graph's digest."""
-        return self.call("describe", path, form)[0]
+        """Describe a directory; inputs, outputs and the graph's digest. The same files are described once."""
+        if any(each.is_symlink() for each in path.iterdir()):  # a digest does not tell a link from a file
+            return self.call("describe", path, form)[0]
+        key = (self.toolchain.name, form, digest_tree(path))
+        if key not in self.forks.described:
+            self.forks.described[key] = self.call("describe", path, form)[0]
+        return self.forks.described[key]
 
     def run(self, path: Path, form: str, feeds, **job):
         """Load a directory in a fresh process and return its outputs for each of the feeds."""
@@ -152,9 +217,15 @@ class Bench:
 
 
 @pytest.fixture
-def make_bench(tmp_path):
+def make_bench(tmp_path, forks):
     """Return a function from a toolchain's adaptor module to its bench."""
-    return lambda module: Bench(module, tmp_path)
+    return lambda module: Bench(module, tmp_path, forks)
+
+
+@pytest.fixture(scope="module")
+def make_shared_bench(tmp_path_factory, forks):
+    """Return a function from a toolchain's adaptor module to a bench for what many tests of a module look at."""
+    return lambda module: Bench(module, tmp_path_factory.mktemp("shared"), forks)
 
 
 @pytest.fixture

@@ -1,7 +1,4 @@
-"""Train the digits net for a few seconds and write it in every source format; run as a script by ``conftest.py``.
-
-In a process of its own, since torch warns, keeps threads and must not be forked afterwards.
-"""
+"""Train the digits net for a few seconds and write it in every source format; run as a script by a fixture."""
 
 from __future__ import annotations
 

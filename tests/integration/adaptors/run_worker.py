@@ -1,13 +1,21 @@
-"""Call one function of a worker file in a fresh process, as the real host does, but thinner; run by ``conftest.py``.
+"""Call one function of a worker file in a process of its own, as the real host does, but thinner; see ``conftest.py``.
 
 ``run_worker.py FOLDER`` reads ``FOLDER/job.json`` and writes ``FOLDER/result.json``; the function ``run`` loads the
-artifact and writes ``outputs-<n>.npz`` for each ``feeds-<n>.npz``.
+artifact and writes for each ``feeds-<n>.npz`` an ``outputs-<n>.npz``.
+
+``run_worker.py --serve MODULE…`` imports the modules, reads folders from its standard input, and forks for each of
+them: a call then starts in a process that has imported the toolchain and used nothing of it. It prints the exit status
+of each; what a call prints is in ``FOLDER/log``.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import sys
+import tempfile
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -40,5 +48,41 @@ def main(folder: Path) -> None:
     (folder / "result.json").write_text(json.dumps(result))
 
 
+def serve(modules: list[str]) -> None:
+    os.environ["CI"] = os.environ["NNCF_CI"] = "1"  # no telemetry, which would start a thread
+    for name in modules:
+        importlib.import_module(name)
+    del os.environ["CI"], os.environ["NNCF_CI"]
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            work(Path(line.strip()))
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")
+        sys.stdout.flush()
+
+
+def work(folder: Path) -> None:
+    """Call the function and end the process."""
+    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT, 0o644)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.chdir(folder / "temporary")
+    os.environ["TMPDIR"] = str(folder / "temporary")
+    tempfile.tempdir = None
+    status = 1
+    try:
+        main(folder)
+        status = 0
+    except BaseException:  # noqa: BLE001 - a fork must not go on with its parent's work
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    if sys.argv[1] == "--serve":
+        serve(sys.argv[2:])
+    else:
+        main(Path(sys.argv[1]))

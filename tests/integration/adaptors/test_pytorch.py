@@ -30,13 +30,25 @@ def bench(make_bench):
     return make_bench(module)
 
 
-@pytest.fixture
-def expected(bench, sources, digits_samples):
-    """What the author's class predicts, run as the author would."""
-    return run(bench, sources["pytorch-module"], "pytorch-module", digits_samples.x, (1, 7, 64))
+@pytest.fixture(scope="module")
+def shared_bench(make_shared_bench):
+    return make_shared_bench(module)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def expected(shared_bench, digits_module, digits_samples):
+    """What the author's class returns, run as the author would."""
+    return run(shared_bench, digits_module, "pytorch-module", digits_samples.x, (1, 7, 64))
+
+
+@pytest.fixture(scope="module")
+def exported_here(shared_bench, digits_module, digits_samples):
+    """The notes and the output of ``pytorch.export``."""
+    calibration = str(digits_samples.calibration)
+    return transform(shared_bench, "pytorch.export", digits_module, "pytorch-module", calibration=calibration)
+
+
+@pytest.fixture(scope="module")
 def sources(digits_module, digits_exported):
     """The net's directory of each of PyTorch's formats."""
     return {"pytorch-module": digits_module, "pytorch": digits_exported}
@@ -49,7 +61,7 @@ def run(bench, path, form, x, batches, **job):
 
 
 def transform(bench, name, path, form, **job):
-    return bench.transform(name, path, form=form, described=SPECS, shapes=SHAPES, trust=TRUST, **job)
+    return bench.transform(name, path, form=form, described=SPECS, trust=TRUST, **{"shapes": SHAPES, **job})
 
 
 def close(got, want, tolerance=1e-4):
@@ -57,10 +69,8 @@ def close(got, want, tolerance=1e-4):
         np.testing.assert_allclose(have, should, atol=tolerance, rtol=1e-3)
 
 
-def test_export_keeps_the_batch_dynamic_and_the_author_private(bench, digits_module, digits_samples, expected):
-    notes, output = transform(
-        bench, "pytorch.export", digits_module, "pytorch-module", calibration=str(digits_samples.calibration)
-    )
+def test_export_keeps_the_batch_dynamic_and_the_author_private(bench, exported_here, digits_samples, expected):
+    notes, output = exported_here
     described = bench.describe(output, "pytorch")
     assert {key: described[key] for key in SPECS} == SPECS
     assert notes["inputs"] == INPUTS
@@ -70,10 +80,6 @@ def test_export_keeps_the_batch_dynamic_and_the_author_private(bench, digits_mod
         assert b"stack_trace" not in graph
         samples = next(archive.read(name) for name in archive.namelist() if "sample_inputs" in name)
         assert len(samples) < 256  # no rows of the calibration data
-    again = transform(
-        bench, "pytorch.export", digits_module, "pytorch-module", calibration=str(digits_samples.calibration)
-    )[1]
-    assert (again / "model.pt2").read_bytes() == (output / "model.pt2").read_bytes()
 
 
 def test_a_class_runs_only_when_it_is_trusted(bench, digits_module):
@@ -123,9 +129,8 @@ def sizes_module(tmp_path):
     return folder
 
 
-def test_torchscript_of_what_was_exported_here(bench, digits_module, digits_samples, expected):
-    _, exported = transform(bench, "pytorch.export", digits_module, "pytorch-module")
-    _, output = transform(bench, "pytorch.torchscript", exported, "pytorch")
+def test_torchscript_of_what_was_exported_here(bench, exported_here, digits_samples, expected):
+    _, output = transform(bench, "pytorch.torchscript", exported_here[1], "pytorch")
     close(run(bench, output, "torchscript", digits_samples.x, (1, 7, 64)), expected)
 
 
@@ -155,13 +160,15 @@ def test_torch_compile(bench, sources, digits_samples, expected, case):
     close(run(bench, output, form, digits_samples.x, (1, 7, 64), run_options=options, shapes=SHAPES), expected)
 
 
-@pytest.mark.parametrize("case", [("pytorch.aoti", 1e-4), ("pytorch.aoti-bf16", 0.5)], ids=str)
+@pytest.mark.parametrize("case", [("pytorch.aoti", 1e-4, SHAPES), ("pytorch.aoti-bf16", 0.5, SHAPES[1:])], ids=str)
 def test_ahead_of_time_packages_serve_their_shapes_only(bench, digits_exported, digits_samples, expected, case):
-    name, tolerance = case
-    notes, output = transform(bench, name, digits_exported, "pytorch")
-    assert notes["static_shapes"] == ["batch1", "batch64"]
+    name, tolerance, shapes = case
+    notes, output = transform(bench, name, digits_exported, "pytorch", shapes=shapes)
+    assert notes["static_shapes"] == [shape["name"] for shape in shapes]
     assert bench.describe(output, "aot-inductor") == SPECS
-    close(run(bench, output, "aot-inductor", digits_samples.x, (1, 64)), [expected[0], expected[2]], tolerance)
+    sizes = [shape["sizes"]["batch"] for shape in shapes]
+    got = run(bench, output, "aot-inductor", digits_samples.x, sizes)
+    close(got, [wanted for wanted in expected if len(wanted) in sizes], tolerance)
     feeds = [{"image": digits_samples.x[:7]}]
     result, _ = bench.call("run", output, "aot-inductor", feeds=feeds, described=SPECS, expect_error=True)
     assert "fed" in result["raised"]
@@ -187,7 +194,7 @@ def check_that_a_package_alone_does_not_check(package):
         assert (done.returncode == 0) is (checks == "0")
 
 
-def test_int8_survives_to_both_compilers_and_not_with_a_dynamic_batch(bench, digits_exported, digits_samples):
+def test_int8_survives_to_both_compilers(bench, digits_exported, digits_samples):
     x, y = digits_samples.x, digits_samples.y
     notes, quantized = transform(
         bench, "pytorch.pt2e-int8", digits_exported, "pytorch", calibration=str(digits_samples.calibration)
@@ -196,7 +203,7 @@ def test_int8_survives_to_both_compilers_and_not_with_a_dynamic_batch(bench, dig
     described = bench.describe(quantized, "pytorch")
     assert {key: described[key] for key in SPECS} == SPECS
 
-    _, compiled = transform(bench, "pytorch.aoti", quantized, "pytorch")
+    _, compiled = transform(bench, "pytorch.aoti", quantized, "pytorch", shapes=SHAPES[1:])
     parts = bench.run(
         compiled, "aot-inductor", [{"image": x[start : start + 64]} for start in range(0, 512, 64)], described=SPECS
     )
@@ -210,32 +217,3 @@ def test_int8_survives_to_both_compilers_and_not_with_a_dynamic_batch(bench, dig
     assert "nothing_to_do" in again
     refused, _ = transform(bench, "pytorch.aoti-bf16", quantized, "pytorch")
     assert "refused" in refused
-    check_that_a_dynamic_batch_is_silently_wrong(quantized / "model.pt2", bench.scratch, x, y)
-
-
-def check_that_a_dynamic_batch_is_silently_wrong(program, scratch, x, y):
-    """The fact behind one static package for each shape: a quantized conv net, frozen, with a dynamic batch."""
-    np.savez(scratch / "search.npz", x=x, y=y)
-    script = (
-        "import sys, numpy, torch, torchao.quantization.pt2e.quantize_pt2e\n"
-        "program, data, package = sys.argv[1:]\n"
-        "rows = numpy.load(data)\n"
-        "x, y = torch.from_numpy(rows['x']), torch.from_numpy(rows['y'])\n"
-        "exported = torch.export.load(program)\n"
-        "exported.example_inputs = ((x[:64],), {})\n"
-        "with torch.no_grad():\n"
-        "    configs = {'freezing': True}\n"
-        "    torch._inductor.aoti_compile_and_package(exported, package_path=package, inductor_configs=configs)\n"
-        "call = torch._inductor.aoti_load_package(package)\n"
-        "print('accuracy', float((call(x).argmax(1) == y).float().mean()))\n"
-    )
-    command = [sys.executable, "-c", script, str(program), str(scratch / "search.npz"), str(scratch / "dynamic.pt2")]
-    # As users have it: a model that was loaded in this process before may have set the variable.
-    environment = {
-        **os.environ,
-        "AOTI_RUNTIME_CHECK_INPUTS": "0",
-        "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"),
-    }
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert float(done.stdout.split("accuracy")[1]) < 0.5

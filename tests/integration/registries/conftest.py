@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -10,6 +12,7 @@ import numpy as np
 import proof
 import pytest
 
+from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 
@@ -19,6 +22,12 @@ WARNINGS = (
     # MLflow says this of its own classes while it imports them.
     "ignore:.*Any type hint is inferred as AnyType:UserWarning",
 )
+MAKE_TABLES = """
+import sys
+from mlflow.store.db.utils import _initialize_tables
+from sqlalchemy import create_engine
+_initialize_tables(create_engine(f"sqlite:///{sys.argv[1]}"))
+"""
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
@@ -29,8 +38,20 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.filterwarnings(warning))
 
 
+@pytest.fixture(scope="session")
+def empty_database(shared) -> Path:
+    """What MLflow makes of a file that is not there, for which it runs all its migrations: its tables, and no row."""
+    path = shared / "empty-mlflow.db"
+    with hold_lock(shared / "empty-mlflow.lock", purpose="making an empty database"):
+        if not path.exists():
+            subprocess.run([sys.executable, "-W", "ignore", "-c", MAKE_TABLES, f"{path}.part"], check=True)
+            Path(f"{path}.part").rename(path)
+    return path
+
+
 @pytest.fixture(autouse=True)
-def tracking_uri(tmp_path, monkeypatch):
+def tracking_uri(empty_database, tmp_path, monkeypatch):
+    shutil.copy(empty_database, tmp_path / "mlflow.db")
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("DO_NOT_TRACK", "1")

@@ -51,10 +51,11 @@ def server():
         thread.join(HANG)
 
 
-def test_a_local_file_has_no_limit_and_a_network_has(tracking_uri, server):
-    client = connect(tracking_uri, patience=0.0)
+def test_a_local_file_has_no_limit_and_a_network_has(tmp_path, server):
+    new = f"sqlite:///{tmp_path}/new.db"  # MLflow makes its tables first
+    client = connect(new, patience=0.0)
     client.create_registered_model("digits")
-    assert [model.name for model in connect(tracking_uri, patience=0.0).search_registered_models()] == ["digits"]
+    assert [model.name for model in connect(new, patience=0.0).search_registered_models()] == ["digits"]
     with pytest.raises(HoneError) as caught:
         connect(server, patience=0.0)
     assert caught.value.slug == "registry-unreachable"

@@ -28,25 +28,40 @@ MOMENTS = [
 """The calls of a publication in their order, and when it is killed."""
 
 
-def kill(winner, method, moment):
-    arguments = {
-        "artifact": winner.artifact.model_dump(mode="json"),
-        "folder": str(winner.folder.parent),
-        "name": "digits",
-        "tags": TAGS,
-        "alias": "honed",
-        "metrics": {"speedup": 2.0},
+@pytest.fixture(scope="module")
+def publishers():
+    """A process that has imported MLflow, and forks for each publication that is to be killed."""
+    environment = os.environ | {
+        "PYTHONPATH": f"{Path(kedro_hone.__file__).parents[1]}:{Path(__file__).parents[2]}",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "DO_NOT_TRACK": "1",
     }
-    script = Path(__file__).with_name("publish_and_die.py")
-    environment = os.environ | {"PYTHONPATH": f"{Path(kedro_hone.__file__).parents[1]}:{Path(__file__).parents[2]}"}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", script, json.dumps(arguments), method, moment],
-        check=False,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    command = [sys.executable, "-W", "ignore", Path(__file__).with_name("publish_and_die.py")]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def kill(publishers, tracking_uri):
+    """Return a function that kills the publication of a winner."""
+
+    def publish_and_die(winner, method, moment):
+        job = {
+            "artifact": winner.artifact.model_dump(mode="json"),
+            "folder": str(winner.folder.parent),
+            "tracking_uri": tracking_uri,
+            "method": method,
+            "moment": moment,
+            "arguments": {"name": "digits", "tags": TAGS, "alias": "honed", "metrics": {"speedup": 2.0}},
+        }
+        publishers.stdin.write(json.dumps(job) + "\n")
+        publishers.stdin.flush()
+        assert int(publishers.stdout.readline()) == -signal.SIGKILL
+
+    return publish_and_die
 
 
 def publish(winner):
@@ -73,7 +88,7 @@ def check_whole(versions, alias):
 
 
 @pytest.mark.parametrize(("method", "moment"), MOMENTS)
-def test_the_same_publication_again_completes_it(make_winner, prove, method, moment):
+def test_the_same_publication_again_completes_it(make_winner, prove, kill, method, moment):
     winner = make_winner()
     kill(prove(winner), method, moment)
     assert publish(prove(winner)).version == "1"
@@ -81,7 +96,7 @@ def test_the_same_publication_again_completes_it(make_winner, prove, method, mom
 
 
 @pytest.mark.parametrize(("method", "moment"), MOMENTS)
-def test_another_publication_removes_it(make_winner, prove, method, moment):
+def test_another_publication_removes_it(make_winner, prove, kill, method, moment):
     winner = make_winner()
     kill(prove(winner), method, moment)
     version = publish(prove(winner, "2")).version
@@ -92,7 +107,7 @@ def test_another_publication_removes_it(make_winner, prove, method, moment):
         check_whole([version], version)
 
 
-def test_what_seems_to_be_at_work_is_left_alone_until_it_is_dead(make_winner, prove):
+def test_what_seems_to_be_at_work_is_left_alone_until_it_is_dead(make_winner, prove, kill):
     winner = make_winner()
     kill(prove(winner), "create_model_version", "after")
     import mlflow

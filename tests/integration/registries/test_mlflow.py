@@ -142,14 +142,14 @@ def test_the_embedded_store_needs_nothing(tmp_path, monkeypatch, make_winner, pr
     assert not (tmp_path / "mlruns").exists()
 
 
-def test_a_client_of_one_store_leaves_the_global_one_alone(tmp_path, make_winner, prove, tracking_uri):
+def test_a_client_of_one_store_leaves_the_global_one_alone(tmp_path, make_winner, prove, tracking_uri, empty_database):
     import mlflow
 
     registry = MlflowRegistry(f"sqlite:///{tmp_path}/other.db")
     registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias="honed")
     assert mlflow.get_tracking_uri() == tracking_uri
     assert MlflowRegistry().tracking_uri == tracking_uri
-    assert not (tmp_path / "mlflow.db").exists()
+    assert (tmp_path / "mlflow.db").read_bytes() == empty_database.read_bytes()
 
 
 @pytest.mark.filterwarnings("ignore:Saving pytorch model:FutureWarning")  # the old way is what is tested

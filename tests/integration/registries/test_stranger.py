@@ -54,7 +54,8 @@ def project(template, tmp_path):
     shutil.copytree(project.root / "models" / "matrix", home / "matrix" / "1" / "files")
     (home / "matrix" / "1" / "tags.json").write_text("{}")
     project.environment |= {"HUB_HOME": str(home), "PYTHONPATH": f"{project.variables['PYTHONPATH']}:{site}"}
-    project.set(model={"uri": "hub://matrix/1"})
+    off = {name: {"enabled": False} for name in ("shop.slow", "shop.convert")}
+    project.set(model={"uri": "hub://matrix/1"}, adaptors=off)
     return project
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from importlib import metadata
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from kedro_hone.core.errors import HoneError
@@ -26,7 +29,7 @@ def list_entry_points(group: str) -> Iterator[tuple[metadata.EntryPoint, str]]:
     Yields:
         Each entry point, and in words where it comes from.
     """
-    for point in metadata.entry_points(group=group):
+    for point in _read(group, _list_places()):
         yield point, f"the package {point.dist.name if point.dist else 'unknown'}"
 
 
@@ -56,3 +59,15 @@ def merge(
             )
         found[value.name] = (value, first)
     return {name: value for name, (value, _) in found.items()}
+
+
+def _list_places() -> tuple[tuple[str, int], ...]:
+    """Every folder of packages and when it last changed: an installation changes one of them."""
+    folders = (Path(place or ".") for place in sys.path)
+    return tuple((str(folder), folder.stat().st_mtime_ns) for folder in folders if folder.is_dir())
+
+
+@lru_cache(maxsize=16)
+def _read(group: str, places: tuple[tuple[str, int], ...]) -> metadata.EntryPoints:  # noqa: ARG001 - a part of the key
+    """Read the files of all distributions: tens of milliseconds, and a run asks for every worker that it starts."""
+    return metadata.entry_points(group=group)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy import optimize, special
 
 _POINTS = 160
 """Quadrature points for each look: the bounds of Pocock's table come out to ten digits with them."""
@@ -21,6 +20,8 @@ def check_confidence(confidence: float) -> None:
 def find_t(confidence: float, degrees: int) -> float:
     """The two-sided quantile of Student's t with some degrees of freedom: standard errors on either side."""
     check_confidence(confidence)
+    from scipy import special  # noqa: PLC0415 - half a second, which no command but a run needs
+
     return float(special.stdtrit(degrees, (1 + confidence) / 2))
 
 
@@ -28,6 +29,8 @@ def find_t(confidence: float, degrees: int) -> float:
 def find_z(confidence: float) -> float:
     """The two-sided quantile of the normal distribution: standard deviations on either side."""
     check_confidence(confidence)
+    from scipy import special  # noqa: PLC0415 - see above
+
     return float(special.ndtri((1 + confidence) / 2))
 
 
@@ -57,6 +60,8 @@ def correct_for_looks(confidence: float, *, looks: int) -> float:
 
 @lru_cache(maxsize=256)
 def _find_pocock_level(confidence: float, looks: int) -> float:
+    from scipy import optimize, special  # noqa: PLC0415 - see above
+
     highest = find_z(1 - (1 - confidence) / looks)  # Bonferroni's bound is always beyond Pocock's
     bound = optimize.brentq(lambda z: _ever_outside(z, looks) - (1 - confidence), find_z(confidence), highest)
     return float(special.erf(bound / np.sqrt(2)))

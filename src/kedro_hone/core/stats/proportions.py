@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from scipy import optimize
-
 from kedro_hone.core.stats.levels import find_z
 from kedro_hone.core.values.measurement import Interval
 
@@ -54,6 +52,8 @@ def _find_upper_end(n: int, lost: int, gained: int, z: float) -> float:
         root = math.sqrt(max(0.0, b**2 + 8 * n * gained * drop * (1 - drop)))
         only_gained = (root - b) / (4 * n)  # its probability, at its most likely under this drop
         return (lost - gained - n * drop) ** 2 - z**2 * n * (2 * only_gained + drop * (1 - drop))
+
+    from scipy import optimize  # noqa: PLC0415 - half a second, which no command but a run needs
 
     return float(optimize.brentq(exceed, (lost - gained) / n, 1.0, xtol=1e-13))
 

@@ -66,7 +66,9 @@ def package(program, job, *, freezing=True):
     import torch
 
     path = str(Path(job["output"]) / "model.pt2")
-    torch._inductor.aoti_compile_and_package(program, package_path=path, inductor_configs={"freezing": freezing})
+    # One package does not repay that the headers are compiled before it.
+    configs = {"freezing": freezing, "aot_inductor.precompile_headers": False}
+    torch._inductor.aoti_compile_and_package(program, package_path=path, inductor_configs=configs)
 
 
 def compress(job):

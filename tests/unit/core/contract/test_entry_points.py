@@ -1,0 +1,41 @@
+"""Entry points are read once, and again when something was installed."""
+
+from __future__ import annotations
+
+import os
+from importlib import metadata
+
+from kedro_hone.core.contract.entry_points import list_entry_points
+
+GROUP = "kedro_hone.test_entry_points"
+
+
+def install(site, name: str) -> None:
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{name} = {name}\n")
+
+
+def list_names() -> list[str]:
+    return sorted(point.name for point, _ in list_entry_points(GROUP))
+
+
+def test_what_is_installed_later_is_found(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "first")
+    assert list_names() == ["first"]
+    assert [origin for _, origin in list_entry_points(GROUP)] == ["the package first"]
+    install(tmp_path, "second")
+    os.utime(tmp_path, ns=(0, tmp_path.stat().st_mtime_ns + 10**9))  # the clock of some file systems is coarse
+    assert list_names() == ["first", "second"]
+
+
+def test_the_files_of_all_distributions_are_not_read_again(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "first")
+    reads = []
+    read = metadata.entry_points
+    monkeypatch.setattr(metadata, "entry_points", lambda **which: reads.append(which) or read(**which))
+    assert [list_names() for _ in range(3)] == [["first"]] * 3
+    assert reads == [{"group": GROUP}]

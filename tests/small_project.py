@@ -52,7 +52,6 @@ from kedro_hone.core.contract.catalogue import register
 from kedro_hone.settings import CONFIG_LOADER_ARGS, DISABLE_HOOKS_FOR_PLUGINS
 from kedro_hone.settings import HOOKS as HONE_HOOKS
 from shop import adaptors
-from kedro_hone.core.store.manifest import is_unharmed
 
 
 class Diary:

@@ -15,7 +15,6 @@ from dataclasses import replace
 
 from kedro_hone.core.values.artifact import Stage
 from toolchains.bad import BAD
-from kedro_hone.core.store.manifest import is_unharmed
 
 for bad in BAD:
     # One toolchain for each, since their workers differ; they compile, so that each ends a route.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from small_project import copy_project
+from small_project import Project, copy_project
 
 REPORTED = ("evidence.json", "publication.json")
 PIPELINES = ["__default__", "assess", "build", "compare", "demo", "publish", "pull"]
@@ -62,6 +64,38 @@ def spawned(template, tmp_path_factory):
     assert len([*wander.iterdir()]) == len(project.read_diary())
     assert not [*wander.rglob("*/*")]  # and nothing was left there
     return project
+
+
+@pytest.fixture(scope="module")
+def continued(template, tmp_path_factory):
+    """A line that one machine began and another one ended.
+
+    They share a store behind fsspec and the values of the catalog; the first machine is gone when the second starts.
+    """
+    shared = tmp_path_factory.mktemp("shared")
+    store = {
+        "type": "kedro_hone.datasets.StoreDataset",
+        "filepath": f"dir::{shared.as_uri()}",
+        "cache": "data/cache",
+        "fs_args": {"file": {"auto_mkdir": True}},
+    }
+
+    def join(folder: Path, values: Path | None = None) -> Project:
+        project = copy_project(template, folder)
+        catalog = project.root / "conf" / "base" / "catalog.yml"
+        lines = [line for line in catalog.read_text().split("\n") if not line.startswith("store:")]
+        catalog.write_text("\n".join([*lines, f"store: {json.dumps(store)}", ""]))
+        if values is not None:
+            shutil.copytree(values, project.work / "work")
+        return project
+
+    one = join(tmp_path_factory.mktemp("one"))
+    one.run("--pipelines", "pull,build")
+    two = join(tmp_path_factory.mktemp("two"), one.work / "work")
+    shutil.rmtree(one.root)
+    two.first = two.run("--pipelines", "compare")
+    two.shared = shared
+    return two
 
 
 def look(project, script):
@@ -128,6 +162,24 @@ def test_no_value_that_is_kept_names_a_place_of_this_machine(finished, spawned):
             texts = [str(text) for text in list_texts(json.loads(path.read_text()))]
             here = [text for text in texts if text.startswith("/") or str(project.root.parent) in text]
             assert not here, path
+
+
+def test_another_machine_continues_over_a_shared_store(finished, continued):
+    assert "PASS" in continued.first.output
+    one, other = finished.evidence, continued.evidence
+    for same in ("recipe", "verdict", "source", "data", "environments"):
+        assert one[same] == other[same], same
+    for row, again in zip(one["candidates"], other["candidates"], strict=True):
+        assert (row["id"], row.get("artifact"), row["quality"]) == (
+            again["id"],
+            again.get("artifact"),
+            again["quality"],
+        )
+    objects = next(continued.shared.rglob("objects"))  # fsspec repeats the folder's path below it
+    assert {path.name for path in (continued.root / "data" / "cache" / "objects").iterdir()} <= {
+        path.name for path in objects.iterdir()
+    }
+    assert not [*continued.root.rglob("steps/*.json")]  # records are only in the shared store
 
 
 @pytest.mark.parametrize("script", [SNAPSHOT, VIZ], ids=["snapshot", "viz"])

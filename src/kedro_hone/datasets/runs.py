@@ -6,29 +6,58 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from fsspec.utils import get_protocol
 from kedro.framework import project
 from kedro.io import AbstractDataset, AbstractVersionedDataset, DatasetError, Version
 from kedro.utils import find_kedro_project
 
 from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.store.runs import RunFolder
 
 
 class StoreDataset(AbstractDataset[None, Store]):
-    """Returns the artifact store in a folder.
+    """Returns the artifact store: in a local folder, or one that machines share, at a URL that fsspec reaches.
 
     Example:
         ```yaml
         store: {type: kedro_hone.datasets.StoreDataset, filepath: data/hone/store}
         ```
+
+        ```yaml
+        store:
+          type: kedro_hone.datasets.StoreDataset
+          filepath: s3://bucket/hone
+          cache: data/hone/store
+          credentials: store  # of conf/local/credentials.yml, such as {key: …, secret: …}
+        ```
+
+    Args:
+        filepath: A folder, or a URL such as ``s3://bucket/folder``.
+        cache: This machine's folder for what a shared store holds; from the project's root.
+        credentials: Options of the URL's fsspec file system that are secret.
+        fs_args: Its other options, such as ``endpoint_url``.
+        metadata: Free for other plug-ins.
     """
 
-    def __init__(self, *, filepath: str, metadata: dict[str, Any] | None = None) -> None:
-        self._path, self.metadata = Path(filepath).absolute(), metadata
+    def __init__(
+        self,
+        *,
+        filepath: str,
+        cache: str = "data/hone/store",
+        credentials: dict[str, Any] | None = None,
+        fs_args: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        shared = get_protocol(filepath) not in {"file", "local"}
+        self._url = filepath if shared else None
+        self._path = find_project(cache) / cache if shared else Path(filepath.removeprefix("file://")).absolute()
+        self._options = {**(fs_args or {}), **(credentials or {})}
+        self.metadata = metadata
 
     def load(self) -> Store:
-        """Open the store; made when there is none."""
-        return Store(self._path)
+        """Open the store; its local folder is made when there is none."""
+        return Store(self._path, remote=None if self._url is None else Remote(self._url, self._options))
 
     def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
         """Refuse: what is in the store is made by the code that writes into it."""
@@ -38,7 +67,7 @@ class StoreDataset(AbstractDataset[None, Store]):
         return True
 
     def _describe(self) -> dict[str, Any]:
-        return {"filepath": str(self._path)}
+        return {"filepath": self._url or str(self._path)}
 
 
 class RunDataset(AbstractVersionedDataset[None, RunFolder]):

@@ -50,3 +50,21 @@ def test_nothing_saves_them(project, make):
     assert dataset.exists()
     with pytest.raises(DatasetError, match="is not saved"):
         dataset.save({})
+
+
+def test_a_url_is_a_shared_store_with_a_cache_in_the_project(project, monkeypatch):
+    monkeypatch.chdir(project)
+    arguments = {"filepath": "memory://datasets/hone", "credentials": {"key": "hush"}, "fs_args": {"endpoint": "e"}}
+    dataset = pickle.loads(pickle.dumps(StoreDataset(**arguments)))  # noqa: S301 - as ParallelRunner does
+    monkeypatch.chdir(project.parent)
+    store = dataset.load()
+    store.write_value("v", 1)
+    assert store.root == project / "data" / "hone" / "store"
+    assert not [*store.root.rglob("v.json")]
+    assert StoreDataset(filepath="memory://datasets/hone", cache="other").load().read_value("v") == 1
+    assert "hush" not in str(dataset)
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_folder_may_be_a_url_too(project, scheme):
+    assert StoreDataset(filepath=f"{scheme}{project}/store").load().root == project / "store"

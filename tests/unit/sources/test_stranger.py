@@ -22,7 +22,6 @@ STRANGER = '''
 
 from kedro_hone.sources.files import find_only
 from kedro_hone.sources.source_format import Flavor, SourceFormat
-from kedro_hone.core.store.manifest import is_unharmed
 
 
 def detect(pulled):

@@ -9,29 +9,25 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import GATE, SEARCH, Reference, Samples
+from kedro_hone.core.values.samples import GATE, SEARCH, Reference
 from kedro_hone.programs import digest_programs, find_metric
-from kedro_hone.recipe.schema import Recipe
 
 VERSION = 4
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 
-def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, store: Store, run: RunFolder) -> Reference:
+def take_baseline(*, setting: Setting) -> Reference:
     """Run the source model on the search split, and score its outputs: what every candidate is compared with.
 
     Raises:
         HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
             the gate split is too small for the recipe's limit, before anything is built.
     """
-    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
-    named = setting.recipe.program.metric
-    metric = find_metric(named, project=run.project) if named else None
+    source, samples, recipe, store = setting.source, setting.samples, setting.recipe, setting.store
+    named = recipe.program.metric
+    metric = find_metric(named, project=setting.run.project) if named else None
     toolchain = read_catalogue().find_toolchain(str(source.runtime))
     key = digest_json(
         [
@@ -39,8 +35,8 @@ def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, store: 
             VERSION,
             source.digest,
             samples.digest,
-            setting.recipe.thread_count,
-            setting.recipe.program.model_dump(mode="json"),
+            recipe.thread_count,
+            recipe.program.model_dump(mode="json"),
             metric.digest if metric else None,
             digest_programs(),
             digest_worker_folder(toolchain),
@@ -54,9 +50,9 @@ def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, store: 
     else:
         reference = _make_reference(key, setting)
         store.write_value(key, reference.model_dump(mode="json"))
-    reference = reference.model_copy(update={"since": run.run_id})
+    reference = reference.model_copy(update={"since": setting.run.run_id})
     if reference.kind == "proportion":  # where the program counts its rows, this was checked before the pull
-        check_provable(samples.splits[GATE].n, setting.recipe)
+        check_provable(samples.splits[GATE].n, recipe)
     return reference
 
 

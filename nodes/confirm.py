@@ -6,29 +6,12 @@ from kedro_hone.comparing.confirming import Launches, compare_control, describe_
 from kedro_hone.comparing.setting import Setting, measure_alone
 from kedro_hone.comparing.timings import SOURCE, keep_timings, summarize_latency
 from kedro_hone.core import stats
-from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Confirmation, Finalist, RaceResult, Status
-from kedro_hone.core.values.samples import Samples
-from kedro_hone.recipe.schema import Recipe
 
 
-def confirm(
-    *,
-    result: RaceResult,
-    source: Artifact,
-    samples: Samples,
-    recipe: Recipe,
-    store: Store,
-    run: RunFolder,
-) -> Confirmation:
-    """Measure the best candidates of the race again, in as many launches as a decision needs.
-
-    Returns:
-        The finalists, faster ones first, with the A/A control.
-    """
-    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
+def confirm(*, setting: Setting, result: RaceResult) -> Confirmation:
+    """Measure the best of the race again, in as many launches as a decision needs; finalists come fastest first."""
     names = [s.id for s in result.standings if s.status is Status.MEASURED][: setting.recipe.confirm.finalists]
     validated = result.validated
     artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
@@ -36,10 +19,10 @@ def confirm(
     findings: dict[str, stats.Finding] = {}
     seconds = 0.0
     if artifacts:
-        with measure_alone(run, "confirm", artifacts=[source, *artifacts.values()]) as clock:
+        with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as clock:
             findings = launch_until_decided(artifacts, setting, launches)
             seconds = clock()
-    raw = keep_timings(store, "confirm", launches.timings)
+    raw = keep_timings(setting.store, "confirm", launches.timings)
     finalists = [describe_finalist(name, findings.get(name), launches, setting) for name in artifacts]
     return Confirmation(
         finalists=tuple(sorted(finalists, key=_order)),

@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.outcome import Outcome, Refused
-from kedro_hone.core.values.samples import Reference, Samples
+from kedro_hone.core.values.samples import Reference
 from kedro_hone.recipe.plan import make_plan
-from kedro_hone.recipe.schema import Recipe
 
 
-def convert_to_backend(
-    *,
-    source: Artifact,
-    samples: Samples,
-    reference: Reference,
-    recipe: Recipe,
-    store: Store,
-    run: RunFolder,
-    backend: str,
-    **others: Outcome,
-) -> Outcome:
+def convert_to_backend(*, setting: Setting, reference: Reference, backend: str, **others: Outcome) -> Outcome:
     """Return the source model in a backend's format, converted by the first adaptor that takes it or another backend.
 
     Nothing is built before the source model was run and scored: that is the reference. The others are the outcomes of
@@ -32,9 +19,9 @@ def convert_to_backend(
     Returns:
         The artifact in the backend's format, or why there is none; with every step that was tried for it.
     """
+    source = setting.source
     if source.format == backend:
         return source
-    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
     reason = f"no adaptor converts {source.format} to {backend}, directly or by another backend"
     outcome: Outcome = Refused(by=backend, slug="no-converter", reason=reason)
     steps: dict[str, StepFacts] = {}

@@ -12,13 +12,10 @@ from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.comparing.verdict import ask_gates, decide, list_asked, was_compared
 from kedro_hone.core.contract.gates import Measurements
 from kedro_hone.core.stats import share_level
-from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Confirmation, Decision, Finalist, Quality, RaceResult, Validation
 from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import GATE, Reference, Samples
-from kedro_hone.recipe.schema import Recipe
+from kedro_hone.core.values.samples import GATE, Reference
 from kedro_hone.sources.catalogue import describe_baseline
 
 logger = logging.getLogger(__name__)
@@ -26,17 +23,7 @@ logger = logging.getLogger(__name__)
 UNPUBLISHABLE = "its licence is for evaluation only"
 
 
-def gate(
-    *,
-    result: RaceResult,
-    confirmation: Confirmation,
-    source: Artifact,
-    reference: Reference,
-    samples: Samples,
-    recipe: Recipe,
-    store: Store,
-    run: RunFolder,
-) -> Decision:
+def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, reference: Reference) -> Decision:
     """Decide which finalist wins, if any.
 
     The finalists are checked against the gates in the order of their speed; the first that passes all of them wins. The
@@ -48,17 +35,16 @@ def gate(
     Returns:
         The verdict, with its reasons and the judgement of each gate on each finalist.
     """
-    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
-    found = result.validated
+    source, recipe, found = setting.source, setting.recipe, result.validated
     finalists = {finalist.id: finalist for finalist in confirmation.finalists}
     itself = Measurements(
         id=SOURCE,
         latency=confirmation.source_latency,
-        size_bytes=store.measure(source),
+        size_bytes=setting.store.measure(source),
         cold_start_ms=reference.cold_start_ms,
         peak_memory_bytes=reference.peak_memory_bytes,
     )
-    with store.workspace() as scratch:
+    with setting.store.workspace() as scratch:
         scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
         results = ask_gates(
             [_gather(finalist, found[name]) for name, finalist in finalists.items()],

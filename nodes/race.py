@@ -8,24 +8,16 @@ from __future__ import annotations
 from kedro_hone.comparing.heats import line_up, rank, run_heats
 from kedro_hone.comparing.setting import Setting, measure_alone
 from kedro_hone.comparing.timings import SOURCE, keep_timings, summarize_latency
-from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import RaceResult, Validation
-from kedro_hone.core.values.samples import Samples
-from kedro_hone.recipe.schema import Recipe
 
 
-def race(
-    *, source: Artifact, samples: Samples, recipe: Recipe, store: Store, run: RunFolder, **validations: Validation
-) -> RaceResult:
+def race(*, setting: Setting, **validations: Validation) -> RaceResult:
     """Race all candidates that were found valid, and return the standing of each, best first, with all validations.
 
     The validations may come under any names.
     """
-    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
     state = line_up(validations.values(), setting)
-    with measure_alone(run, "race", artifacts=[source, *state.artifacts.values()]) as clock:
+    with measure_alone(setting.run, "race", artifacts=[setting.source, *state.artifacts.values()]) as clock:
         budget_ended = run_heats(state, setting)
         seconds = clock()
     return RaceResult(
@@ -35,6 +27,6 @@ def race(
         rounds=state.timings.count,
         seconds=seconds,
         budget_ended=budget_ended,
-        timings=keep_timings(store, "race", state.timings),
+        timings=keep_timings(setting.store, "race", state.timings),
         workers=state.workers,
     )

@@ -9,12 +9,8 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import write_timings
 from kedro_hone.core.contract.proof import EVIDENCE, TIMINGS, EvidenceFolder
 from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Confirmation, Decision, RaceResult
-from kedro_hone.core.values.samples import Reference, Samples
-from kedro_hone.recipe.schema import Recipe
+from kedro_hone.core.values.samples import Reference
 from kedro_hone.report.evidence import Evidence, dump_evidence
 from kedro_hone.report.files import keep_winner, point_latest, write_reports, write_text
 
@@ -23,16 +19,12 @@ logger = logging.getLogger(__name__)
 
 def report(
     *,
+    setting: Setting,
     result: RaceResult,
     confirmation: Confirmation,
     decision: Decision,
     version: VersionInfo,
-    source: Artifact,
     reference: Reference,
-    samples: Samples,
-    recipe: Recipe,
-    store: Store,
-    run: RunFolder,
 ) -> tuple[Evidence, EvidenceFolder]:
     """Write the evidence and the reports of a run, from values only: no other run's files are read.
 
@@ -42,11 +34,12 @@ def report(
     Raises:
         HoneError: ``evidence-incomplete``: the raw timings of the race or of the confirmation are not in the store.
     """
-    folder, won = run.folder, decision.artifact
+    run, store, won = setting.run, setting.store, decision.artifact
+    folder = run.folder
     folder.mkdir(parents=True, exist_ok=True)
     write_timings(folder / TIMINGS, {"race": result.timings, "confirm": confirmation.timings}, store)
     evidence = gather_evidence(
-        setting=Setting(source=source, samples=samples, recipe=recipe, store=store, run=run),
+        setting=setting,
         version=version,
         reference=reference,
         race=result,

@@ -10,14 +10,11 @@ from kedro_hone.comparing.checking import check_artifact, record_failure
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Outcome, Refused
-from kedro_hone.core.values.samples import Reference, Samples
-from kedro_hone.recipe.schema import Recipe
+from kedro_hone.core.values.samples import Reference
 
 logger = logging.getLogger(__name__)
 
@@ -26,16 +23,7 @@ VERSION = 4
 
 
 def validate(
-    *,
-    outcome: Outcome,
-    source: Artifact,
-    samples: Samples,
-    reference: Reference,
-    recipe: Recipe,
-    store: Store,
-    run: RunFolder,
-    candidate: str,
-    route: tuple[str, ...],
+    *, setting: Setting, outcome: Outcome, reference: Reference, candidate: str, route: tuple[str, ...]
 ) -> Validation:
     """Check the outcome of one candidate's route; for a candidate that may not race, the validation has the reason."""
     named = Candidate(id=candidate, route=route, outcome=outcome)
@@ -45,19 +33,20 @@ def validate(
         return Validation(**place, status=Status.REFUSED, slug=outcome.slug, reason=reason)
     if isinstance(outcome, Failed):
         return record_failure(named, outcome).model_copy(update=place)
-    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
     key = _make_key(outcome, reference, setting)
-    known = store.read_value(key)
+    known = setting.store.read_value(key)
     if known is not None:
         return Validation.model_validate(known).model_copy(update=place)
     started = time.monotonic()
     checked = check_artifact(named, outcome, reference, setting)
     seconds = time.monotonic() - started
-    validation = checked.model_copy(update={"run": run.run_id, "seconds": seconds})
-    run.note("validation", candidate=candidate, status=validation.status, reason=validation.reason, seconds=seconds)
+    validation = checked.model_copy(update={"run": setting.run.run_id, "seconds": seconds})
+    setting.run.note(
+        "validation", candidate=candidate, status=validation.status, reason=validation.reason, seconds=seconds
+    )
     logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
-        store.write_value(key, validation.model_dump(mode="json"))
+        setting.store.write_value(key, validation.model_dump(mode="json"))
     return validation.model_copy(update=place)
 
 

@@ -1,4 +1,4 @@
-"""Place a node in the graph: bind arguments of its function, and name its datasets."""
+"""Place a node in the graph: give its function the setting and what is bound, and name its datasets."""
 
 from __future__ import annotations
 
@@ -8,25 +8,15 @@ from typing import Any
 
 from kedro.pipeline import Node, Pipeline
 
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.samples import Samples
+from kedro_hone.recipe.schema import Recipe
+
 PARAMETERS = "params:hone"
-PLACES = {"store": "store", "run": "run"}
-
-
-def bind(function: Callable[..., Any], **place: Any) -> Callable[..., Any]:
-    """Return a function with some keyword arguments set.
-
-    It keeps the function's name and type hints, which Kedro reads, and can be pickled, which ParallelRunner needs.
-
-    Args:
-        function: A node's function.
-        **place: Arguments that the graph sets, such as an adaptor's name or a route.
-
-    Returns:
-        The bound function.
-    """
-    bound = partial(function, **place)
-    update_wrapper(bound, function)
-    return bound
+SETTING = {name: name for name in ("source", "samples", "store", "run")}
 
 
 def place_node(
@@ -37,24 +27,40 @@ def place_node(
     output: str | Sequence[str],
     namespace: str | None = None,
     tags: Sequence[str] = (),
+    **bound: Any,
 ) -> Pipeline:
     """Return a pipeline of one node.
 
     Datasets with a namespace are connected from outside, since Kedro warns of names with dots inside a node.
 
     Args:
-        function: What runs; its arguments are the keys of ``inputs``, next to ``recipe``, ``store`` and ``run``.
+        function: What runs; its arguments are the keys of ``inputs`` and ``bound``, next to ``setting``.
         name: The node's name within its namespace.
         inputs: Its arguments and the datasets that they are read from.
         output: The dataset that it makes, or several; each gets the namespace as a prefix.
         namespace: The node's namespace.
         tags: Its tags.
-
-    Returns:
-        The pipeline.
+        **bound: Arguments that the graph sets, such as an adaptor's name or a route.
     """
-    outputs = output if isinstance(output, str) else [*output]
-    given = {**{argument: argument for argument in inputs}, "recipe": PARAMETERS, **PLACES}
-    node = Node(function, given, outputs, name=name, tags=[*tags])
-    connected = {**PLACES, **inputs}
+    # Kedro reads name and type hints of the function, and ParallelRunner pickles it.
+    run = update_wrapper(partial(_run_in_setting, function=function, bound=bound), _run_in_setting)
+    run.__name__ = function.__name__
+    connected = {**SETTING, **inputs}
+    given = {**{argument: argument for argument in connected}, "recipe": PARAMETERS}
+    node = Node(run, given, output if isinstance(output, str) else [*output], name=name, tags=[*tags])
     return Pipeline([node], namespace=namespace, inputs=connected, parameters={PARAMETERS: PARAMETERS})
+
+
+def _run_in_setting(
+    *,
+    source: Artifact,
+    samples: Samples,
+    recipe: Recipe,
+    store: Store,
+    run: RunFolder,
+    function: Callable[..., Any],
+    bound: Mapping[str, Any],
+    **inputs: Any,
+) -> Any:
+    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
+    return function(setting=setting, **bound, **inputs)

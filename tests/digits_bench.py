@@ -36,14 +36,7 @@ class Bench:
     @property
     def common(self) -> dict[str, Any]:
         """What every measuring node is given."""
-        setting = self.setting
-        return {
-            "source": setting.source,
-            "samples": setting.samples,
-            "recipe": setting.recipe,
-            "store": setting.store,
-            "run": setting.run,
-        }
+        return {"setting": self.setting}
 
     def validate(self, artifact: Artifact, *route: str) -> Validation:
         """Check what a route produced."""
@@ -84,9 +77,10 @@ def make_bench(folder: Path, model: Path, splits: Splits, *, form: str, runtime:
     files = {name: track(folder / f"{name}.npz", arrays) for name, arrays in splits.items()}
     samples = prepare(source=source, recipe=parsed, store=store, run=run, **files)
     assert {name: split.n for name, split in samples.splits.items()} == ROWS
-    reference = take_baseline(source=source, samples=samples, recipe=parsed, store=store, run=run)
+    setting = Setting(source=source, samples=samples, recipe=parsed, store=store, run=run)
+    reference = take_baseline(setting=setting)
     assert reference.value > 0.9
-    return Bench(Setting(source=source, samples=samples, recipe=parsed, store=store, run=run), reference)
+    return Bench(setting, reference)
 
 
 def _seal(folder: Path, model: Path, store: Store, *, form: str, runtime: str, image: np.ndarray) -> Artifact:

@@ -8,28 +8,14 @@ from kedro_hone.core.values.samples import SPLITS
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull
-
-_COMMON = {"recipe": "params:hone", "store": "store", "run": "run"}
+from kedro_hone.pipelines.binding import place_node
 
 
 def create_pipeline() -> Pipeline:
     """Return the pipeline: model and data in, source artifact, samples and reference out."""
-    return Pipeline(
-        [
-            Node(pull, _COMMON, ["version", "source"], name="pull", tags=["pull"]),
-            Node(
-                prepare,
-                {"source": "source", **{split: split for split in SPLITS}, **_COMMON},
-                "samples",
-                name="prepare",
-                tags=["pull"],
-            ),
-            Node(
-                take_baseline,
-                {"source": "source", "samples": "samples", **_COMMON},
-                "reference",
-                name="baseline",
-                tags=["pull"],
-            ),
-        ]
-    )
+    common = {"recipe": "params:hone", "store": "store", "run": "run"}
+    data = {name: name for name in ("source", *SPLITS)}
+    pulled = Node(pull, common, ["version", "source"], name="pull", tags=["pull"])
+    prepared = Node(prepare, {**data, **common}, "samples", name="prepare", tags=["pull"])
+    baseline = place_node(take_baseline, name="baseline", inputs={}, output="reference", tags=["pull"])
+    return Pipeline([pulled, prepared]) + baseline

@@ -71,8 +71,8 @@ def make_bench(folder: Path, model: Path, kind: str) -> Bench:
         tokens = {"input_ids": draw.integers(1, 50, size=(rows, 12)) * mask, "attention_mask": mask.astype("i8")}
         files[name] = track(folder / f"{name}.npz", tokens)
     samples = prepare(source=source, recipe=recipe, store=store, run=run, **files)
-    reference = take_baseline(source=source, samples=samples, recipe=recipe, store=store, run=run)
-    return Bench(Setting(source=source, samples=samples, recipe=recipe, store=store, run=run), reference)
+    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
+    return Bench(setting, take_baseline(setting=setting))
 
 
 def build(bench: Bench, *route: str) -> Artifact:

@@ -72,7 +72,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
         winner=results.winner,
         artifact=outcome if isinstance(outcome, Artifact) else None,
         speedup=finalists[best].deciding if best else None,
-        quality=tuple(results.qualities.items()),
+        quality=tuple(results.qualities.values()),
         gates=results.list_judgements(),
         baseline=describe_baseline(source, threads=recipe.thread_count),
         workers=scorer.workers,
@@ -110,9 +110,8 @@ class _Scorer:
     def score(self, name: str) -> Quality | str:
         """Return a candidate's metric on the gate split, or why it could not be scored."""
         reference, split, setting = self._predict_source(), self._split, self._setting
-        limit = setting.recipe.gates.drop
         if name == SOURCE:
-            return score_source(reference, split, setting).judge(GATE, limit)
+            return score_source(reference, split, setting)
         outputs = self._scratch / "candidate.npz"
         self.workers += 1
         predicted = predict(self._outcomes[name], name=name, split=split, output=outputs, setting=setting)
@@ -121,11 +120,7 @@ class _Scorer:
         found = score_predictions(
             {name: outputs}, reference=reference, split=split, setting=setting, confidence=self._confidence
         )[name]
-        return (
-            f"{name} cannot be scored on the gate split: {found}"
-            if isinstance(found, str)
-            else found.judge(GATE, limit)
-        )
+        return f"{name} cannot be scored on the gate split: {found}" if isinstance(found, str) else found
 
     def _predict_source(self) -> Path:
         outputs = self._scratch / "source.npz"

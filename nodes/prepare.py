@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from kedro_hone.comparing.cutting import cut_calibration, cut_shapes, describe_split, refuse_overlaps
+from kedro_hone.comparing.cutting import cut_calibration, cut_shapes, refuse_overlaps
 from kedro_hone.comparing.scoring import call_program
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.samples import CALIBRATION, GATE, SEARCH, Samples
+from kedro_hone.core.values.samples import CALIBRATION, GATE, SEARCH, Samples, Split
 from kedro_hone.programs import digest_programs, find_program, keep_program, locate_program
 from kedro_hone.recipe.schema import Recipe
 
@@ -70,10 +70,12 @@ def prepare(
         store.write_value(digest, notes)
     for warning in notes["warnings"]:
         logger.warning("warning   %s", warning)
-    splits = notes["splits"]
     return Samples(
         digest=digest,
-        splits={name: describe_split(name, files[name], splits[name]) for name in files},
+        splits={
+            name: Split(name=name, n=notes["splits"][name]["n"], path=file.source, md5=file.md5, rev=file.resolved_rev)
+            for name, file in files.items()
+        },
         shapes={name: f"shapes/{name}.npz" for name in recipe.shapes},
         program=notes["program"],
         program_digest=program.digest,

@@ -75,7 +75,7 @@ def publish(
                 winner,
                 recipe=str(evidence.recipe["digest"]),
                 speedup=decision.speedup.ratio.estimate if decision.speedup else None,
-                data={row.split: row.md5 for row in evidence.data},
+                data={row.name: row.md5 for row in evidence.data},
             ),
             alias=recipe.publish.alias,
             metrics=find_metrics(decision),
@@ -121,7 +121,7 @@ def keep_reports(copy: Path, folder: Path) -> None:
 
 def find_metrics(decision: Decision) -> dict[str, float]:
     """Return the numbers of the winner that a registry shows next to a model."""
-    metrics = {quality.metric: quality.candidate for name, quality in decision.quality if name == decision.winner}
+    metrics = {quality.metric: quality.candidate for quality in decision.quality if quality.id == decision.winner}
     if decision.speedup:
         ratio = decision.speedup.ratio
         metrics |= {"speedup": ratio.estimate, "speedup_low": ratio.low, "speedup_high": ratio.high}

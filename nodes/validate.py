@@ -18,7 +18,7 @@ from kedro_hone.core.values.samples import Reference
 
 logger = logging.getLogger(__name__)
 
-VERSION = 4
+VERSION = 5
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 

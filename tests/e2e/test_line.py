@@ -52,7 +52,7 @@ def test_a_faster_candidate_passes_and_is_published(finished):
     with np.load(finished.work / "latest" / "timings.npz") as samples:
         assert {"race/source/eight", f"confirm/{FAST}/eight"} <= set(samples.files)
     assert evidence["counts"] == {"builds": 8, "validations": 5, "launches": evidence["counts"]["launches"]}
-    assert {row["split"]: row["n"] for row in evidence["data"]} == ROWS
+    assert {row["name"]: row["n"] for row in evidence["data"]} == ROWS
     assert finished.candidate("source.shop_closed")["reason"] == "shop.closed: it is closed on Mondays"
     assert "the same artifact as source.shop_fast" in finished.candidate("tensorflow.shop_fast")["reason"]
 

@@ -11,7 +11,6 @@ import pytest
 from digits_bench import Bench, track
 
 from kedro_hone.comparing.predictions import Predicted, predict, score_predictions
-from kedro_hone.comparing.scoring import Score
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
@@ -93,8 +92,8 @@ def measure_gate(bench: Bench, artifact: Artifact, folder: Path) -> Quality:
         assert isinstance(predicted, Predicted), predicted
     reference, candidate = outputs
     found = score_predictions({"it": candidate}, reference=reference, split=split, setting=bench.setting)["it"]
-    assert isinstance(found, Score), found
-    return found.judge(GATE, LIMIT)
+    assert isinstance(found, Quality), found
+    return found
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])

@@ -33,7 +33,8 @@ def seal(store, text):
         return store.seal(workspace / "output", format="onnx", inputs=(), outputs=())
 
 def record(store, key, outcome):
-    store.record(key, StepRecord(key=key, adaptor="a.b", outcome=outcome, seconds=1, created="now", inputs={}))
+    facts = StepFacts(key=key, adaptor="a.b", run="r", folder="steps/001-a.b", seconds=1, outcome=outcome.kind)
+    store.record(key, StepRecord(facts=facts, outcome=outcome, created="now", inputs={}))
 
 def slug_of(action):
     try:

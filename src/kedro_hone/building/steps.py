@@ -82,21 +82,18 @@ def _find_or_build(
     started = dt.datetime.now(dt.UTC)
     job = make_job(adaptor, options, parent, setting, reference=reference)
     outcome = _run(adaptor, options, parent, setting, job=job, python=Path(environment.python), folder=folder)
-    record = StepRecord(
+    facts = StepFacts(
         key=key,
         adaptor=adaptor.name,
-        outcome=outcome,
         run=setting.run.run_id,
         folder=f"steps/{folder.name}",
         seconds=(dt.datetime.now(dt.UTC) - started).total_seconds(),
-        created=started.isoformat(),
-        inputs=inputs,
+        outcome=outcome.kind,
     )
-    facts = record.facts
     setting.run.note("build", **facts.model_dump(mode="json", exclude={"run"}))
     kind = {"artifact": "built"}.get(outcome.kind, outcome.kind)
-    logger.info("%-9s %s in %.1f s", kind, adaptor.name, record.seconds)
-    store.record(key, record)
+    logger.info("%-9s %s in %.1f s", kind, adaptor.name, facts.seconds)
+    store.record(key, StepRecord(facts=facts, outcome=outcome, created=started.isoformat(), inputs=inputs))
     return outcome, (facts,)
 
 

@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.comparing.predictions import score_predictions
-from kedro_hone.comparing.scoring import Score
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Licence
 from kedro_hone.core.measuring.launches import launch
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Status, Validation
+from kedro_hone.core.values.measurement import Quality, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass
 from kedro_hone.core.values.samples import SEARCH, Reference
 from kedro_hone.core.workers.host.session import WorkerSession
@@ -59,7 +58,7 @@ def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, s
     unscored = next((reason for reason in scores.values() if isinstance(reason, str)), None)
     if unscored is not None:
         return Validation(candidate=named, status=Status.FAILED, slug=FailureClass.BAD_OUTPUT, reason=unscored)
-    judged = {name: found for name, found in scores.items() if isinstance(found, Score)}
+    judged = {name: found for name, found in scores.items() if isinstance(found, Quality)}
     where, worst = max(judged.items(), key=lambda item: item[1].drop.estimate)
     limit = setting.recipe.gates.drop
     lost = worst.drop.low > limit
@@ -69,7 +68,7 @@ def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, s
         status=Status.DROPPED if lost else Status.MEASURED,
         slug="quality" if lost else "",
         reason=_explain_loss(worst, where, limit) if lost else "",
-        quality=worst.judge(SEARCH, limit),
+        quality=worst.model_copy(update={"id": named.id}),
         largest_error=largest_error,
         size_bytes=setting.store.measure(artifact),
         cold_start_ms=loaded.cold_start_ms,
@@ -79,7 +78,7 @@ def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, s
     )
 
 
-def _explain_loss(worst: Score, where: str, limit: float) -> str:
+def _explain_loss(worst: Quality, where: str, limit: float) -> str:
     return (
         f"{worst.metric} on the search split fell from {worst.source:.4f} to {worst.candidate:.4f} at {where}; "
         f"the recipe allows {limit:g}"

@@ -11,24 +11,7 @@ from numpy.typing import NDArray
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.data import TrackedFile
-from kedro_hone.core.values.samples import Split
 from kedro_hone.recipe.schema import Recipe
-
-
-def describe_split(name: str, file: TrackedFile, read: dict[str, Json]) -> Split:
-    """Return a prepared split of the user's data, from what the program's worker noted of them."""
-    return Split(
-        name=name,
-        n=read["n"],
-        rows=read["rows"],
-        feeds=f"{name}/feeds.npz",
-        targets=f"{name}/targets.npz",
-        path=file.source,
-        md5=file.md5,
-        rev=file.rev,
-        resolved_rev=file.resolved_rev,
-    )
 
 
 def refuse_overlaps(overlaps: list[dict[str, Json]]) -> None:

@@ -16,7 +16,6 @@ from kedro_hone.core.contract.proof import TIMINGS
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import describe_hardware
-from kedro_hone.core.stats import smallest_provable_drop
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.measurement import (
@@ -73,7 +72,7 @@ def gather_evidence(
         ),
         winner=_name_winner(decision, validations, setting.run.relate(winner) if winner else None),
         **speed,
-        quality=tuple(_add_provable(name, quality, reference) for name, quality in decision.quality),
+        quality=decision.quality,
         gates=decision.gates,
         candidates=(
             _join_source(setting.store.measure(source), reference, race),
@@ -178,17 +177,11 @@ def _compare_speed(race: RaceResult, confirmation: Confirmation, decision: Decis
         for row in confirmation.source_latency or race.source_latency
     }
     return {
-        "speedup": records.DecidingSpeedup(**dict(speedup), baseline=decision.baseline) if speedup else None,
+        "speedup": speedup,
         "speedups": best.speedups if best else (),
         "latency": latencies.get(speedup.shape if speedup else "", next(iter(latencies.values()), None)),
         "latencies": tuple(latencies.values()),
     }
-
-
-def _add_provable(name: str, quality: Quality, reference: Reference) -> records.GateQuality:
-    known = reference.kind == "proportion"
-    provable = smallest_provable_drop(quality.n, quality.drop.confidence) if known else None
-    return records.GateQuality(**dict(quality), id=name, provable=provable)
 
 
 def _find_break_even(latency: records.LatencyRecord | None, cost: float) -> int | None:
@@ -205,16 +198,8 @@ def _trace(setting: Setting, validations: Sequence[Validation], effort: Effort) 
     return {
         "hardware": records.Hardware(**hardware, threads=setting.recipe.thread_count),
         "environments": _list_environments(setting.source, validations),
-        "data": tuple(
-            records.DataRecord(split=split.name, path=split.path, md5=split.md5, rev=split.resolved_rev, n=split.n)
-            for split in setting.samples.splits.values()
-        ),
-        "steps": tuple(
-            records.ReplayableStep(
-                adaptor=step.adaptor, run=step.run, folder=step.folder, seconds=step.seconds, outcome=step.kind
-            )
-            for step in effort.steps
-        ),
+        "data": tuple(setting.samples.splits.values()),
+        "steps": effort.steps,
         "counts": records.Counts(
             builds=len(effort.steps), validations=len(effort.validations), launches=effort.workers
         ),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.comparing.scoring import Score, call_program, read_row
+from kedro_hone.comparing.scoring import call_program, read_quality
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.measuring.launches import launch
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.measurement import Quality
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import Split
 
@@ -44,13 +45,13 @@ def predict(artifact: Artifact, *, name: str, split: Split, output: Path, settin
 
 def score_predictions(
     outputs: dict[str, Path], *, reference: Path, split: Split, setting: Setting, confidence: float | None = None
-) -> dict[str, Score | str]:
+) -> dict[str, Quality | str]:
     """Score predictions of candidates against the source's, with the recipe's program and metric.
 
     The confidence is that of the intervals; the recipe's when not given.
 
     Returns:
-        A score for each name, or what kept it from being scored.
+        A quality for each name, or what kept it from being scored.
 
     Raises:
         HoneError: ``program-failed``, ``labels-mismatch`` or ``metric-unknown``: the source itself cannot be scored.
@@ -74,17 +75,18 @@ def score_predictions(
             run=setting.run,
         )
         level = confidence or recipe.gates.confidence
-        return {name: read_row(row, level) for name, row in notes["candidates"].items()}
+        place = {"split": split.name, "limit": recipe.gates.drop}
+        return {name: read_quality(name, row, level, **place) for name, row in notes["candidates"].items()}
 
 
-def score_source(outputs: Path, split: Split, setting: Setting) -> Score:
+def score_source(outputs: Path, split: Split, setting: Setting) -> Quality:
     """Score the source's predictions on a split.
 
     Raises:
         HoneError: ``program-failed``: the program cannot score them.
     """
     itself = score_predictions({"source": outputs}, reference=outputs, split=split, setting=setting)["source"]
-    if isinstance(itself, Score):
+    if isinstance(itself, Quality):
         return itself
     raise HoneError(
         "program-failed",

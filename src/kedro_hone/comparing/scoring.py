@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.measurement import Interval, Quality, Spread
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
@@ -24,44 +25,8 @@ from kedro_hone.programs import WORKER
 
 PROGRAM_LIMITS = Limits(seconds=600, memory_mb=8192)
 
-
 UNBOUNDED = sys.float_info.max
 """Stands for an end that is not known: JSON has no infinity."""
-
-
-class Score(Value):
-    """One candidate's score next to the source's, on the same rows.
-
-    Attributes:
-        metric: The metric's name.
-        kind: ``proportion``, ``mean`` or ``bootstrap``.
-        source: The source's value.
-        candidate: The candidate's value.
-        n: Rows.
-        drop: How much worse the candidate is, with the interval at the confidence that was asked for.
-        spread: How much worse single rows are, where the kind is ``mean``.
-    """
-
-    metric: str
-    kind: str
-    source: float
-    candidate: float
-    n: int
-    drop: Interval
-    spread: Spread | None = None
-
-    def judge(self, split: str, limit: float | None) -> Quality:
-        """Return it as a quality on a split, with the limit."""
-        return Quality(
-            metric=self.metric,
-            split=split,
-            source=self.source,
-            candidate=self.candidate,
-            drop=self.drop,
-            limit=limit,
-            n=self.n,
-            spread=self.spread,
-        )
 
 
 def call_program(
@@ -118,47 +83,38 @@ def call_program(
         )
     error = result.notes.get("error")
     if error:
-        raise _explain(error)
+        raise HoneError(error["slug"], error["what"], why=error["why"], hint=error["hint"])
     return result.notes
 
 
-def read_row(row: Mapping[str, Json], confidence: float) -> Score | str:
-    """Return the score that the program's worker noted of a candidate, or what kept it from being scored.
+def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place: Any) -> Quality | str:
+    """Return the quality that the program's worker noted of a candidate, or what kept it from being scored.
 
     Args:
+        name: The candidate's id.
         row: What it noted.
         confidence: Of the drop's interval.
+        **place: The split and the limit.
     """
-    error = row.get("error")
-    return f"{error['what']} {error['why']}" if error else _read_score(row, confidence)
-
-
-def _explain(error: Mapping[str, Json]) -> HoneError:
-    return HoneError(error["slug"], error["what"], why=error["why"], hint=error["hint"])
-
-
-def _read_score(row: Mapping[str, Json], confidence: float) -> Score:
-    sign, n = 1.0 if row["higher_is_better"] else -1.0, row["n"]
-    estimate = sign * (row["source"] - row["candidate"])
-    if row["kind"] == "proportion":
+    if error := row.get("error"):
+        return f"{error['what']} {error['why']}"
+    kind, n, provable, spread = row["kind"], row["n"], None, None
+    estimate = (1.0 if row["higher_is_better"] else -1.0) * (row["source"] - row["candidate"])
+    if kind == "mean":
+        spread = _measure_spread(_load_array(row["differences"]))
+    if kind == "proportion":
         drop = stats.interval_of_paired_proportions(n=n, lost=row["lost"], gained=row["gained"], confidence=confidence)
+        provable = stats.smallest_provable_drop(n, confidence)
     elif n < stats.UNITS:
         # So few rows prove nothing; an interval without ends leaves every gate undecided.
         drop = Interval(estimate=estimate, low=-UNBOUNDED, high=UNBOUNDED, confidence=confidence)
-    elif row["kind"] == "mean":
+    elif kind == "mean":
         drop = stats.interval_of_mean(_load_array(row["differences"]), confidence=confidence, span=_find_span(row))
     else:
         replicates = _load_array(row["replicates"])
         drop = stats.interval_of_bootstrap(replicates, estimate, confidence=confidence, n=n, span=_find_span(row))
-    return Score(
-        metric=row["metric"],
-        kind=row["kind"],
-        source=row["source"],
-        candidate=row["candidate"],
-        n=n,
-        drop=drop,
-        spread=_measure_spread(_load_array(row["differences"])) if row["kind"] == "mean" else None,
-    )
+    told = {field: row[field] for field in ("metric", "kind", "source", "candidate", "n")}
+    return Quality(id=name, **told, **place, drop=drop, provable=provable, spread=spread)
 
 
 def _find_span(row: Mapping[str, Json]) -> float:

@@ -59,7 +59,7 @@ def _list_sentences(evidence: Evidence) -> list[RenderableType]:
     lines += [Text(f"• {reason}") for reason in evidence.reasons]
     if speedup := evidence.speedup:
         compared = f"{wording.name_shape(speedup.shape).capitalize()}: {wording.say_comparison(speedup)}"
-        said = (f"Against {speedup.baseline}", compared, f"On {evidence.hardware.processor}")
+        said = (f"Against {evidence.source.baseline}", compared, f"On {evidence.hardware.processor}")
         lines += [Text(), *(Text(line, style="dim") for line in said)]
     return lines
 

@@ -12,9 +12,11 @@ from pydantic import AwareDatetime, ConfigDict, Field, ValidationError, model_va
 
 from kedro_hone.core.contract.proof import SCHEMA_ID, SchemaId
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import StepFacts
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.judgement import Judgement
-from kedro_hone.core.values.measurement import Confirmation, Finalist, Speedup, Verdict
+from kedro_hone.core.values.measurement import Confirmation, Finalist, Quality, Speedup, Verdict
+from kedro_hone.core.values.samples import Split
 from kedro_hone.report import records
 
 
@@ -65,19 +67,19 @@ class Evidence(Value):
     reasons: tuple[str, ...]
     source: records.SourceRecord
     winner: records.WinnerRecord | None = None
-    speedup: records.DecidingSpeedup | None = None
+    speedup: Speedup | None = None
     speedups: tuple[Speedup, ...] = ()
     latency: records.LatencyRecord | None = None
     latencies: tuple[records.LatencyRecord, ...] = ()
-    quality: tuple[records.GateQuality, ...] = ()
+    quality: tuple[Quality, ...] = ()
     gates: tuple[Judgement, ...] = ()
     candidates: tuple[records.CandidateRecord, ...]
     race: records.RaceRecord
     confirmation: Confirmation
     hardware: records.Hardware
     environments: tuple[records.EnvironmentRecord, ...] = ()
-    data: tuple[records.DataRecord, ...] = ()
-    steps: tuple[records.ReplayableStep, ...] = ()
+    data: tuple[Split, ...] = ()
+    steps: tuple[StepFacts, ...] = ()
     phase_seconds: dict[str, float] = Field(default_factory=dict)
     optimization_seconds: float = 0.0
     break_even_calls: int | None = None
@@ -101,7 +103,7 @@ class Evidence(Value):
         return self.winner.candidate if self.winner else next((finalist.id for finalist in self.finalists), None)
 
     @property
-    def subject_quality(self) -> tuple[records.GateQuality, ...]:
+    def subject_quality(self) -> tuple[Quality, ...]:
         """The gate metrics of that candidate."""
         return tuple(quality for quality in self.quality if quality.id == self.subject)
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Literal
-
 from pydantic import Field
 
 from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.measurement import Interval, Latency, Quality, Speedup, Status
+from kedro_hone.core.values.measurement import Interval, Latency, Quality, Status
 
 
 class SourceRecord(Value):
@@ -49,16 +46,6 @@ class WinnerRecord(Value):
     path: str = ""
 
 
-class DecidingSpeedup(Speedup):
-    """The speed-up that the verdict rests on; the gate divides ``ratio.low`` by the noise floor.
-
-    Attributes:
-        baseline: What it was measured against, in words.
-    """
-
-    baseline: str
-
-
 class LatencyRecord(Value):
     """Times before and after, at one shape.
 
@@ -69,18 +56,6 @@ class LatencyRecord(Value):
 
     source: Latency
     winner: Latency | None = None
-
-
-class GateQuality(Quality):
-    """One metric of one finalist on the gate split.
-
-    Attributes:
-        id: The finalist's id.
-        provable: The smallest limit that so many rows could prove with nothing lost, or None where it is not known.
-    """
-
-    id: str
-    provable: float | None = None
 
 
 class CandidateRecord(Value):
@@ -192,47 +167,6 @@ class EnvironmentRecord(Value):
     key: str
     lock_digest: str
     versions: dict[str, str] = Field(default_factory=dict)
-
-
-class DataRecord(Value):
-    """One split of the data.
-
-    Attributes:
-        split: ``calibration``, ``search`` or ``gate``.
-        path: The tracked path.
-        md5: The content's hash, as DVC knows it; empty where it is not tracked.
-        rev: The revision of the repository that it was read at; empty for the working tree.
-        n: The number of rows.
-    """
-
-    split: str
-    path: str
-    md5: str = ""
-    rev: str = ""
-    n: int
-
-
-class ReplayableStep(Value):
-    """One step of a route that was run, which ``kedro hone replay`` runs again.
-
-    Attributes:
-        adaptor: The adaptor's name.
-        run: The id of the run that did it; empty where it is the run of the evidence.
-        folder: The step's folder, relative to that run's folder.
-        seconds: How long it took when it was built.
-        outcome: ``artifact``, ``refused`` or ``failed``.
-    """
-
-    adaptor: str
-    run: str = ""
-    folder: str
-    seconds: float
-    outcome: Literal["artifact", "refused", "failed"] = "artifact"
-
-    @property
-    def name(self) -> str:
-        """What ``kedro hone replay`` is given."""
-        return Path(self.folder).name
 
 
 class Counts(Value):

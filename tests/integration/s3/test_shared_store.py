@@ -22,6 +22,7 @@ SOURCE = HERE.parents[2] / "src"
 PREAMBLE = """
 import sys, os
 from pathlib import Path
+from kedro_hone.core.values.artifact import StepFacts
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import StepRecord, Store
 from kedro_hone.core.store.manifest import is_unharmed
@@ -42,7 +43,8 @@ def seal(store, content):
         return store.seal(workspace / "output", format="onnx", inputs=(), outputs=())
 
 def record(store, artifact):
-    store.record("k", StepRecord(key="k", adaptor="a.b", outcome=artifact, seconds=1, created="now", inputs={}))
+    facts = StepFacts(key="k", adaptor="a.b", run="r", folder="steps/001-a.b", seconds=1, outcome=artifact.kind)
+    store.record("k", StepRecord(facts=facts, outcome=artifact, created="now", inputs={}))
 """
 
 

@@ -13,7 +13,7 @@ from kedro_hone.core.values.samples import Reference
 
 def make_step(key, run, seconds=1.0, number=1):
     folder = f"steps/{number:03d}-toy.a"
-    return StepFacts(key=key, adaptor="toy.a", run=run, folder=folder, seconds=seconds, kind="artifact")
+    return StepFacts(key=key, adaptor="toy.a", run=run, folder=folder, seconds=seconds, outcome="artifact")
 
 
 def make_validation(*steps, run="", since="2", digest="sha256:0"):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
-from kedro_hone.comparing.scoring import UNBOUNDED, _read_score
+from kedro_hone.comparing.scoring import UNBOUNDED, read_quality
 from kedro_hone.core.stats import smallest_provable_drop
 
 N = 1000
@@ -29,7 +31,7 @@ def read(tmp_path):
             "span": span,
             name: str(tmp_path / "same.npz"),
         }
-        return _read_score(row, 0.95).drop
+        return read_quality("it", row, 0.95, split="gate", limit=0.01).drop
 
     return read
 
@@ -50,3 +52,16 @@ def test_a_metric_that_is_best_at_1_may_lose_1(read, kind, span):
 @pytest.mark.parametrize("kind", ["mean", "bootstrap"])
 def test_where_nothing_tells_the_size_of_a_loss_nothing_is_proved(read, kind):
     assert read(kind, source=0.0).high > UNBOUNDED * REACH / 2
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.99])
+def test_what_rows_that_are_right_or_wrong_could_prove_is_noted(confidence):
+    row = {
+        "metric": "accuracy", "higher_is_better": True, "source": 0.9, "candidate": 0.9, "n": 300, "kind": "proportion",
+        "lost": 0, "gained": 0,
+    }  # fmt: skip
+    found = read_quality("fast", row, confidence, split="gate", limit=0.01)
+    # Nothing lost in n rows has the upper end z² / (n + z²): Wilson 1927, JASA 22:209-212.
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    assert (found.id, found.split, found.limit, found.spread) == ("fast", "gate", 0.01, None)
+    assert found.provable == pytest.approx(z**2 / (300 + z**2), rel=1e-3)

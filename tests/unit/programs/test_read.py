@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 from pathlib import Path
 
@@ -37,9 +36,7 @@ def test_images_become_feeds_and_targets(worker, make_job, save, images):
     assert (feeds.dtype, feeds.shape) == (np.float32, (6, 1, 4, 4))
     np.testing.assert_array_equal(feeds[:, 0], images * 0.5)
     np.testing.assert_array_equal(read(Path(job["output"], "search", "targets.npz"))["target"], np.arange(6) % 3)
-    hashes = b"".join(hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in feeds)
-    rows = "blake2b:" + hashlib.blake2b(hashes, digest_size=32).hexdigest()
-    assert notes == {"splits": {"search": {"n": 6, "rows": rows}}, "overlaps": [], "warnings": []}
+    assert notes == {"splits": {"search": {"n": 6}}, "overlaps": [], "warnings": []}
 
 
 def test_a_planted_row_is_found(worker, make_job, save, images):

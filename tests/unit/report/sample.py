@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kedro_hone.core.contract.registry import Publication
+from kedro_hone.core.values.artifact import StepFacts
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import (
     Confirmation,
@@ -20,18 +21,15 @@ from kedro_hone.core.values.measurement import (
     Status,
     Verdict,
 )
+from kedro_hone.core.values.samples import Split
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import (
     CandidateRecord,
     Counts,
-    DataRecord,
-    DecidingSpeedup,
     EnvironmentRecord,
-    GateQuality,
     Hardware,
     LatencyRecord,
     RaceRecord,
-    ReplayableStep,
     SourceRecord,
     WinnerRecord,
 )
@@ -135,7 +133,11 @@ def _describe_run() -> dict[str, Any]:
         "producer": "kedro-hone 0.1.0",
         "recipe": recipe | {"digest": digest_json(recipe)},
         "source": SourceRecord(
-            uri="models:/digits/3", version="3", format="pytorch", digest=digest_json("digits version 3")
+            uri="models:/digits/3",
+            version="3",
+            format="pytorch",
+            digest=digest_json("digits version 3"),
+            baseline=BASELINE,
         ),
     }
 
@@ -268,7 +270,7 @@ def _describe_measurements(verdict: Verdict) -> dict[str, Any]:
     )
     return {
         "candidates": _describe_candidates(),
-        "speedup": DecidingSpeedup(**dict(finalists[0].speedups[0]), baseline=BASELINE),
+        "speedup": finalists[0].speedups[0],
         "speedups": finalists[0].speedups,
         "latency": latencies[0],
         "latencies": latencies,
@@ -283,8 +285,8 @@ def _describe_measurements(verdict: Verdict) -> dict[str, Any]:
             timings=digest_json("launches"),
         ),
         "quality": (
-            GateQuality(id=WINNER, **dict(gate), provable=3 / GATE_ROWS),
-            GateQuality(id=WINNER, **dict(f1)),
+            gate.model_copy(update={"id": WINNER, "kind": "proportion", "provable": 3 / GATE_ROWS}),
+            f1.model_copy(update={"id": WINNER, "kind": "bootstrap"}),
         ),
     }
 
@@ -358,14 +360,16 @@ def _describe_provenance() -> dict[str, Any]:
             for toolchain, pins in toolchains.items()
         ),
         "data": tuple(
-            DataRecord(
-                split=split, path=f"data/02_splits/{split}.npz", md5=digest_json(split)[7:39], rev="9c41e07", n=rows
+            Split(
+                name=split, path=f"data/02_splits/{split}.npz", md5=digest_json(split)[7:39], rev="9c41e07", n=rows
             )
             for split, rows in (("calibration", 256), ("search", SEARCH_ROWS), ("gate", GATE_ROWS))
         ),
         "steps": tuple(
-            ReplayableStep(
+            StepFacts(
+                key=digest_json(adaptor),
                 adaptor=adaptor,
+                run="20261121T091204-5f3a",
                 folder=f"steps/{number:02d}-{adaptor}",
                 seconds=2.4 + 3.7 * (number % 4),
                 outcome=outcome,

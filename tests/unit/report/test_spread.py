@@ -12,7 +12,6 @@ from kedro_hone.core.values.measurement import Interval, Spread
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.markdown import render_markdown
 from kedro_hone.report.page import render_page
-from kedro_hone.report.records import GateQuality
 from kedro_hone.report.schema import generate_schema
 from kedro_hone.report.view import list_spreads
 
@@ -32,7 +31,7 @@ def add_spreads(metric: str) -> tuple[Evidence, list[str]]:
         better.id: better.model_copy(update={"quality": change(better.quality, 0.004)}),
         worse.id: worse.model_copy(update={"quality": change(worse.quality, 0.003)}),
     }
-    gate = GateQuality(**dict(change(better.quality, 0.002, split="gate")), id=better.id)
+    gate = change(better.quality, 0.002, split="gate", id=better.id)
     candidates = tuple(found.get(one.id, one) for one in evidence.candidates)
     return evidence.model_copy(update={"candidates": candidates, "quality": (gate,)}), [better.id, worse.id]
 

@@ -20,36 +20,16 @@ class StepRecord(Value):
     """What a step gave.
 
     Attributes:
-        key: Where it is found again; see ``step_key``.
-        adaptor: The adaptor's name.
+        facts: What is handed on of it with the outcomes of its route.
         outcome: An artifact of the store, a refusal or a failure.
-        run: The run that did it.
-        folder: The step's folder, relative to that run's folder.
-        seconds: How long it took.
         created: When, in ISO 8601.
         inputs: What went into the key, to explain a miss.
     """
 
-    key: str
-    adaptor: str
+    facts: StepFacts
     outcome: Outcome
-    run: str = ""
-    folder: str = ""
-    seconds: float
     created: str
     inputs: dict[str, Json]
-
-    @property
-    def facts(self) -> StepFacts:
-        """What is handed on of it with the outcomes of its route."""
-        return StepFacts(
-            key=self.key,
-            adaptor=self.adaptor,
-            run=self.run,
-            folder=self.folder,
-            seconds=self.seconds,
-            kind=self.outcome.kind,
-        )
 
 
 def step_key(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -77,8 +78,8 @@ class StepFacts(Value):
         adaptor: The adaptor's name.
         run: The run that did it; run ids are times, and are ordered like them.
         folder: The step's folder, relative to that run's folder.
-        seconds: How long it took.
-        kind: What it made.
+        seconds: How long it took when it was built.
+        outcome: ``artifact``, ``refused`` or ``failed``.
     """
 
     key: str
@@ -86,7 +87,12 @@ class StepFacts(Value):
     run: str
     folder: str
     seconds: float
-    kind: Literal["artifact", "refused", "failed"]
+    outcome: Literal["artifact", "refused", "failed"]
+
+    @property
+    def name(self) -> str:
+        """What ``kedro hone replay`` is given."""
+        return Path(self.folder).name
 
 
 class Artifact(Value):

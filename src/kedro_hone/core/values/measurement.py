@@ -91,6 +91,7 @@ class Quality(Value):
     """One metric of a candidate against the source, on the same rows.
 
     Attributes:
+        id: The candidate's id.
         metric: The metric's name.
         split: ``search`` or ``gate``.
         source: The source's value.
@@ -98,9 +99,12 @@ class Quality(Value):
         drop: How much worse the candidate is, in the metric's unit (positive is worse), with its interval.
         limit: The largest drop that the recipe allows, or None when none was asked.
         n: The number of rows.
+        kind: How the metric is compared: ``proportion``, ``mean`` or ``bootstrap``.
+        provable: The smallest limit that so many rows could prove with nothing lost, or None where it is not known.
         spread: How much worse single rows are; None where rows are right or wrong, or the metric is no mean over rows.
     """
 
+    id: str = ""
     metric: str
     split: str
     source: float
@@ -108,6 +112,8 @@ class Quality(Value):
     drop: Interval
     limit: float | None = None
     n: int
+    kind: str = ""
+    provable: float | None = None
     spread: Spread | None = None
 
 
@@ -296,7 +302,7 @@ class Decision(Value):
     winner: str | None = None
     artifact: Artifact | None = None
     speedup: Speedup | None = None
-    quality: tuple[tuple[str, Quality], ...] = ()
+    quality: tuple[Quality, ...] = ()
     gates: tuple[Judgement, ...] = ()
     baseline: str = ""
     workers: int = 0

@@ -13,29 +13,31 @@ SPLITS = (CALIBRATION, SEARCH, GATE)
 
 
 class Split(Value):
-    """One split, prepared.
+    """One split of the user's data, prepared.
 
     Attributes:
         name: ``calibration``, ``search`` or ``gate``.
-        n: Rows.
-        rows: Digest over the hashes of its rows.
-        feeds: Name of the ``.npz`` with one array for each input of the model, rows first.
-        targets: Name of the ``.npz`` with what the metric compares with; empty for the fidelity program.
-        path: Where the data came from, inside their repository.
-        md5: What DVC recorded of them.
-        rev: The pinned revision, and the commit that it names.
-        resolved_rev: The commit.
+        n: The number of rows.
+        path: The tracked path, in its repository.
+        md5: The content's hash, as DVC knows it.
+        rev: The commit that it was read at.
     """
 
     name: str
     n: int
-    rows: str
-    feeds: str
-    targets: str
     path: str
     md5: str
     rev: str
-    resolved_rev: str
+
+    @property
+    def feeds(self) -> str:
+        """Name of the ``.npz`` with one array for each input of the model, rows first."""
+        return f"{self.name}/feeds.npz"
+
+    @property
+    def targets(self) -> str:
+        """Name of the ``.npz`` with what the metric compares with; without arrays for the fidelity program."""
+        return f"{self.name}/targets.npz"
 
 
 class Samples(Value):

@@ -91,8 +91,8 @@ def read(job: Job) -> Notes:
             ``output``: where ``<split>/feeds.npz`` and ``<split>/targets.npz`` are written.
 
     Returns:
-        ``splits``: name to ``{"n": rows, "rows": digest over the hashes of the rows}``; ``overlaps``: pairs of splits
-        that share rows; ``warnings``: what the program warned of (``UserWarning``), one line each. Or ``error``.
+        ``splits``: name to ``{"n": rows}``; ``overlaps``: pairs of splits that share rows; ``warnings``: what the
+        program warned of (``UserWarning``), one line each. Or ``error``.
     """
     program, options = _load(job)
     job = {**job, "program": {"path": job["options"]["program"], "options": options}}
@@ -108,7 +108,7 @@ def read(job: Job) -> Notes:
         for file, values in zip(("feeds.npz", "targets.npz"), arrays, strict=True):
             np.savez(folder / file, allow_pickle=False, **values)
         hashes[name] = reading.hash_rows(arrays[0])
-        splits[name] = {"n": len(hashes[name]), "rows": reading.digest_rows(hashes[name])}
+        splits[name] = {"n": len(hashes[name])}
     return {"splits": splits, "overlaps": reading.find_overlaps(hashes), "warnings": said}
 
 

@@ -208,11 +208,6 @@ def _view_bytes(rows: Array) -> Array:
     return np.frombuffer(hashes, np.uint8).reshape(len(rows), -1)
 
 
-def digest_rows(hashes: list[bytes]) -> str:
-    """Return ``blake2b:…`` over the hashes of rows, in their order."""
-    return "blake2b:" + hashlib.blake2b(b"".join(hashes), digest_size=32).hexdigest()
-
-
 def find_overlaps(hashes: Mapping[str, list[bytes]]) -> list[dict[str, Any]]:
     """Find rows that two splits share, by the hashes of the rows of each.
 

@@ -10,7 +10,7 @@ import pytest
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import StepRecord, Store, UnsealableError
 from kedro_hone.core.store.manifest import is_unharmed
-from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
+from kedro_hone.core.values.artifact import Artifact, Shape, StepFacts, TensorSpec
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
 
 SPECS = {
@@ -38,7 +38,10 @@ def seal(store: Store, folder: Path, **changes) -> Artifact:
 
 def make_record(outcome, key: str = "k") -> StepRecord:
     return StepRecord(
-        key=key, adaptor="a.b", outcome=outcome, seconds=1.5, created="2026-01-01T00:00:00+00:00", inputs={"seed": 1}
+        facts=StepFacts(key=key, adaptor="a.b", run="r", folder="steps/001-a.b", seconds=1.5, outcome=outcome.kind),
+        outcome=outcome,
+        created="2026-01-01T00:00:00+00:00",
+        inputs={"seed": 1},
     )
 
 

@@ -10,7 +10,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import StepRecord, Store
 from kedro_hone.core.store.manifest import is_unharmed
 from kedro_hone.core.store.remote import Remote
-from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.outcome import Refused
 
 KEY = "0" * 64
@@ -40,7 +40,12 @@ def seal(store: Store, text: str = "model", **changes) -> Artifact:
 
 
 def record(outcome) -> StepRecord:
-    return StepRecord(key=KEY, adaptor="a.b", outcome=outcome, seconds=1, created="now", inputs={})
+    return StepRecord(
+        facts=StepFacts(key=KEY, adaptor="a.b", run="r", folder="steps/001-a.b", seconds=1, outcome=outcome.kind),
+        outcome=outcome,
+        created="now",
+        inputs={},
+    )
 
 
 def list_remote(url: str) -> list[str]:

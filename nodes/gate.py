@@ -94,11 +94,7 @@ def _gather(finalist: Finalist, validation: Validation) -> Measurements:
 
 
 class _Scorer:
-    """Scores candidates and the source on the gate split; the source's predictions are made once, when first needed.
-
-    Attributes:
-        workers: How many worker processes were launched.
-    """
+    """Scores candidates and the source on the gate split; the source's predictions are made once, when first needed."""
 
     def __init__(self, setting: Setting, scratch: Path, outcomes: dict[str, Any]) -> None:
         gates = setting.recipe.gates
@@ -126,9 +122,8 @@ class _Scorer:
         outputs = self._scratch / "source.npz"
         if not outputs.exists():
             self.workers += 1
-            predicted = predict(
-                self._setting.source, name=SOURCE, split=self._split, output=outputs, setting=self._setting
-            )
+            setting, split = self._setting, self._split
+            predicted = predict(setting.source, name=SOURCE, split=split, output=outputs, setting=setting)
             if isinstance(predicted, Failed):
                 raise explain_source_failure(predicted, "on the gate split")
         return outputs

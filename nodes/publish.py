@@ -90,14 +90,10 @@ def publish(
 
 
 def copy_evidence(folder: Path, target: Path) -> None:
-    """Copy the evidence files of a run that exist to a directory that no other process writes to.
+    """Copy the evidence files of a run that exist to an empty directory that no other process writes to.
 
     Reports that were written again after a publication are copied as they were published, so that publishing again is
     the same publication.
-
-    Args:
-        folder: The run's folder.
-        target: An empty directory.
     """
     for name in EVIDENCE_FILES:
         if (folder / name).is_file():
@@ -106,12 +102,7 @@ def copy_evidence(folder: Path, target: Path) -> None:
 
 
 def keep_reports(copy: Path, folder: Path) -> None:
-    """Keep the reports as they were published.
-
-    Args:
-        copy: Where they are.
-        folder: Where they go; made when it does not exist.
-    """
+    """Keep the reports as they were published, in a folder that is made when it does not exist."""
     folder.mkdir(exist_ok=True)
     for name in REPORTS:
         temporary = folder / f".{name}"

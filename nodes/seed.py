@@ -29,15 +29,7 @@ AUTHOR = ("-c", "user.name=kedro-hone demo", "-c", "user.email=demo@kedro-hone.i
 
 
 def seed(recipe: Recipe, run: RunFolder) -> VersionInfo:
-    """Make the demo's data and model, unless they exist already.
-
-    Args:
-        recipe: The recipe; its model's URI names what is registered.
-        run: The run; the data's repository is in ``data/digits`` of its project.
-
-    Returns:
-        The registered version.
-    """
+    """Make the demo's data (in ``data/digits``) and the model that the recipe names, unless they exist already."""
     folder = run.project / "data" / "digits"
     splits = folder / "splits"
     if not (folder / ".git" / "refs" / "tags" / TAG).exists():
@@ -56,10 +48,9 @@ def seed(recipe: Recipe, run: RunFolder) -> VersionInfo:
 
 
 def write_splits(folder: Path) -> None:
-    """Write scikit-learn's digits as four splits that share no image.
+    """Write scikit-learn's digits as four splits that share no image, one ``.npz`` each.
 
-    Args:
-        folder: Receives one ``.npz`` for each split: ``images`` float32 (n, 1, 8, 8) in 0..1, ``labels`` int64 (n,).
+    They have ``images``, float32 (n, 1, 8, 8) in 0..1, and ``labels``, int64 (n,).
     """
     from sklearn.datasets import load_digits  # noqa: PLC0415 - only the demo needs it
 
@@ -75,12 +66,7 @@ def write_splits(folder: Path) -> None:
 
 
 def track(folder: Path, files: list[Path]) -> None:
-    """Put files under DVC in a git repository of its own, commit them and tag the commit.
-
-    Args:
-        folder: The repository's root; a new repository is made when there is none.
-        files: The files that DVC tracks.
-    """
+    """Put files under DVC in a git repository of its own, made when there is none; commit them and tag the commit."""
     paths = [str(path.relative_to(folder)) for path in files]
     _run(folder, "git", "init", "--quiet", "--initial-branch=main")
     _run(folder, sys.executable, "-m", "dvc", "init", "--quiet", "--force")
@@ -92,43 +78,25 @@ def track(folder: Path, files: list[Path]) -> None:
 
 
 def train(splits: Path, project: Path, *, name: str) -> None:
-    """Train the demo's network in a separate process and register it, by default in ``data/mlflow.db``.
-
-    Args:
-        splits: The folder with ``train.npz`` and ``search.npz``.
-        project: The project's root.
-        name: The registered model's name.
-    """
+    """Train the demo's network in a separate process and register it, by default in ``data/mlflow.db``."""
     script = Path(kedro_hone.__file__).parent / "pipelines" / "demo" / "train.py"
     data = project / "data"
     tracking = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{data / 'mlflow.db'}"
     logger.info("training  the demo's network (about half a minute)")
-    _run(
-        project,
-        sys.executable,
-        str(script),
-        "--train",
-        str(splits / "train.npz"),
-        "--test",
-        str(splits / "search.npz"),
-        "--name",
-        name,
-        "--tracking-uri",
-        tracking,
-        "--artifacts",
-        str(data / "mlartifacts"),
-    )
+    options = {
+        "train": splits / "train.npz",
+        "test": splits / "search.npz",
+        "name": name,
+        "tracking-uri": tracking,
+        "artifacts": data / "mlartifacts",
+    }
+    _run(project, sys.executable, str(script), *(f"--{option}={value}" for option, value in options.items()))
 
 
 def _run(folder: Path, *command: str) -> None:
-    environment = {
-        **os.environ,
-        "DVC_NO_ANALYTICS": "1",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "GIT_CONFIG_NOSYSTEM": "1",
-    }
+    quiet = {"DVC_NO_ANALYTICS": "1", "MLFLOW_DISABLE_TELEMETRY": "true", "GIT_CONFIG_NOSYSTEM": "1"}
     folder.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **quiet}, capture_output=True, text=True, check=False)
     if done.returncode:
         raise HoneError(
             "demo-failed",

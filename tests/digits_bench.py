@@ -105,5 +105,4 @@ def track(path: Path, arrays: dict[str, np.ndarray]) -> TrackedFile:
         rev="main",
         resolved_rev="0" * 40,
         md5=digest_file(path),
-        size=path.stat().st_size,
     )

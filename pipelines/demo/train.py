@@ -22,15 +22,7 @@ EPOCHS, BATCH, SEED = 12, 64, 0
 
 
 def train(images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> torch.nn.Module:
-    """Train the network.
-
-    Args:
-        images: float32, (n, 1, 8, 8), 0..1.
-        labels: int64, (n,).
-
-    Returns:
-        The network in evaluation mode.
-    """
+    """Return the network, trained on images (float32, (n, 1, 8, 8), 0..1) and labels (int64, (n,)), to be evaluated."""
     torch.manual_seed(SEED)
     network: torch.nn.Module = load_network_class()()
     optimizer = torch.optim.Adam(network.parameters(), lr=2e-3)
@@ -49,18 +41,7 @@ def load_network_class() -> Any:
 
 
 def register(network: torch.nn.Module, *, name: str, tracking_uri: str, artifacts: str, accuracy: float) -> str:
-    """Log the network to MLflow and register it.
-
-    Args:
-        network: The trained network.
-        name: The registered model's name.
-        tracking_uri: The registry.
-        artifacts: Where a new experiment keeps its files.
-        accuracy: Its accuracy on held-out rows.
-
-    Returns:
-        The version.
-    """
+    """Log the network to MLflow, register it, and return the version; a new experiment's files go to ``artifacts``."""
     mlflow.set_tracking_uri(tracking_uri)
     if mlflow.get_experiment_by_name(name) is None:
         mlflow.create_experiment(name, artifact_location=artifacts)
@@ -91,14 +72,8 @@ def main() -> None:
     with np.load(arguments.test) as rows, torch.inference_mode():
         found = network(torch.from_numpy(rows["images"])).argmax(1).numpy()
         accuracy = float((found == rows["labels"]).mean())
-    version = register(
-        network,
-        name=arguments.name,
-        tracking_uri=arguments.tracking_uri,
-        artifacts=arguments.artifacts,
-        accuracy=accuracy,
-    )
-    print(version)  # noqa: T201 - what the caller reads
+    place = {"name": arguments.name, "tracking_uri": arguments.tracking_uri, "artifacts": arguments.artifacts}
+    print(register(network, **place, accuracy=accuracy))  # noqa: T201 - what the caller reads
 
 
 if __name__ == "__main__":

@@ -106,27 +106,26 @@ def test_a_tag_pins_the_data_while_the_workspace_moves_on(demo):
 
     pinned, newest = entry(rev="v1").load(), entry().load()
 
-    assert pinned.file.read_bytes() == first
-    assert newest.file.read_bytes() == second
+    assert Path(pinned.path).read_bytes() == first
+    assert Path(newest.path).read_bytes() == second
     assert pinned.md5 != newest.md5
-    assert pinned.file == Path.cwd() / "data/hone/dvc" / pinned.md5 / "eval.npz"
+    assert Path(pinned.path) == Path.cwd() / "data/hone/dvc" / pinned.md5 / "eval.npz"
     assert len(pinned.resolved_rev) == 40
     assert (pinned.source, pinned.repo, pinned.rev) == ("data/eval.npz", "data/demo", "v1")
-    assert pinned.size == len(first)
     assert entry(rev="v1").exists()
 
 
 def test_it_is_copied_once_and_a_damaged_copy_is_made_again(demo):
     content = demo.write("data/eval.npz", 3)
     demo.commit("data/eval.npz")
-    copy = entry().load().file
+    copy = Path(entry().load().path)
     stamp = copy.stat().st_mtime_ns
-    assert entry().load().file.stat().st_mtime_ns == stamp
+    assert Path(entry().load().path).stat().st_mtime_ns == stamp
 
     copy.chmod(0o644)
     copy.write_bytes(b"damaged")
 
-    assert entry().load().file.read_bytes() == content
+    assert Path(entry().load().path).read_bytes() == content
     assert [path.name for path in copy.parent.parent.iterdir()] == [copy.parent.name]
 
 
@@ -138,14 +137,14 @@ def test_a_directory_is_one_out(demo):
     loaded = entry(path="data/parts").load()
 
     assert loaded.md5.endswith(".dir")
-    assert sorted(path.relative_to(loaded.file).as_posix() for path in loaded.file.rglob("*.npz")) == [
+    assert sorted(path.relative_to(Path(loaded.path)).as_posix() for path in Path(loaded.path).rglob("*.npz")) == [
         "a.npz",
         "deep/b.npz",
     ]
-    (loaded.file / "a.npz").unlink()
-    assert (entry(path="data/parts").load().file / "a.npz").exists()
+    (Path(loaded.path) / "a.npz").unlink()
+    assert (Path(entry(path="data/parts").load().path) / "a.npz").exists()
     inside = entry(path="data/parts/deep/b.npz").load()
-    assert inside.size == (demo.root / "data/parts/deep/b.npz").stat().st_size
+    assert Path(inside.path).read_bytes() == (demo.root / "data/parts/deep/b.npz").read_bytes()
 
 
 def test_the_remote_answers_when_the_cache_is_gone(demo):
@@ -153,7 +152,7 @@ def test_the_remote_answers_when_the_cache_is_gone(demo):
     demo.commit("data/eval.npz")
     demo.run("dvc", "push", "-q")
     demo.forget_cache()
-    assert entry().load().file.read_bytes() == content
+    assert Path(entry().load().path).read_bytes() == content
 
 
 @pytest.mark.parametrize(
@@ -221,7 +220,7 @@ def test_a_changed_working_file_is_refused_at_head(demo, rev):
     with pytest.raises(HoneError) as caught:
         entry(rev=rev).load()
     assert caught.value.slug == "data-modified"
-    assert entry(rev="v1").load().file.read_bytes() == content
+    assert Path(entry(rev="v1").load().path).read_bytes() == content
 
 
 def test_a_changed_directory_is_refused_and_an_ignored_file_is_no_change(demo):
@@ -243,7 +242,7 @@ def test_dvc_in_a_folder_of_its_git_repository(project, tmp_path):
     demo.commit("data/eval.npz")
     demo.run("dvc", "push", "-q")
     demo.forget_cache()
-    assert entry(repo="data/demo/inner").load().file.read_bytes() == content
+    assert Path(entry(repo="data/demo/inner").load().path).read_bytes() == content
 
 
 def test_the_error_is_found_in_what_the_catalog_raises(demo):
@@ -276,4 +275,4 @@ def test_a_repository_by_its_url(demo, tmp_path):
     demo.run("dvc", "push", "-q")
     url = f"file://{demo.root}"
     loaded = entry(repo=url, rev="v1").load()
-    assert (loaded.file.read_bytes(), loaded.repo) == (content, url)
+    assert (Path(loaded.path).read_bytes(), loaded.repo) == (content, url)

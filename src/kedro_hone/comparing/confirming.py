@@ -36,7 +36,6 @@ class Launches:
 
     Attributes:
         ratios: By the entrant's id, then by shape: baseline time over the entrant's time, one for each launch.
-        timings: All times.
         failures: By the entrant's id, why it left.
         count: How many launches there were.
         workers: How many worker processes they started.
@@ -67,15 +66,9 @@ def describe_finalist(name: str, finding: stats.Finding | None, launches: Launch
 def launch_until_decided(
     artifacts: Mapping[str, Artifact], setting: Setting, launches: Launches
 ) -> dict[str, stats.Finding]:
-    """Launch in as many rounds as a decision needs, at most as many as the recipe's last look.
+    """Launch the finalists as often as a decision needs, at most until the recipe's last look, and keep it in launches.
 
-    Args:
-        artifacts: The finalists, by id.
-        setting: The run.
-        launches: Receives what is measured.
-
-    Returns:
-        What was found of each finalist that could be measured.
+    Returned is what was found of each finalist that could be measured.
 
     Raises:
         HoneError: ``source-failed``.

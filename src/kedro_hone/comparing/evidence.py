@@ -64,10 +64,8 @@ def gather_evidence(
         verdict=decision.verdict,
         reasons=decision.reasons,
         source=records.SourceRecord(
-            uri=version.uri,
-            version=version.version,
-            format=source.format,
-            digest=source.digest,
+            **version.model_dump(include={"uri", "version"}),
+            **source.model_dump(include={"format", "digest"}),
             baseline=decision.baseline,
         ),
         winner=_name_winner(decision, validations, setting.run.relate(winner) if winner else None),
@@ -81,9 +79,7 @@ def gather_evidence(
                 for validation in sorted(validations, key=lambda one: one.candidate.id)
             ),
         ),
-        race=records.RaceRecord(
-            rounds=race.rounds, seconds=race.seconds, budget_ended=race.budget_ended, timings=TIMINGS
-        ),
+        race=records.RaceRecord(**race.model_dump(include={"rounds", "seconds", "budget_ended"}), timings=TIMINGS),
         confirmation=confirmation,
         phase_seconds=effort.seconds,
         optimization_seconds=effort.total,
@@ -93,15 +89,7 @@ def gather_evidence(
 
 
 def join_candidate(validation: Validation, standing: Standing | None) -> records.CandidateRecord:
-    """Join what validating and racing found out about one candidate.
-
-    Args:
-        validation: What ``validate`` found out.
-        standing: Its result in the race, or None when it was not in it.
-
-    Returns:
-        The record. A valid candidate without a standing was not tried.
-    """
+    """Join what validating and racing found out about one candidate; a valid one that did not race was not tried."""
     status, reason, outcome = validation.status, validation.reason, validation.candidate.outcome
     failure = outcome.failure.value if isinstance(outcome, Failed) else validation.slug
     raced: dict[str, Any] = {}

@@ -41,7 +41,6 @@ class Field:
         running: Those that are measured, with the source.
         stacks: Each ends one worker.
         left: The status, the reason and the slug of those that left.
-        timings: What was measured.
         workers: How many worker processes were launched.
     """
 
@@ -81,13 +80,9 @@ def line_up(validations: Iterable[Validation], setting: Setting) -> Field:
 
 
 def select_racers(validations: Sequence[Validation]) -> tuple[list[Validation], dict[str, str]]:
-    """Return who may race, and who is the twin of another: the same files, runtime and run options.
+    """Return who may race, in a stable order, and for each twin the id of the candidate that races for it.
 
-    Args:
-        validations: All of them.
-
-    Returns:
-        The racers in a stable order, and for each twin the id of the candidate that races for it.
+    Twins have the same files, runtime and run options.
     """
     racers: dict[str, Validation] = {}
     twins: dict[str, str] = {}
@@ -107,25 +102,20 @@ def run_heats(state: Field, setting: Setting) -> bool:
     Raises:
         HoneError: ``source-failed``.
     """
-    with ExitStack() as everything:
-        return _run_heats(state, setting, everything)
-
-
-def _run_heats(state: Field, setting: Setting, everything: ExitStack) -> bool:
-    recipe = setting.recipe
+    recipe, measured = setting.recipe, 0.0
     order = random.Random(recipe.seed)  # noqa: S311 - an order of measuring, not a secret
-    _launch({SOURCE: setting.source}, state, setting, everything)
-    measured = 0.0
-    while state.waiting:
-        heat = _fill_heat(state, recipe.race.memory_mb)
-        _launch({name: state.artifacts[name] for name in heat}, state, setting, everything)
-        measured += _run_heat(state, setting, order, budget=recipe.race.seconds - measured)
-        if measured >= recipe.race.seconds:
-            for name in state.waiting:
-                state.leave(name, Status.NOT_TRIED, f"the budget of {recipe.race.seconds:g} s was spent")
-            return True
-        if state.waiting:
-            _keep_best(state, setting)
+    with ExitStack() as everything:
+        _launch({SOURCE: setting.source}, state, setting, everything)
+        while state.waiting:
+            heat = _fill_heat(state, recipe.race.memory_mb)
+            _launch({name: state.artifacts[name] for name in heat}, state, setting, everything)
+            measured += _run_heat(state, setting, order, budget=recipe.race.seconds - measured)
+            if measured >= recipe.race.seconds:
+                for name in state.waiting:
+                    state.leave(name, Status.NOT_TRIED, f"the budget of {recipe.race.seconds:g} s was spent")
+                return True
+            if state.waiting:
+                _keep_best(state, setting)
     return False
 
 

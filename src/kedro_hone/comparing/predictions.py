@@ -16,12 +16,7 @@ from kedro_hone.core.values.samples import Split
 
 
 class Predicted(Value):
-    """What it took to make a model's predictions on a split.
-
-    Attributes:
-        cold_start_ms: From the start of loading to the first prediction, without the interpreter's start.
-        peak_memory_bytes: Resident memory of its worker after the last prediction.
-    """
+    """What it took to make a model's predictions on a split; the fields are explained at ``Reference``."""
 
     cold_start_ms: float
     peak_memory_bytes: int

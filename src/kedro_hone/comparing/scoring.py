@@ -38,18 +38,15 @@ def call_program(
     source: Artifact | None = None,
     output: Path | None = None,
 ) -> dict[str, Json]:
-    """Run one function of the program's worker.
+    """Run one function of the program's worker, and return its notes.
 
     Args:
         function: ``check``, ``read`` or ``evaluate``.
         job: Its options.
-        store: The artifact store.
+        store: Where it has its temporary folder.
         run: The run, whose folder keeps the log; the user's imports count from its project.
         source: The source model, for the specifications of its tensors; ``check`` needs none.
         output: Where it may write, if anywhere.
-
-    Returns:
-        The worker's notes.
 
     Raises:
         HoneError: ``program-failed`` when it ends otherwise; what it reports of bad data under its own slug.

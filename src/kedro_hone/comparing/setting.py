@@ -22,15 +22,7 @@ from kedro_hone.recipe.schema import Recipe
 
 
 def explain_source_failure(failed: Failed, when: str) -> HoneError:
-    """Return the error for a source model that fails: without a baseline there is nothing to compare with.
-
-    Args:
-        failed: How its worker ended.
-        when: What it was doing, such as ``in the race``.
-
-    Returns:
-        The error, to be raised.
-    """
+    """Return the error for a source model that fails, such as ``in the race``: there is nothing to compare with."""
     return HoneError(
         "source-failed",
         f"The source model failed {when}.",
@@ -60,15 +52,7 @@ def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What stays the same for all candidates of a run.
-
-    Attributes:
-        source: The source model.
-        samples: The prepared data.
-        recipe: The recipe.
-        store: The artifact store.
-        run: The run's folder.
-    """
+    """What stays the same for all candidates of a run."""
 
     source: Artifact
     samples: Samples

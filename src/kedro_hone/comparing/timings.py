@@ -28,15 +28,10 @@ def count_workers(entered: Mapping[str, object], failures: Mapping[str, Failed])
 
 
 def keep_timings(store: Store, prefix: str, timings: Timings) -> str:
-    """Keep the raw timings in the store: one array of nanoseconds for each candidate, shape and round.
+    """Keep the raw timings in the store, and return the key of the tree that holds them, for ``read_timings``.
 
-    Args:
-        store: The artifact store.
-        prefix: ``race`` or ``confirm``: the first part of every array's name.
-        timings: What was measured.
-
-    Returns:
-        The key of the tree that holds them, for ``read_timings``.
+    It has an array of nanoseconds for each candidate and shape, and one of how many calls each round had. The prefix
+    (``race`` or ``confirm``) is the first part of every array's name.
     """
     arrays: dict[str, Any] = {}
     for name, shapes in timings.rounds.items():
@@ -73,12 +68,7 @@ def summarize_latency(timings: Timings, name: str, shapes: Sequence[str]) -> tup
 
 
 def write_timings(path: Path, keys: Mapping[str, str], store: Store) -> None:
-    """Write the raw timings of the race and of the confirmation into one file.
-
-    Args:
-        path: The file, ``.npz``.
-        keys: The node that measured them, and their key in the store.
-        store: The artifact store.
+    """Write the raw timings of several nodes, by their keys in the store, into one ``.npz``.
 
     Raises:
         HoneError: ``evidence-incomplete``: the store has lost some of them.

@@ -10,16 +10,9 @@ from kedro_hone.datasets.pins import Pin, Repository, hash_path, locate, report_
 
 
 def keep_copy(files: Any, repository: Repository, *, pin: Pin, cache: Path) -> Path:
-    """Return the copy of pinned data, made when there is none.
+    """Return the copy of pinned data in a cache (as ``<md5>/<name>``), made from an opened revision if there is none.
 
-    Args:
-        files: The opened revision.
-        repository: The repository.
-        pin: The data.
-        cache: Where copies are kept, as ``<md5>/<name>``.
-
-    Returns:
-        The copy. Its bytes were just compared with the pinned hash; a damaged copy is made again.
+    Its bytes were just compared with the pinned hash; a damaged copy is made again.
 
     Raises:
         DataError: ``data-not-pulled``.
@@ -40,11 +33,6 @@ def keep_copy(files: Any, repository: Repository, *, pin: Pin, cache: Path) -> P
             if not _is_intact(target, pin):
                 raise
     return target
-
-
-def measure_size(path: Path) -> int:
-    """Return the bytes of a file, or of all files below a directory."""
-    return sum(file.stat().st_size for file in [path, *path.rglob("*")] if file.is_file())
 
 
 def _is_intact(target: Path, pin: Pin) -> bool:

@@ -9,7 +9,7 @@ from kedro.io import AbstractDataset
 
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.data import TrackedFile
-from kedro_hone.datasets.copies import keep_copy, measure_size
+from kedro_hone.datasets.copies import keep_copy
 from kedro_hone.datasets.errors import DataError
 from kedro_hone.datasets.pins import Pin, Repository, check_unmodified, find_pin, find_repository, open_revision
 from kedro_hone.datasets.runs import find_project
@@ -63,10 +63,7 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
         self.metadata = metadata
 
     def load(self) -> TrackedFile:
-        """Return the data as a verified copy.
-
-        Returns:
-            The copy and its lineage.
+        """Return the data as a verified copy, with its lineage.
 
         Raises:
             DataError: ``data-not-tracked``, ``data-revision-unknown``, ``data-modified`` or ``data-not-pulled``.
@@ -82,7 +79,6 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
             rev=self._rev,
             resolved_rev=pin.commit,
             md5=pin.md5,
-            size=measure_size(path),
         )
 
     def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it

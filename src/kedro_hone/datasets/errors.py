@@ -16,14 +16,10 @@ class DataError(HoneError, DatasetError):
 
 
 def find_error(error: BaseException) -> HoneError | None:
-    """Return the error for people inside what Kedro raised.
+    """Return the error for people inside what a run, a catalog or a dataset raised, or None.
 
-    Args:
-        error: What a run, a catalog or a dataset raised.
-
-    Returns:
-        The ``HoneError`` itself or among its causes; read back from the text where the causes were lost on the way
-        from another process (as with ``ParallelRunner``); None when there is none.
+    It is the ``HoneError`` itself or among its causes; read back from the text where the causes were lost on the way
+    from another process (as with ``ParallelRunner``).
     """
     cause: BaseException | None = error
     while cause is not None:

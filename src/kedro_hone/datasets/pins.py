@@ -38,7 +38,6 @@ class Pin:
 
     Attributes:
         source: Its path from DVC's root.
-        commit: The commit.
         hash_name: How it was hashed: ``md5``, or ``md5-dos2unix`` before DVC 3.
         md5: The hash; ``.dir`` at its end for a directory.
     """
@@ -50,7 +49,7 @@ class Pin:
 
     @property
     def is_directory(self) -> bool:
-        """Whether it is a directory."""
+        """Whether DVC hashed a listing."""
         return self.md5.endswith(".dir")
 
 
@@ -60,9 +59,6 @@ def find_repository(name: str, project: Path) -> Repository:
     Args:
         name: A folder, absolute or from the project's root, or the URL of a git repository.
         project: The project's root.
-
-    Returns:
-        The repository.
 
     Raises:
         DataError: ``data-not-tracked`` when there is no DVC, ``data-revision-unknown`` when there is no git.
@@ -91,15 +87,7 @@ def find_repository(name: str, project: Path) -> Repository:
 
 @contextmanager
 def open_revision(repository: Repository, rev: str, *, remote: str | None) -> Iterator[Any]:
-    """Open a repository's files at a revision.
-
-    Args:
-        repository: The repository.
-        rev: A branch, a tag, a commit or ``HEAD``.
-        remote: The DVC remote to download from; the repository's default when None.
-
-    Yields:
-        A ``DVCFileSystem``.
+    """Open a repository's files at a branch, tag or commit, as a ``DVCFileSystem``; ``remote`` is DVC's.
 
     Raises:
         DataError: ``data-revision-unknown``.
@@ -131,16 +119,7 @@ def locate(repository: Repository, source: str) -> str:
 
 
 def find_pin(files: Any, repository: Repository, *, source: str, rev: str) -> Pin:
-    """Return what DVC recorded of a file. Needs no data, only git.
-
-    Args:
-        files: The opened revision.
-        repository: The repository.
-        source: The file, from DVC's root.
-        rev: The revision, for messages.
-
-    Returns:
-        The pin.
+    """Return what DVC recorded of a file (``source``, from DVC's root). Needs no data, only git; ``rev`` is its name.
 
     Raises:
         DataError: ``data-not-tracked``, or ``data-not-pulled`` when a directory's listing is not found, or the remote
@@ -170,25 +149,11 @@ def find_pin(files: Any, repository: Repository, *, source: str, rev: str) -> Pi
             why="It is kept by git alone, or holds tracked files without being one; no digest of it is recorded.",
             hint=hint,
         )
-    return Pin(
-        source=source,
-        commit=str(files.repo.get_rev()),
-        hash_name=recorded.name,
-        md5=recorded.value,
-    )
+    return Pin(source=source, commit=str(files.repo.get_rev()), hash_name=recorded.name, md5=recorded.value)
 
 
 def report_missing(repository: Repository, what: str, *, why: str) -> DataError:
-    """Return the error for data that DVC tracks and that are in no cache or remote.
-
-    Args:
-        repository: The repository.
-        what: The data.
-        why: What DVC said.
-
-    Returns:
-        ``data-not-pulled``.
-    """
+    """Return the error for data (``what``) that DVC tracks and that are in no cache or remote: ``data-not-pulled``."""
     return DataError(
         "data-not-pulled",
         f"DVC knows {what} in {repository.name}, but no cache or remote gave it.",
@@ -199,15 +164,12 @@ def report_missing(repository: Repository, what: str, *, why: str) -> DataError:
 
 
 def hash_path(path: Path, hash_name: str, *, root: Path | None = None) -> str:
-    """Hash a file or directory as DVC does.
+    """Hash a file or directory as DVC does (``.dir`` is at the end of a directory's hash).
 
     Args:
         path: What is hashed.
         hash_name: ``md5`` or ``md5-dos2unix``.
         root: DVC's root, whose ``.dvcignore`` files count; None outside of a workspace.
-
-    Returns:
-        The hash; ``.dir`` at its end for a directory.
     """
     from dvc.fs import LocalFileSystem  # noqa: PLC0415 - heavy, and only needed here
     from dvc.ignore import DvcIgnoreFilter  # noqa: PLC0415 - heavy, and only needed here
@@ -222,21 +184,15 @@ def hash_path(path: Path, hash_name: str, *, root: Path | None = None) -> str:
 
 
 def check_unmodified(repository: Repository, pin: Pin) -> None:
-    """Refuse a file whose working copy differs from what is committed.
-
-    Args:
-        repository: The repository; one that is not on this machine has no working copy.
-        pin: The committed state.
+    """Refuse a file whose working copy differs from what is committed; a repository elsewhere has no working copy.
 
     Raises:
         DataError: ``data-modified``.
     """
-    if repository.workspace is None:
+    root = repository.workspace
+    if root is None or not (root / pin.source).exists():
         return
-    path = repository.workspace / pin.source
-    if not path.exists():
-        return
-    found = hash_path(path, pin.hash_name, root=repository.workspace)
+    found = hash_path(root / pin.source, pin.hash_name, root=root)
     if found == pin.md5:
         return
     raise DataError(

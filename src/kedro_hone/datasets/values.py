@@ -41,10 +41,7 @@ class ValueDataset(AbstractDataset[Any, Any]):
         self.metadata = metadata
 
     def load(self) -> Any:
-        """Return the value.
-
-        Returns:
-            An instance of the model.
+        """Return the value, an instance of the model.
 
         Raises:
             DatasetError: The file is missing, or does not hold such a value.
@@ -61,11 +58,8 @@ class ValueDataset(AbstractDataset[Any, Any]):
     def save(self, data: Any) -> None:
         """Write the value. Readers see the old file or the new one, never a part.
 
-        Args:
-            data: An instance of the model.
-
         Raises:
-            DatasetError: It is not one.
+            DatasetError: It is no instance of the model.
         """
         adapter = self._find_adapter()
         try:

@@ -13,9 +13,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -26,9 +26,8 @@ from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.store.sealing import UnsealableError, measure_files
 from kedro_hone.core.store.steps import StepRecord, step_key
 from kedro_hone.core.store.storage import Storage
-from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
-from kedro_hone.core.values.base import Format, Json
-from kedro_hone.core.values.device import CPU, Device
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.outcome import Failed
 
 __all__ = ["StepRecord", "Store", "UnsealableError", "step_key"]
@@ -50,32 +49,13 @@ class Store:
         self._storage = Storage(root, remote)
         self.root = self._storage.root
 
-    def seal(
-        self,
-        folder: Path,
-        *,
-        format: Format,  # noqa: A002  (the word of the domain)
-        inputs: Sequence[TensorSpec],
-        outputs: Sequence[TensorSpec],
-        runtime: str | None = None,
-        device: Device = CPU,
-        run_options: Mapping[str, Json] | None = None,
-        static_shapes: Sequence[Shape] = (),
-        metadata: Mapping[str, Json] | None = None,
-    ) -> Artifact:
+    def seal(self, folder: Path, **attributes: Any) -> Artifact:
         """Make a folder an artifact. The same files with the same attributes are the same artifact, kept once.
 
         Args:
             folder: The files. It is moved if it is in a ``workspace`` of this store, and copied otherwise. Links to
                 files inside it are replaced by the files.
-            format: What kind of files they are.
-            inputs: The tensors that the model takes.
-            outputs: The tensors that it returns.
-            runtime: The toolchain that opens it, if it can run.
-            device: Where it computes.
-            run_options: Options for the runtime.
-            static_shapes: The shapes it was specialized for.
-            metadata: What the adaptors noted.
+            **attributes: Those of an ``Artifact``: its format, inputs and outputs at least.
 
         Returns:
             The artifact; its files are read-only.
@@ -83,17 +63,7 @@ class Store:
         Raises:
             UnsealableError: The folder has no file, or something in it is neither a file nor a folder, or leads out.
         """
-        unsealed = Artifact(
-            format=format,
-            digest="",
-            inputs=tuple(inputs),
-            outputs=tuple(outputs),
-            runtime=runtime,
-            device=device,
-            run_options=dict(run_options or {}),
-            static_shapes=tuple(static_shapes),
-            metadata=dict(metadata or {}),
-        )
+        unsealed = Artifact(digest="", **attributes)
         digest = self._keep(folder, attributes=unsealed.manifest())
         return unsealed.model_copy(update={"digest": digest})
 
@@ -128,12 +98,8 @@ class Store:
     def find(self, key: str) -> StepRecord | None:
         """Return what a step's key gave before.
 
-        Args:
-            key: From ``step_key``.
-
-        Returns:
-            The record. None when there is none, when it is damaged (it is removed then), or when its artifact is
-            missing or damaged.
+        It is None when there is none, when it is damaged (it is removed then), or when its artifact is missing or
+        damaged.
         """
         name = _name("steps", key, ".json")
         content = self._storage.read(name)
@@ -161,14 +127,9 @@ class Store:
         self._storage.write(_name("values", key, ".json"), value)
 
     def keep_tree(self, key: str, folder: Path) -> Path:
-        """Keep a folder of files under a key; one that is already there stays, since it was made from the same inputs.
+        """Keep a folder of files under a key, moved or copied as by ``seal``, and return where it is now, read-only.
 
-        Args:
-            key: Where it is found again.
-            folder: The files; moved or copied as by ``seal``.
-
-        Returns:
-            Where the files are now, read-only.
+        One that is already there stays, since it was made from the same inputs.
 
         Raises:
             UnsealableError: Something in it is neither a file nor a folder, or leads out.

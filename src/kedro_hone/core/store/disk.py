@@ -29,16 +29,10 @@ _FOREIGN_SECONDS: Final = 7 * 24 * 3600
 
 @contextmanager
 def explain_disk_errors(root: Path) -> Iterator[None]:
-    """Turn the operating system's error for a full or read-only disk into a ``HoneError``.
-
-    Args:
-        root: The folder that is written to.
-
-    Yields:
-        Nothing.
+    """Raise ``store-full`` or ``store-read-only`` where writing to this folder meets a full or read-only disk.
 
     Raises:
-        HoneError: ``store-full`` or ``store-read-only``.
+        HoneError: One of these two.
     """
     try:
         yield
@@ -61,12 +55,7 @@ def explain_disk_errors(root: Path) -> Iterator[None]:
 
 
 def write_json(path: Path, value: Json, *, temporary: Path) -> None:
-    """Write a JSON file in one go: a reader sees the old one or the new one.
-
-    Args:
-        path: The file.
-        value: What it will hold.
-        temporary: A path on the same file system for the new one, until it is complete.
+    """Write a JSON file in one go: a reader sees the old one or the new one, which is made as ``temporary`` next to it.
 
     Raises:
         OSError: It cannot be written.
@@ -145,9 +134,6 @@ class Temporary:
     @contextmanager
     def make_folder(self) -> Iterator[Path]:
         """Make an empty folder that is removed at the end, unless it was moved away.
-
-        Yields:
-            The folder.
 
         Raises:
             OSError: It cannot be made.

@@ -44,17 +44,11 @@ class Manifest(Value):
     def measure(cls, folder: Path, attributes: Json) -> Manifest:
         """Read every file of a folder.
 
-        Args:
-            folder: The files.
-            attributes: What they are.
-
         Raises:
             UnsealableError: Something in the folder is neither a file nor a folder.
         """
-        files = {
-            name: FileRecord(size=size, digest=digest_file(folder / name))
-            for name, size in measure_files(folder).items()
-        }
+        sizes = measure_files(folder)
+        files = {name: FileRecord(size=size, digest=digest_file(folder / name)) for name, size in sizes.items()}
         return cls(digest=_digest(files, attributes), files=files, attributes=attributes)
 
     @classmethod
@@ -80,14 +74,11 @@ class Manifest(Value):
         return {name: file.size for name, file in self.files.items()} == measure_files(folder)
 
     def find_difference(self, folder: Path, *, inside: bool = False) -> str | None:
-        """Compare every byte of a folder with what was sealed: slow.
+        """Compare every byte of a folder with what was sealed (slow); return what differs as the start of a sentence.
 
         Args:
             folder: The files.
             inside: Whether the manifest is among them, as in a published winner.
-
-        Returns:
-            What differs, as the start of a sentence; None when nothing does.
 
         Raises:
             OSError: A file cannot be read, or is removed at this moment.
@@ -105,14 +96,7 @@ class Manifest(Value):
 
 
 def seal_files(place: Path, attributes: Json) -> str:
-    """Make the files of a place of the store read-only, and write the manifest next to them.
-
-    Args:
-        place: The folder that holds ``FILES``.
-        attributes: What they are.
-
-    Returns:
-        The digest.
+    """Make the files of a place of the store read-only, write the manifest next to them, and return the digest.
 
     Raises:
         UnsealableError: Something among the files is neither a file nor a folder.
@@ -126,11 +110,7 @@ def seal_files(place: Path, attributes: Json) -> str:
 
 
 def read_sealed(place: Path) -> Manifest | None:
-    """Return the manifest of a place, or None when it is damaged, or a file is missing or cut short.
-
-    Args:
-        place: The folder that holds ``FILES``.
-    """
+    """Return the manifest of a place, or None when it is damaged, or a file is missing or cut short."""
     try:
         manifest = Manifest.read(place / MANIFEST)
         return manifest if manifest.has_sizes_of(place / FILES) else None
@@ -139,11 +119,7 @@ def read_sealed(place: Path) -> Manifest | None:
 
 
 def is_unharmed(place: Path) -> bool:
-    """Return whether every byte of a place is as it was sealed: slow, since all is read.
-
-    Args:
-        place: The folder that holds ``FILES``.
-    """
+    """Return whether every byte of a place is as it was sealed: slow, since all is read."""
     manifest = read_sealed(place)
     try:
         return manifest is not None and manifest.find_difference(place / FILES) is None

@@ -64,34 +64,20 @@ class Remote:
             self._files.rm_file(self._locate(name))
 
     def push(self, place: Path, name: str) -> None:
-        """Upload a sealed folder of the local store, unless it is there.
-
-        Args:
-            place: The folder, with its manifest.
-            name: Its place in the store, such as ``objects/<hex>``.
-        """
+        """Upload a sealed folder of the local store under a name such as ``objects/<hex>``, unless it is there."""
         with self._explain():
             if self._files.exists(self._locate(f"{name}/{MANIFEST}")):
                 return
             files = [f"{FILES}/{file}" for file in Manifest.read(place / MANIFEST).files]
             for file in (*files, MANIFEST):
-                with (
-                    self._files.transaction,
-                    (place / file).open("rb") as source,
-                    self._open_new(f"{name}/{file}") as target,
-                ):
-                    shutil.copyfileobj(source, target, 1 << 20)
+                target = f"{name}/{file}"
+                with self._files.transaction, (place / file).open("rb") as source, self._open_new(target) as stream:
+                    shutil.copyfileobj(source, stream, 1 << 20)
 
     def pull(self, name: str, stage: Path) -> bool:
-        """Download a sealed folder.
+        """Download a sealed folder into an empty one, and return whether each byte is as it was sealed.
 
-        Args:
-            name: Its place in the store.
-            stage: An empty folder of this machine.
-
-        Returns:
-            Whether ``stage`` now holds it, each byte as it was sealed. A damaged one is forgotten, so that it can be
-            made and uploaded again.
+        A damaged one is forgotten, so that it can be made and uploaded again.
         """
         content = self.read(f"{name}/{MANIFEST}")
         if content is None:

@@ -45,14 +45,11 @@ class RunFolder(Value):
         return failed.model_copy(update={"log": log.relative_to(self.root).as_posix()})
 
     def claim_step(self, name: str, kind: str = "steps") -> Path:
-        """Make and return the folder of the next step, ``steps/<n>-<name>``.
+        """Make the folder of the next step, ``steps/<n>-<name>``: the caller's alone, whatever other processes claim.
 
         Args:
             name: The adaptor's name, or what is done.
             kind: ``steps``, ``launches`` for workers in which something is measured, or ``environments``.
-
-        Returns:
-            An empty directory that belongs to the caller, also when other processes claim theirs.
         """
         steps = self.folder / kind
         claims = steps / ".claims"
@@ -65,12 +62,7 @@ class RunFolder(Value):
         return folder
 
     def note(self, event: str, **details: Json) -> None:
-        """Append one line to the run's log of events; one line is one write, so that processes do not mix.
-
-        Args:
-            event: What happened: ``build``, ``validation``, ``launch``, ``round`` …
-            **details: JSON values.
-        """
+        """Append a line to the run's log of events (``build``, ``launch`` …) in one write: processes do not mix."""
         self.folder.mkdir(parents=True, exist_ok=True)
         line = json.dumps({"at": time.time(), "event": event, **details}, default=str) + "\n"
         handle = os.open(self.folder / "events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

@@ -12,12 +12,9 @@ class UnsealableError(ValueError):
 
 
 def copy_tree(source: Path, target: Path, *, share: bool) -> None:
-    """Copy a folder; a link to a file inside it becomes a copy of that file.
+    """Copy a folder to a place that does not exist; a link to a file inside it becomes a copy of that file.
 
-    Args:
-        source: The folder.
-        target: The copy; its parent exists, itself does not.
-        share: Whether the copy shares the bytes (hard links), which is right only for what never changes.
+    With ``share`` the copy has the same bytes (hard links), which is right only for what never changes.
 
     Raises:
         UnsealableError: Something in it is neither a file nor a folder, or a link that leads out of it.

@@ -45,7 +45,7 @@ def step_key(
     calibration: str | None = None,
     program: str | None = None,
 ) -> tuple[str, dict[str, Json]]:
-    """Return the key under which a step's outcome is stored. Pure: nothing is read.
+    """Return the key of a step's outcome, a hexadecimal number, and what went into it, which explains it. Pure.
 
     Args:
         adaptor: Its name and version count, and whether its result depends on the machine.
@@ -58,9 +58,6 @@ def step_key(
         shapes: The recipe's shapes.
         calibration: Digest of the calibration data, if the adaptor is given any.
         program: Digest of the program, if the adaptor is given it.
-
-    Returns:
-        The key, a hexadecimal number, and what went into it, to be recorded as its explanation.
     """
     inputs: dict[str, Json] = {
         "store": STORE_VERSION,
@@ -83,15 +80,8 @@ def step_key(
 def list_machine_options(adaptor: Adaptor, options: Options, host: Host) -> dict[str, Json]:
     """Return the options whose default depends on the machine, also where the recipe set them.
 
-    They are found by the adaptor's defaults, so that equal options give the same result wherever they came from. Pure.
-
-    Args:
-        adaptor: The adaptor.
-        options: Its options, resolved.
-        host: Any machine.
-
-    Returns:
-        Their values by name; empty where nothing is left to the machine.
+    They are found by the adaptor's defaults, so that equal options (resolved) give the same result wherever they came
+    from. Pure; any machine will do.
     """
     defaults = adaptor.options()
     before, after = defaults.model_dump(mode="json"), defaults.resolve(host).model_dump(mode="json")

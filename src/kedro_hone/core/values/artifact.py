@@ -44,17 +44,7 @@ class TensorSpec(Value):
     shape: tuple[int | str, ...]
 
     def resolve(self, sizes: dict[str, int]) -> tuple[int, ...]:
-        """Return the concrete shape under the sizes of a recipe's shape.
-
-        Args:
-            sizes: A size for each dynamic dimension.
-
-        Returns:
-            The shape with every name replaced.
-
-        Raises:
-            KeyError: A dynamic dimension has no size.
-        """
+        """Return the shape with every name replaced by its size in a recipe's shape (KeyError where it has none)."""
         return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in self.shape)
 
 
@@ -99,16 +89,13 @@ class Artifact(Value):
     """One sealed directory of one format. Where its files are, only a store knows.
 
     Attributes:
-        format: What kind of files they are.
-        digest: ``sha256:`` over the files and every attribute below.
+        digest: ``sha256:`` over the files and every attribute but ``steps``.
         inputs: The tensors that the model takes, in the order of its arguments.
-        outputs: The tensors that it returns.
         runtime: The toolchain that opens it, or None when it cannot run.
-        device: Where it computes.
         run_options: Options for the runtime when it opens it, such as a precision hint.
         static_shapes: The shapes it was specialized for; empty when it takes any size.
         metadata: What the adaptors noted, such as a producer's version.
-        steps: The steps that made it, first to last (not part of the digest).
+        steps: The steps that made it, first to last.
     """
 
     kind: Literal["artifact"] = "artifact"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from kedro_hone.core.values.base import Value
 
 
@@ -17,7 +15,6 @@ class TrackedFile(Value):
         rev: The revision as the catalog names it.
         resolved_rev: The commit that the revision names.
         md5: What DVC recorded of the content; it ends in ``.dir`` for a directory.
-        size: Bytes.
     """
 
     path: str
@@ -26,9 +23,3 @@ class TrackedFile(Value):
     rev: str
     resolved_rev: str
     md5: str
-    size: int
-
-    @property
-    def file(self) -> Path:
-        """The copy as a path."""
-        return Path(self.path)

@@ -23,14 +23,7 @@ class Device(Value):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the device that a text names.
-
-        Args:
-            text: ``kind`` or ``kind:index``; without an index, the first of its kind.
-
-        Raises:
-            ValueError: It names no device.
-        """
+        """Return the device that a text names (ValueError if none): ``kind:index``, or ``kind`` for its first one."""
         return cls.model_validate(text)
 
     def __str__(self) -> str:

@@ -28,15 +28,7 @@ def digest_tree(folder: Path) -> str:
 
 
 def digest_code(root: Path, folders: Iterable[str] = ("",)) -> str:
-    """Return ``sha256:…`` of the code in these folders: every file, data included, but Python's caches.
-
-    Args:
-        root: What the names are relative to.
-        folders: Folders below it; the whole root where none is named.
-
-    Returns:
-        The digest.
-    """
+    """Return ``sha256:…`` of the code in these folders below a root: every file, data included, but Python's caches."""
     paths = (path for folder in folders for path in (root / folder).rglob("*"))
     return _digest_files(root, (path for path in paths if "__pycache__" not in path.parts))
 

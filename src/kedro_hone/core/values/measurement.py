@@ -131,7 +131,6 @@ class Validation(Value):
     """The result of validating one candidate.
 
     Attributes:
-        candidate: The candidate.
         status: Measured when it may race; else refused, failed or dropped.
         reason: Why it may not race, or an empty string.
         slug: The failure class or the refusal's slug, or an empty string.
@@ -178,11 +177,9 @@ class Standing(Value):
     """A candidate's rank and estimates at the end of the race.
 
     Attributes:
-        id: The candidate's id.
         status: Measured to the end, dropped on the way, failed, or not tried.
         rounds: How many rounds it was measured in.
         ratios: Speed-up over the source at each shape: the search's estimate, never reported as the result.
-        latency: Its times at each shape.
         objective: The interval of the recipe's objective: the speed-up over all shapes.
         reason: Why it left the race.
         slug: The class of its failure, or an empty string.
@@ -203,9 +200,6 @@ class RaceResult(Value):
 
     Attributes:
         validations: Of every candidate, also of those that could not race.
-        standings: Best first.
-        source_latency: The source's times.
-        rounds: How many rounds there were.
         seconds: How long it took, without the wait for another run's measuring.
         budget_ended: Whether the budget ended it.
         timings: The raw timings, by their key in the store.
@@ -286,10 +280,8 @@ class Decision(Value):
     """The verdict and its reasons.
 
     Attributes:
-        verdict: The outcome.
         reasons: One sentence each.
-        winner: The candidate's id, or None when the source stays.
-        artifact: The winner's artifact, or None.
+        winner: The candidate's id, or None when the source stays; so is ``artifact``.
         speedup: At the deciding shape; its interval is not yet divided by the noise floor, which it also holds.
         quality: Every gate metric of every finalist that was looked at, in order.
         gates: The judgement of each gate on each finalist, in their order; on the source where it stays.

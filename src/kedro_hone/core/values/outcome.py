@@ -30,18 +30,7 @@ class FailureClass(StrEnum):
     @property
     def transient(self) -> bool:
         """Whether the same step could succeed when tried again."""
-        return self in _TRANSIENT
-
-
-_TRANSIENT = frozenset(
-    {
-        FailureClass.INSTALL,
-        FailureClass.OUT_OF_MEMORY,
-        FailureClass.TIME_OUT,
-        FailureClass.DISK_FULL,
-        FailureClass.KILLED,
-    }
-)
+        return self.value in {"install", "out-of-memory", "time-out", "disk-full", "killed"}
 
 
 class Trespass(StrEnum):
@@ -52,14 +41,7 @@ class Trespass(StrEnum):
 
 
 class Refused(Value):
-    """An adaptor that was not tried, with the reason. A value, not an error.
-
-    Attributes:
-        by: The adaptor's name.
-        slug: The class of the refusal.
-        reason: One line for a person.
-        steps: The steps of the route so far.
-    """
+    """An adaptor (``by``) that was not tried, with the reason for a person, and the steps of the route so far."""
 
     kind: Literal["refused"] = "refused"
     by: str
@@ -69,12 +51,9 @@ class Refused(Value):
 
 
 class Failed(Value):
-    """An adaptor that was tried and failed.
+    """An adaptor or another step (``by``) that was tried and failed, with the reason for a person.
 
     Attributes:
-        by: The adaptor's name, or the step's.
-        failure: The class of the failure.
-        reason: One line for a person.
         log: The worker's log, or None when no worker was started.
         trespass: Where it wrote although it may not, or None.
         steps: The steps of the route so far.
@@ -93,7 +72,6 @@ Outcome = Annotated[Artifact | Refused | Failed, Field(discriminator="kind")]
 """What a step hands on."""
 
 OUTCOME: TypeAdapter[Artifact | Refused | Failed] = TypeAdapter(Outcome)
-"""Reads an outcome back from JSON."""
 
 
 class Candidate(Value):
@@ -102,7 +80,6 @@ class Candidate(Value):
     Attributes:
         id: The namespace that ends the route, such as ``onnx.onnxruntime_int8_static.onnxruntime_session``.
         route: The adaptors' names in order; empty for the source model itself.
-        outcome: The artifact, or why there is none.
     """
 
     id: str

@@ -41,11 +41,10 @@ class Split(Value):
 
 
 class Samples(Value):
-    """All splits, and one batch for each shape of the recipe.
+    """All splits by name, and one batch for each shape of the recipe.
 
     Attributes:
         digest: Over the data, the program and the model's inputs; the key of the tree.
-        splits: By name.
         shapes: Name of the ``.npz`` of the batch that is timed, by the shape's name.
         program: Name of the program's file: in the tree, or in the library of built-in programs.
         program_digest: ``sha256:…`` of all its code, checked before it is run again.
@@ -64,10 +63,8 @@ class Reference(Value):
     Attributes:
         outputs: Name of the ``.npz`` with one array for each output, in the order of the rows.
         digest: Over the source, its run options and the rows; the key of the tree.
-        metric: The metric's name.
-        value: The source's value of it.
+        value: The source's value of the metric.
         kind: How the metric is compared: ``proportion``, ``mean`` or ``bootstrap``.
-        n: Rows.
         cold_start_ms: From the start of loading to the first outputs, without the interpreter's start.
         peak_memory_bytes: Resident memory of its worker after the last call.
         run: The run in which the outputs were computed, this one or an earlier one.

@@ -59,7 +59,8 @@ def take_baseline(*, setting: Setting) -> Reference:
 def _make_reference(key: str, setting: Setting) -> Reference:
     split = setting.samples.splits[SEARCH]
     with setting.store.workspace() as scratch:
-        predicted = predict(setting.source, name="source", split=split, output=scratch / "outputs.npz", setting=setting)
+        outputs = {scratch / "outputs.npz": setting.largest_batch}
+        predicted = predict(setting.source, name="source", split=split, outputs=outputs, setting=setting)
         if isinstance(predicted, Failed):
             raise HoneError(
                 "model-unsupported",

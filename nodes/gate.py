@@ -105,25 +105,24 @@ class _Scorer:
 
     def score(self, name: str) -> Quality | str:
         """Return a candidate's metric on the gate split, or why it could not be scored."""
-        reference, split, setting = self._predict_source(), self._split, self._setting
+        reference, split, setting = self._scratch / "source.npz", self._split, self._setting
+        if not reference.exists():
+            failed = self._predict(SOURCE, setting.source, reference)
+            if failed is not None:
+                raise explain_source_failure(failed, "on the gate split")
         if name == SOURCE:
             return score_source(reference, split, setting)
         outputs = self._scratch / "candidate.npz"
-        self.workers += 1
-        predicted = predict(self._outcomes[name], name=name, split=split, output=outputs, setting=setting)
-        if isinstance(predicted, Failed):
-            return f"{name} failed on the gate split: {predicted.reason}"
+        failed = self._predict(name, self._outcomes[name], outputs)
+        if failed is not None:
+            return f"{name} failed on the gate split: {failed.reason}"
         found = score_predictions(
             {name: outputs}, reference=reference, split=split, setting=setting, confidence=self._confidence
         )[name]
         return f"{name} cannot be scored on the gate split: {found}" if isinstance(found, str) else found
 
-    def _predict_source(self) -> Path:
-        outputs = self._scratch / "source.npz"
-        if not outputs.exists():
-            self.workers += 1
-            setting, split = self._setting, self._split
-            predicted = predict(setting.source, name=SOURCE, split=split, output=outputs, setting=setting)
-            if isinstance(predicted, Failed):
-                raise explain_source_failure(predicted, "on the gate split")
-        return outputs
+    def _predict(self, name: str, artifact: Artifact, path: Path) -> Failed | None:
+        self.workers += 1
+        outputs = {path: self._setting.largest_batch}
+        predicted = predict(artifact, name=name, split=self._split, outputs=outputs, setting=self._setting)
+        return predicted if isinstance(predicted, Failed) else None

@@ -36,15 +36,8 @@ def transform(
 ) -> Outcome:
     """Run one adaptor on an artifact, or take its result from the store.
 
-    Args:
-        adaptor: The adaptor.
-        options: Its options; what they leave to the machine is decided here, for the key and the worker alike.
-        parent: The artifact.
-        setting: The run.
-        reference: The source's outputs on the search split.
-
-    Returns:
-        The artifact, a refusal or a failure, with the steps of its route; a toolchain's failure is not raised.
+    What its options leave to the machine is decided here, for the key and the worker alike. Returned is the artifact, a
+    refusal or a failure, with the steps of its route; a toolchain's failure is not raised.
     """
     outcome, step = _find_or_build(adaptor, options, parent, setting, reference=reference)
     return outcome.model_copy(update={"steps": (*parent.steps, *step)})
@@ -133,14 +126,7 @@ def digest_worker_folder(toolchain: Toolchain) -> str:
 
 
 def _run(
-    adaptor: Adaptor,
-    options: Options,
-    parent: Artifact,
-    setting: Setting,
-    *,
-    job: Job,
-    python: Path,
-    folder: Path,
+    adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, job: Job, python: Path, folder: Path
 ) -> Outcome:
     with setting.store.workspace() as scratch:
         output, temporary = scratch / "output", scratch / "temporary"

@@ -13,16 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.comparing.predictions import score_predictions
+from kedro_hone.comparing.predictions import predict, score_predictions
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Licence
-from kedro_hone.core.measuring.launches import launch
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Quality, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass
 from kedro_hone.core.values.samples import SEARCH, Reference
-from kedro_hone.core.workers.host.session import WorkerSession
 
 ODD_BATCH = 7
 """A size that no recipe names: what was specialized by mistake shows at it."""
@@ -37,17 +35,15 @@ def record_failure(named: Candidate, failed: Failed) -> Validation:
 def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, setting: Setting) -> Validation:
     """Compare the outputs of a candidate's artifact, and their score, with the source's."""
     outputs, split = setting.store.locate_tree(reference.digest) / reference.outputs, setting.samples.splits[SEARCH]
+    batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
+    if not artifact.static_shapes:
+        batches[f"batch {ODD_BATCH}"] = ODD_BATCH
     with setting.store.workspace() as scratch:
-        with launch(artifact, name=named.id, launching=setting.launching, output=scratch) as session:
-            if isinstance(session, Failed):
-                return record_failure(named, session)
-            loaded = session.load(feeds=setting.batches[setting.shapes[0]])
-            if isinstance(loaded, Failed):
-                return record_failure(named, loaded)
-            predictions = _predict_everywhere(session, artifact, setting, scratch)
-            if isinstance(predictions, Failed):
-                return record_failure(named, predictions)
-            memory = session.memory_bytes()
+        predictions = {name: scratch / f"{batch}.npz" for name, batch in batches.items()}
+        sizes = {predictions[name]: batch for name, batch in batches.items()}
+        predicted = predict(artifact, name=named.id, split=split, outputs=sizes, setting=setting)
+        if isinstance(predicted, Failed):
+            return record_failure(named, predicted)
         fault, largest_error = _compare(predictions, outputs)
         if fault:
             slug, reason = fault
@@ -71,8 +67,8 @@ def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, s
         quality=worst.model_copy(update={"id": named.id}),
         largest_error=largest_error,
         size_bytes=setting.store.measure(artifact),
-        cold_start_ms=loaded.cold_start_ms,
-        peak_memory_bytes=memory,
+        cold_start_ms=predicted.cold_start_ms,
+        peak_memory_bytes=predicted.peak_memory_bytes,
         publishable=toolchain.licence is not Licence.EVALUATION,
         note=toolchain.note,
     )
@@ -83,24 +79,6 @@ def _explain_loss(worst: Quality, where: str, limit: float) -> str:
         f"{worst.metric} on the search split fell from {worst.source:.4f} to {worst.candidate:.4f} at {where}; "
         f"the recipe allows {limit:g}"
     )
-
-
-def _predict_everywhere(
-    session: WorkerSession, artifact: Artifact, setting: Setting, scratch: Path
-) -> dict[str, Path] | Failed:
-    """Predict the search split at every shape, and at an odd batch where any size is taken."""
-    batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
-    if not artifact.static_shapes:
-        batches[f"batch {ODD_BATCH}"] = ODD_BATCH
-    predictions: dict[str, Path] = {}
-    feeds = setting.locate(setting.samples.splits[SEARCH].feeds)
-    for name, batch in batches.items():
-        path = scratch / f"{batch}.npz"
-        fault = session.run(feeds, path, batch=batch)
-        if isinstance(fault, Failed):
-            return fault
-        predictions[name] = path
-    return predictions
 
 
 def _compare(predictions: dict[str, Path], reference: Path) -> tuple[tuple[FailureClass, str] | None, float | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from kedro_hone.comparing.scoring import call_program, read_quality
@@ -22,20 +23,23 @@ class Predicted(Value):
     peak_memory_bytes: int
 
 
-def predict(artifact: Artifact, *, name: str, split: Split, output: Path, setting: Setting) -> Predicted | Failed:
-    """Run an artifact once over all rows of a split, in batches of the recipe's largest shape.
+def predict(
+    artifact: Artifact, *, name: str, split: Split, outputs: Mapping[Path, int], setting: Setting
+) -> Predicted | Failed:
+    """Run an artifact over all rows of a split, once for each of ``outputs``: a new ``.npz``, and its batch size.
 
-    The outputs go to ``output``, an ``.npz`` file; returned is what it took, or why it failed.
+    They are in one folder. Returned is what it took, or why it failed.
     """
-    with launch(artifact, name=name, launching=setting.launching, output=output.parent) as session:
+    with launch(artifact, name=name, launching=setting.launching, output=next(iter(outputs)).parent) as session:
         if isinstance(session, Failed):
             return session
         loaded = session.load(feeds=setting.batches[setting.shapes[0]])
         if isinstance(loaded, Failed):
             return loaded
-        batch = max(shape.batch for shape in setting.recipe.all_shapes)
-        failed = session.run(setting.locate(split.feeds), output, batch=batch)
-        return failed or Predicted(cold_start_ms=loaded.cold_start_ms, peak_memory_bytes=session.memory_bytes())
+        for output, batch in outputs.items():
+            if failed := session.run(setting.locate(split.feeds), output, batch=batch):
+                return failed
+        return Predicted(cold_start_ms=loaded.cold_start_ms, peak_memory_bytes=session.memory_bytes())
 
 
 def score_predictions(

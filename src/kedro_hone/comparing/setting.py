@@ -66,6 +66,11 @@ class Setting:
         return list(self.recipe.shapes)
 
     @property
+    def largest_batch(self) -> int:
+        """The most rows of one call."""
+        return max(shape.batch for shape in self.recipe.all_shapes)
+
+    @property
     def launching(self) -> Launching:
         """How every worker of a comparison is started."""
         recipe = self.recipe

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -68,9 +70,7 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
         Raises:
             DataError: ``data-not-tracked``, ``data-revision-unknown``, ``data-modified`` or ``data-not-pulled``.
         """
-        repository = find_repository(self._repo, self._project)
-        with open_revision(repository, self._rev, remote=self._remote) as files:
-            pin = self._find_pin(files, repository)
+        with self._open() as (files, repository, pin):
             path = keep_copy(files, repository, pin=pin, cache=self._cache)
         return TrackedFile(
             path=str(path),
@@ -94,20 +94,21 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
             hint="Write it elsewhere, then `dvc add`, `git commit` and `dvc push` it.",
         )
 
-    def _find_pin(self, files: Any, repository: Repository) -> Pin:
-        pin = find_pin(files, repository, source=self._source, rev=self._rev)
-        if self._rev == HEAD:
-            check_unmodified(repository, pin)
-        return pin
+    @contextmanager
+    def _open(self) -> Iterator[tuple[Any, Repository, Pin]]:
+        repository = find_repository(self._repo, self._project)
+        with open_revision(repository, self._rev, remote=self._remote) as files:
+            pin = find_pin(files, repository, source=self._source, rev=self._rev)
+            if self._rev == HEAD:
+                check_unmodified(repository, pin)
+            yield files, repository, pin
 
     def _exists(self) -> bool:
         try:
-            repository = find_repository(self._repo, self._project)
-            with open_revision(repository, self._rev, remote=self._remote) as files:
-                self._find_pin(files, repository)
+            with self._open():
+                return True
         except DataError:
             return False
-        return True
 
     def _describe(self) -> dict[str, Json]:
         return {"path": self._source, "repo": self._repo, "rev": self._rev}

@@ -29,9 +29,9 @@ from kedro_hone.core.contract.catalogue import register
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.data import TrackedFile
 from kedro_hone.core.values.digest import digest_file
 from kedro_hone.core.values.measurement import Status
+from kedro_hone.core.values.samples import TrackedFile
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.transform import apply_adaptor

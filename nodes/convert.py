@@ -14,10 +14,7 @@ def convert_to_backend(*, setting: Setting, reference: Reference, backend: str, 
     """Return the source model in a backend's format, converted by the first adaptor that takes it or another backend.
 
     Nothing is built before the source model was run and scored: that is the reference. The others are the outcomes of
-    the backends before this one.
-
-    Returns:
-        The artifact in the backend's format, or why there is none; with every step that was tried for it.
+    the backends before this one. Where none takes it, returned is why; with every step that was tried.
     """
     source = setting.source
     if source.format == backend:

@@ -24,16 +24,13 @@ UNPUBLISHABLE = "its licence is for evaluation only"
 
 
 def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, reference: Reference) -> Decision:
-    """Decide which finalist wins, if any.
+    """Decide which finalist wins, if any, with the reasons and the judgement of each gate on each finalist.
 
     The finalists are checked against the gates in the order of their speed; the first that passes all of them wins. The
     level of the quality intervals is divided among the finalists (multiple comparisons), so that checking several does
     not make a false pass more likely.
 
     The gate split is read here and nowhere else.
-
-    Returns:
-        The verdict, with its reasons and the judgement of each gate on each finalist.
     """
     source, recipe, found = setting.source, setting.recipe, result.validated
     finalists = {finalist.id: finalist for finalist in confirmation.finalists}

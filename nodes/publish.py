@@ -42,12 +42,9 @@ def publish(
     store: Store,
     run: RunFolder,
 ) -> tuple[Publication, ...]:
-    """Write the winner as a new version; where there is none, leave the registry as it is.
+    """Write the winner as a new version, and return where it went; where there is none, leave the registry as it is.
 
     The evidence may be of an earlier run; what is written about the publication goes to that run.
-
-    Returns:
-        Where the winner went: one publication, or none.
 
     Raises:
         HoneError: ``evidence-incomplete``: the evidence is missing, was altered, or proves something else; nothing was

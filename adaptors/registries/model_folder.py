@@ -14,7 +14,7 @@ import yaml
 from kedro_hone import __version__
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.store.sealing import copy_tree
+from kedro_hone.core.store.manifest import copy_tree
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.sources.detection import MLMODEL, OURS

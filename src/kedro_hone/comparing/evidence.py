@@ -19,6 +19,7 @@ from kedro_hone.core.machine.hardware import describe_hardware
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.measurement import (
+    Checks,
     Confirmation,
     Decision,
     Interval,
@@ -32,12 +33,6 @@ from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import SEARCH, Reference
 from kedro_hone.report import records
 from kedro_hone.report.evidence import Evidence
-
-_VALIDATED = (
-    "quality", "largest_error", "size_bytes", "cold_start_ms", "peak_memory_bytes", "build_seconds", "cached",
-    "publishable",
-)  # fmt: skip
-"""What a candidate's record has from its validation, under the same names."""
 
 
 def gather_evidence(
@@ -106,10 +101,14 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         status=status,
         reason="" if status is Status.MEASURED else reason,
         failure_class=(failure or None) if status is Status.FAILED else None,
+        build_seconds=validation.build_seconds,
+        cached=validation.cached,
         machine_options=options,
-        note=" ".join(part for part in (validation.note, _say_options(options)) if part),
         **raced,
-        **{name: getattr(validation, name) for name in _VALIDATED},
+        **{
+            **{name: getattr(validation, name) for name in Checks.model_fields},
+            "note": " ".join(part for part in (validation.note, _say_options(options)) if part),
+        },
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from kedro.io import AbstractDataset
 
 from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.data import TrackedFile
+from kedro_hone.core.values.samples import TrackedFile
 from kedro_hone.datasets.copies import keep_copy
 from kedro_hone.datasets.errors import DataError
 from kedro_hone.datasets.pins import Pin, Repository, check_unmodified, find_pin, find_repository, open_revision

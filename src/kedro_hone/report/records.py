@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.measurement import Interval, Latency, Quality, Status
+from kedro_hone.core.values.measurement import Checks, Interval, Latency, Status
 
 
 class SourceRecord(Value):
@@ -58,7 +58,7 @@ class LatencyRecord(Value):
     winner: Latency | None = None
 
 
-class CandidateRecord(Value):
+class CandidateRecord(Checks):
     """One candidate: its validation and its result in the race, joined.
 
     Attributes:
@@ -70,18 +70,10 @@ class CandidateRecord(Value):
         latency: Its times in the race, one for each shape.
         ratios: Its speed-up in the race at each shape: the search's estimate, never the result.
         speedup: The interval of the race's objective, or None.
-        quality: Its metric on the search split, or None.
-        largest_error: Largest absolute difference of its outputs from the source's, over the source's largest output;
-            None where it was not compared.
-        size_bytes: The artifact's files.
-        cold_start_ms: From the start of loading to the first prediction.
-        peak_memory_bytes: Resident memory of its worker at its highest.
         build_seconds: The time that its own steps took when they were built.
         cached: Whether nothing of it had to be built or validated in this run.
         rounds: How many rounds of the race it was measured in.
-        publishable: False where the licence of its runtime forbids publishing it.
         machine_options: Options that the machine decides where the recipe does not, as they were, by adaptor.
-        note: Anything else that a reader must know, such as that licence.
     """
 
     id: str
@@ -92,17 +84,10 @@ class CandidateRecord(Value):
     latency: tuple[Latency, ...] = ()
     ratios: dict[str, float] = Field(default_factory=dict)
     speedup: Interval | None = None
-    quality: Quality | None = None
-    largest_error: float | None = None
-    size_bytes: int | None = None
-    cold_start_ms: float | None = None
-    peak_memory_bytes: int | None = None
     build_seconds: float = 0.0
     cached: bool = False
     rounds: int = 0
-    publishable: bool = True
     machine_options: dict[str, dict[str, Json]] = Field(default_factory=dict)
-    note: str = ""
 
 
 class RaceRecord(Value):

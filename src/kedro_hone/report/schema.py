@@ -5,6 +5,7 @@ Run ``python -m kedro_hone.report.schema`` after a change; a test compares the f
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Final
 
 from kedro_hone.core.contract.proof import SCHEMA_ID
 from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.measurement import Checks
 from kedro_hone.report.evidence import Evidence
 
 SCHEMA_FILE: Final = Path(__file__).with_name("evidence.schema.json")
@@ -23,6 +25,7 @@ def generate_schema() -> dict[str, Json]:
     schema = Evidence.model_json_schema(by_alias=True)
     for part in (schema, *schema["$defs"].values()):
         _publish(part)
+    _describe(schema["$defs"]["CandidateRecord"], inspect.getdoc(Checks) or "")
     schema["properties"]["schema"].pop("default")
     schema["required"].insert(0, "schema")
     return {
@@ -48,6 +51,10 @@ def _publish(part: dict[str, Json]) -> None:
     text, _, attributes = part.get("description", "").partition("\n\nAttributes:\n")
     if text:
         part["description"] = " ".join(text.replace("``", "`").split())
+    _describe(part, attributes)
+
+
+def _describe(part: dict[str, Json], attributes: str) -> None:
     for name, description in _ATTRIBUTE.findall(attributes):
         field = part["properties"].get("schema" if name == "schema_id" else name)
         if field is not None:

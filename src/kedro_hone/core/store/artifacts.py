@@ -21,9 +21,8 @@ from pydantic import ValidationError
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.disk import explain_disk_errors
-from kedro_hone.core.store.manifest import FILES, seal_files
+from kedro_hone.core.store.manifest import FILES, UnsealableError, measure_files, seal_files
 from kedro_hone.core.store.remote import Remote
-from kedro_hone.core.store.sealing import UnsealableError, measure_files
 from kedro_hone.core.store.steps import StepRecord, step_key
 from kedro_hone.core.store.storage import Storage
 from kedro_hone.core.values.artifact import Artifact

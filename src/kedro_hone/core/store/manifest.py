@@ -1,15 +1,16 @@
-"""The manifest of sealed files: each file's size and digest, what the files are, and one digest over all of that.
+"""Sealed files: what can be sealed, and the manifest with each file's size and digest, what they are, and one digest.
 
-The store keeps it next to the folder of the files, a published winner among them; it is the same in both.
+The store keeps the manifest next to the folder of the files, a published winner among them; it is the same in both.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from kedro_hone.core.store.sealing import measure_files
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_file, digest_json
 
@@ -18,6 +19,48 @@ MANIFEST: Final = "artifact.json"
 
 FILES: Final = "files"
 """The folder of the files, inside a place of the store."""
+
+
+class UnsealableError(ValueError):
+    """A folder that cannot become an artifact, such as one with no file or with a link that leads out of it."""
+
+
+def copy_tree(source: Path, target: Path, *, share: bool) -> None:
+    """Copy a folder to a place that does not exist; a link to a file inside it becomes a copy of that file.
+
+    With ``share`` the copy has the same bytes (hard links), which is right only for what never changes.
+
+    Raises:
+        UnsealableError: Something in it is neither a file nor a folder, or a link that leads out of it.
+        OSError: It cannot be read or written.
+    """
+    target.mkdir()
+    for path in sorted(source.rglob("*")):
+        place = target / path.relative_to(source)
+        if path.is_dir() and not path.is_symlink():
+            place.mkdir()
+        elif not path.is_file() or not path.resolve().is_relative_to(source.resolve()):
+            raise UnsealableError(f"{path} is no file, or a link to something outside {source}")
+        elif share:
+            os.link(path, place)
+        else:
+            shutil.copyfile(path, place)
+
+
+def measure_files(folder: Path) -> dict[str, int]:
+    """Return the size of every file in bytes, by its relative name.
+
+    Raises:
+        UnsealableError: Something in the folder is neither a file nor a folder.
+    """
+    sizes = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_dir() and not path.is_symlink():
+            continue
+        if path.is_symlink() or not path.is_file():
+            raise UnsealableError(f"{path.relative_to(folder)} is neither a file nor a folder")
+        sizes[path.relative_to(folder).as_posix()] = path.stat().st_size
+    return sizes
 
 
 class FileRecord(Value):

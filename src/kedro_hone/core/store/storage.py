@@ -16,9 +16,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from kedro_hone.core.store.disk import Temporary, explain_disk_errors, sync_path, sync_tree, write_json
-from kedro_hone.core.store.manifest import FILES, Manifest, is_unharmed, read_sealed
+from kedro_hone.core.store.manifest import FILES, Manifest, UnsealableError, copy_tree, is_unharmed, read_sealed
 from kedro_hone.core.store.remote import Remote
-from kedro_hone.core.store.sealing import UnsealableError, copy_tree
 from kedro_hone.core.values.base import Json
 
 

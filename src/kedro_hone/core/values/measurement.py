@@ -127,20 +127,35 @@ class Status(StrEnum):
     NOT_TRIED = "not_tried"
 
 
-class Validation(Value):
+class Checks(Value):
+    """What was found out about a candidate before the race; None where it was not measured.
+
+    Attributes:
+        quality: Its metric on the search split.
+        largest_error: Largest absolute difference of its outputs from the source's, over the source's largest output.
+        size_bytes: The artifact's files.
+        cold_start_ms: From the start of loading to the first prediction, without the interpreter's start.
+        peak_memory_bytes: Resident memory of its worker at its highest.
+        publishable: False where the licence of its runtime forbids publishing it.
+        note: Anything else that a reader must know, such as that licence.
+    """
+
+    quality: Quality | None = None
+    largest_error: float | None = None
+    size_bytes: int | None = None
+    cold_start_ms: float | None = None
+    peak_memory_bytes: int | None = None
+    publishable: bool = True
+    note: str = ""
+
+
+class Validation(Checks):
     """The result of validating one candidate.
 
     Attributes:
         status: Measured when it may race; else refused, failed or dropped.
         reason: Why it may not race, or an empty string.
         slug: The failure class or the refusal's slug, or an empty string.
-        quality: The metric on the search split.
-        largest_error: Largest absolute difference of the outputs from the source's over the source's largest output.
-        size_bytes: The artifact's files.
-        cold_start_ms: From the start of loading to the first outputs, without the interpreter's start.
-        peak_memory_bytes: Resident memory of the worker at its highest.
-        publishable: Whether the licence of its runtime allows to publish it.
-        note: What the reader of the report should know about its runtime.
         run: The run that really validated it, this one or an earlier one; empty where there was nothing to validate.
         seconds: How long that took.
         since: The run that took the baseline that it is compared with.
@@ -150,13 +165,6 @@ class Validation(Value):
     status: Status
     reason: str = ""
     slug: str = ""
-    quality: Quality | None = None
-    largest_error: float | None = None
-    size_bytes: int | None = None
-    cold_start_ms: float | None = None
-    peak_memory_bytes: int | None = None
-    publishable: bool = True
-    note: str = ""
     run: str = ""
     seconds: float = 0.0
     since: str = ""

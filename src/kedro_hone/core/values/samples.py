@@ -1,4 +1,4 @@
-"""The inputs that every candidate gets: made once from the user's data, and the same bytes for all.
+"""The user's data, and the inputs that every candidate gets: made once from them, and the same bytes for all.
 
 Their files are in trees of the store, each under the digest of its value, and are named from there.
 """
@@ -10,6 +10,26 @@ from kedro_hone.core.values.base import Value
 CALIBRATION, SEARCH, GATE = "calibration", "search", "gate"
 SPLITS = (CALIBRATION, SEARCH, GATE)
 """Given to the toolchains; used to compare candidates; used once, for the finalists and the source."""
+
+
+class TrackedFile(Value):
+    """A file or directory that DVC tracks, at a pinned git revision, as a verified copy on this machine.
+
+    Attributes:
+        path: The copy, absolute and read-only.
+        source: Its path in its repository.
+        repo: The repository as the catalog names it: a folder or the URL of a git repository.
+        rev: The revision as the catalog names it.
+        resolved_rev: The commit that the revision names.
+        md5: What DVC recorded of the content; it ends in ``.dir`` for a directory.
+    """
+
+    path: str
+    source: str
+    repo: str
+    rev: str
+    resolved_rev: str
+    md5: str
 
 
 class Split(Value):

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.core.store.manifest import Manifest
-from kedro_hone.core.store.sealing import UnsealableError
+from kedro_hone.core.store.manifest import Manifest, UnsealableError
 from kedro_hone.core.values.digest import digest_json, digest_tree
 
 ATTRIBUTES = {"format": "onnx", "metadata": {"opset": 17}}

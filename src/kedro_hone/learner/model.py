@@ -87,11 +87,12 @@ def load(
     """
     path = Path(uri_or_path)
     if path.is_dir():
-        return Learner(_find_artifact(path), interface=interface, threads=threads)
+        return Learner(_find_artifact(path, asked=str(uri_or_path)), interface=interface, threads=threads)
     folder = tempfile.TemporaryDirectory(prefix="kedro-hone-")
     try:
         find_registry(str(uri_or_path)).pull(str(uri_or_path), Path(folder.name))
-        learner = Learner(_find_artifact(Path(folder.name)), interface=interface, threads=threads)
+        artifact = _find_artifact(Path(folder.name), asked=str(uri_or_path))
+        learner = Learner(artifact, interface=interface, threads=threads)
     except BaseException:
         folder.cleanup()
         raise
@@ -99,8 +100,10 @@ def load(
     return learner
 
 
-def _find_artifact(folder: Path) -> Artifact:
+def _find_artifact(folder: Path, *, asked: str) -> Artifact:
     """Return the checked artifact of a model folder of MLflow's with a winner, or of the ``artifact`` folder in it.
+
+    Errors name what was asked for: the folder may be a temporary one.
 
     Raises:
         HoneError: ``model-unsupported``: there is none; ``model-corrupt``: it was changed.
@@ -108,9 +111,11 @@ def _find_artifact(folder: Path) -> Artifact:
     for place in (folder, folder / ARTIFACT):
         if (place / MANIFEST).is_file():
             return read_artifact(place)
+    opened = "that is a path is opened by its own framework, such as ONNX Runtime"
     raise HoneError(
         "model-unsupported",
-        f"{folder.name} holds no winner of kedro-hone.",
+        f"{asked} holds no winner of kedro-hone.",
         why=f"There is no {MANIFEST} in it: it is a source model, or something else.",
-        hint="Load a version that was published, such as models:/<name>@honed; a source is loaded with mlflow.pyfunc.",
+        hint="Load a version that was published, such as models:/<name>@honed; a source "
+        f"{opened if Path(asked).exists() else 'is loaded with mlflow.pyfunc'}.",
     )

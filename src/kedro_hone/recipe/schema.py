@@ -230,7 +230,7 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
             "The recipe is not a mapping.",
             why=f"The value of `hone` in the parameters is {parameters!r}, and not keys with values.",
             hint="Write at least `hone: {model: {uri: models:/NAME/1}}` into conf/base/parameters.yml; "
-            "docs/reference/recipe.md has all keys.",
+            "Recipe in the documentation has all keys.",
         )
     try:
         return Recipe.model_validate(dict(parameters))
@@ -240,7 +240,7 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
             "recipe-invalid",
             f"The recipe has {len(problems)} problem(s).",
             why="; ".join(problems),
-            hint="Mend the recipe in conf/*/parameters.yml or in --params; docs/reference/recipe.md has all keys.",
+            hint="Mend the recipe in conf/*/parameters.yml or in --params; Recipe in the documentation has all keys.",
         ) from error
 
 

@@ -30,11 +30,11 @@ SLUGS = {
 
 HINTS = {
     "data-unreadable": "Compare the names and shapes in the file with the model's inputs; the program's option "
-    "`arrays` maps one to the other. See docs/concepts/data.md.",
+    "`arrays` maps one to the other. See Data in the documentation.",
     "data-empty": "Put rows into the file, then dvc add, git commit and dvc push it.",
     "labels-mismatch": "Check that the data belong to this model, and the program's options `output` and `classes`.",
     "metric-unknown": "Leave `program.metric` empty for the program's own metric, or name one of these.",
-    "program-failed": "See docs/how-to/write-a-program.md for what the functions of a program must return.",
+    "program-failed": "See Write a program in the documentation for what the functions of a program must return.",
     "recipe-invalid": "Mend `program.options` in the recipe.",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from kedro_hone.building.steps import digest_worker_folder, identify_environment
@@ -18,6 +19,8 @@ from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, SEARCH, Reference, Samples
 from kedro_hone.programs import digest_programs, find_metric
 from kedro_hone.recipe.schema import Recipe
+
+logger = logging.getLogger(__name__)
 
 VERSION = 3
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
@@ -66,6 +69,8 @@ def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, workpla
         reference = _make_reference(key, setting)
         store.write_value(key, reference.model_dump(mode="json"))
     reference = reference.model_copy(update={"since": workplace.run_id})
+    if reference.doubt:
+        logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, reference.doubt)
     if reference.kind == "proportion":  # where the program counts its rows, this was checked before the pull
         check_provable(samples.splits[GATE].n, setting.recipe)
     return reference
@@ -95,5 +100,6 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         n=itself.n,
         cold_start_ms=predicted.cold_start_ms,
         peak_memory_bytes=predicted.peak_memory_bytes,
+        doubt=itself.doubt,
         run=setting.workplace.run_id,
     )

@@ -224,3 +224,12 @@ def test_the_users_program_imports_from_the_project(worker, make_job, save, tmp_
 )
 def test_casts_that_change_the_meaning_are_refused(worker, data, dtype, fits):
     assert (worker.reading.find_lossy_cast(data, dtype) is None) is fits
+
+
+def test_rows_with_numbers_that_are_not_finite_are_counted(worker, make_job, save):
+    rows = np.zeros((5, 3), np.float32)
+    rows[1, 0], rows[1, 2], rows[4, 1] = np.nan, np.inf, -np.inf
+    paths = splits(calibration=save("a.npz", features=rows), gate=save("b.npz", features=np.ones((4, 3))))
+    notes = worker.read(make_job("fidelity", inputs=[TABLE_INPUT], splits=paths))
+    assert notes["warnings"] == ["calibration (a.npz): 2 of 5 rows of 'features' hold numbers that are not finite"]
+    assert notes["splits"]["calibration"]["n"] == 5

@@ -299,7 +299,6 @@ def test_labels_that_are_all_the_same_say_nothing_about_the_model(evaluate):
     assert "doubt" not in row["candidates"]["one"]
 
 
-def test_a_program_without_classes_has_no_doubt(evaluate, random):
-    row = evaluate("tabular-regression", source=random.normal(size=(N, 1)), targets=np.ones(N), metric="max_error",
-                   one=np.zeros((N, 1)))["candidates"]["one"]  # fmt: skip
+def test_a_program_without_classes_has_no_doubt(evaluate, logits):
+    row = evaluate("fidelity", source=logits, targets=None, one=logits)["candidates"]["one"]
     assert "doubt" not in row

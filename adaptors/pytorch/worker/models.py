@@ -229,8 +229,8 @@ def name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str] =
     """
     parameters = [*inspect.signature(module.forward).parameters.values()][: len(inputs)]
     numbered = all(spec["name"] == f"input_{index}" for index, spec in enumerate(inputs))
-    clash = any(each.name in taken for each in parameters)
-    if not numbered or clash or [each.kind for each in parameters] != [inspect.Parameter.POSITIONAL_OR_KEYWORD] * len(inputs):
+    plain = [each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD and each.name not in taken]
+    if not numbered or len(plain) < len(inputs):
         return inputs
     return [{**spec, "name": each.name} for spec, each in zip(inputs, parameters, strict=True)]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
+
 from kedro_hone.building.steps import digest_worker_folder, identify_environment
 from kedro_hone.comparing.predictions import predict, score_source
 from kedro_hone.comparing.recipe_checks import check_provable
@@ -18,7 +21,9 @@ from kedro_hone.core.values.samples import GATE, SEARCH, Reference, Samples
 from kedro_hone.programs import digest_programs, find_metric
 from kedro_hone.recipe.schema import Recipe
 
-VERSION = 4
+logger = logging.getLogger(__name__)
+
+VERSION = 5
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 
@@ -55,6 +60,8 @@ def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, store: 
         reference = _make_reference(key, setting)
         store.write_value(key, reference.model_dump(mode="json"))
     reference = reference.model_copy(update={"since": run.run_id})
+    if reference.doubt:
+        logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, reference.doubt)
     if reference.kind == "proportion":  # where the program counts its rows, this was checked before the pull
         check_provable(samples.splits[GATE].n, setting.recipe)
     return reference
@@ -82,5 +89,6 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         n=itself.n,
         cold_start_ms=predicted.cold_start_ms,
         peak_memory_bytes=predicted.peak_memory_bytes,
+        doubt=itself.doubt,
         run=setting.run.run_id,
     )

@@ -40,6 +40,7 @@ class Score(Value):
         n: Rows.
         drop: How much worse the candidate is, with the interval at the confidence that was asked for.
         spread: How much worse single rows are, where the kind is ``mean``.
+        doubt: Why the labels may not be those of the predictions; empty where the program has no doubt.
     """
 
     metric: str
@@ -49,6 +50,7 @@ class Score(Value):
     n: int
     drop: Interval
     spread: Spread | None = None
+    doubt: str = ""
 
     def judge(self, split: str, limit: float | None) -> Quality:
         """Return it as a quality on a split, with the limit."""
@@ -158,6 +160,7 @@ def _read_score(row: Mapping[str, Json], confidence: float) -> Score:
         n=n,
         drop=drop,
         spread=_measure_spread(_load_array(row["differences"])) if row["kind"] == "mean" else None,
+        doubt=row.get("doubt", ""),
     )
 
 

@@ -32,9 +32,9 @@ def race(
     """
     setting = Setting(source=source, samples=samples, recipe=recipe, workplace=workplace)
     state = line_up(validations.values(), setting)
-    with measure_alone(workplace, "race", artifacts=[source, *state.artifacts.values()]) as clock:
+    with measure_alone(workplace, "race", artifacts=[source, *state.artifacts.values()]) as watch:
         budget_ended = run_heats(state, setting)
-        seconds = clock()
+        seconds, other_load = watch.seconds(), watch.other_load()
     return RaceResult(
         validations=tuple(validations.values()),
         standings=rank(state, setting),
@@ -44,4 +44,5 @@ def race(
         budget_ended=budget_ended,
         timings=keep_timings(workplace.store, "race", state.timings),
         workers=state.workers,
+        other_load=other_load,
     )

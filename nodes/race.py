@@ -25,9 +25,9 @@ def race(
     """
     setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
     state = line_up(validations.values(), setting)
-    with measure_alone(run, "race", artifacts=[source, *state.artifacts.values()]) as clock:
+    with measure_alone(run, "race", artifacts=[source, *state.artifacts.values()]) as watch:
         budget_ended = run_heats(state, setting)
-        seconds = clock()
+        seconds, other_load = watch.seconds(), watch.other_load()
     return RaceResult(
         validations=tuple(validations.values()),
         standings=rank(state, setting),
@@ -37,4 +37,5 @@ def race(
         budget_ended=budget_ended,
         timings=keep_timings(store, "race", state.timings),
         workers=state.workers,
+        other_load=other_load,
     )

@@ -83,7 +83,11 @@ def gather_evidence(
             ),
         ),
         race=records.RaceRecord(
-            rounds=race.rounds, seconds=race.seconds, budget_ended=race.budget_ended, timings=TIMINGS
+            rounds=race.rounds,
+            seconds=race.seconds,
+            budget_ended=race.budget_ended,
+            timings=TIMINGS,
+            other_load=race.other_load,
         ),
         confirmation=confirmation,
         phase_seconds=effort.seconds,

@@ -19,6 +19,7 @@ class ExitCode(IntEnum):
     FAIL = 10
     INCONCLUSIVE = 11
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 SLUGS: Final = MappingProxyType(

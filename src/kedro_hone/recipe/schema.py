@@ -159,7 +159,12 @@ class Recipe(Section):
     shapes: dict[str, dict[str, int]] = Field(
         default={"batch1": {"batch": 1}}, min_length=1, description="Sizes that every candidate must serve, by name."
     )
-    threads: int | None = Field(default=None, ge=1, description="Threads of every runtime; all cores when empty.")
+    threads: int | None = Field(
+        default=None,
+        ge=1,
+        description="Threads of every runtime; all cores when empty. Part of every artifact: another number builds "
+        "everything again.",
+    )
     seed: int = Field(default=0, description="Seeds the calibration, the order of the rounds and the bootstrap.")
     toolchains: tuple[str, ...] | Literal["default", "all"] = Field(
         default="default", description="Which toolchains take part: default, all, or a list of names."

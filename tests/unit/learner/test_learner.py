@@ -120,7 +120,7 @@ def square(folder, **kwargs):
 )
 def test_another_shape_is_refused_before_the_runtime_is_called(tmp_path, installed, interface, shapes, message):
     torch = pytest.importorskip("torch")
-    learner = Learner(square(tmp_path / "a", interface=interface))
+    learner = Learner(square(tmp_path / "a", interface=interface), tmp_path / "a")
     make = torch.zeros if interface == "pytorch" else lambda shape: np.zeros(shape, np.float32)
     values = [make(shape) for shape in shapes]
     calls = [lambda: learner(*values), lambda: learner(a=values[0], b=values[1])]
@@ -135,7 +135,7 @@ def test_another_shape_is_refused_before_the_runtime_is_called(tmp_path, install
 @pytest.mark.parametrize("interface", ["onnx", "pytorch"])
 def test_a_single_input_of_another_shape_is_refused(tmp_path, installed, interface):
     torch = pytest.importorskip("torch")
-    learner = Learner(toy.make_artifact(tmp_path / "a", interface=interface))
+    learner = Learner(*toy.make_model(tmp_path / "a", interface=interface))
     x, y = toy.predict(3)
     given, bad = (torch.from_numpy(x), torch.zeros(3, 5)) if interface == "pytorch" else (x, x[:, :3])
     np.testing.assert_array_equal(np.asarray(learner(given)), y)
@@ -145,7 +145,7 @@ def test_a_single_input_of_another_shape_is_refused(tmp_path, installed, interfa
 
 
 def test_an_input_that_a_dictionary_lacks_is_named(tmp_path, installed):
-    learner = Learner(toy.make_artifact(tmp_path / "a", inputs=("a", "b")))
+    learner = Learner(*toy.make_model(tmp_path / "a", inputs=("a", "b")))
     with pytest.raises(TypeError, match="b was not given"):
         learner({"a": toy.predict(2)[0]})
 

@@ -204,6 +204,7 @@ class RaceResult(Value):
         budget_ended: Whether the budget ended it.
         timings: The raw timings, by their key in the store.
         workers: How many worker processes were launched.
+        other_load: The share of the cores' time that other processes took meanwhile, 0 to 1; None where not known.
     """
 
     validations: tuple[Validation, ...]
@@ -214,6 +215,7 @@ class RaceResult(Value):
     budget_ended: bool
     timings: str
     workers: int = 0
+    other_load: float | None = None
 
     @property
     def validated(self) -> dict[str, Validation]:
@@ -255,6 +257,7 @@ class Confirmation(Value):
         seconds: How long it took, without the wait for another run's measuring.
         timings: The raw timings, by their key in the store.
         workers: How many worker processes were launched.
+        other_load: The share of the cores' time that other processes took meanwhile, 0 to 1; None where not known.
     """
 
     finalists: tuple[Finalist, ...]
@@ -265,6 +268,7 @@ class Confirmation(Value):
     seconds: float
     timings: str
     workers: int = 0
+    other_load: float | None = None
 
 
 class Verdict(StrEnum):

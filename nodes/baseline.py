@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
+
 from kedro_hone.building.steps import digest_worker_folder, identify_environment
 from kedro_hone.comparing.predictions import predict, score_source
 from kedro_hone.comparing.recipe_checks import check_provable
@@ -14,7 +17,9 @@ from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, SEARCH, Reference
 from kedro_hone.programs import digest_programs, find_metric
 
-VERSION = 4
+logger = logging.getLogger(__name__)
+
+VERSION = 5
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 
@@ -51,6 +56,8 @@ def take_baseline(*, setting: Setting) -> Reference:
         reference = _make_reference(key, setting)
         store.write_value(key, reference.model_dump(mode="json"))
     reference = reference.model_copy(update={"since": setting.run.run_id})
+    if reference.doubt:
+        logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, reference.doubt)
     if reference.kind == "proportion":  # where the program counts its rows, this was checked before the pull
         check_provable(samples.splits[GATE].n, recipe)
     return reference
@@ -79,5 +86,6 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         n=itself.n,
         cold_start_ms=predicted.cold_start_ms,
         peak_memory_bytes=predicted.peak_memory_bytes,
+        doubt=itself.doubt,
         run=setting.run.run_id,
     )

@@ -17,11 +17,11 @@ def confirm(*, setting: Setting, result: RaceResult) -> Confirmation:
     artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
     launches = Launches()
     findings: dict[str, stats.Finding] = {}
-    seconds = 0.0
+    seconds, other_load = 0.0, None
     if artifacts:
-        with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as clock:
+        with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as watch:
             findings = launch_until_decided(artifacts, setting, launches)
-            seconds = clock()
+            seconds, other_load = watch.seconds(), watch.other_load()
     raw = keep_timings(setting.store, "confirm", launches.timings)
     finalists = [describe_finalist(name, findings.get(name), launches, setting) for name in artifacts]
     return Confirmation(
@@ -33,6 +33,7 @@ def confirm(*, setting: Setting, result: RaceResult) -> Confirmation:
         seconds=seconds,
         timings=raw,
         workers=launches.workers,
+        other_load=other_load,
     )
 
 

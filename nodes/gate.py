@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from kedro_hone.comparing.heats import say_budget
 from kedro_hone.comparing.predictions import predict, score_predictions, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE
@@ -58,8 +59,8 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
             require_improvement=recipe.gates.require_improvement,
             score=scorer.score,
         )
-    if result.budget_ended:
-        reasons.append("the race's budget was spent: see what was not tried")
+    if spent := say_budget(result, recipe.race.seconds):
+        reasons.append(spent)
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
     outcome = found[results.winner].candidate.outcome if results.winner else None
     best = results.best

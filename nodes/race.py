@@ -17,9 +17,9 @@ def race(*, setting: Setting, **validations: Validation) -> RaceResult:
     The validations may come under any names.
     """
     state = line_up(validations.values(), setting)
-    with measure_alone(setting.run, "race", artifacts=[setting.source, *state.artifacts.values()]) as clock:
+    with measure_alone(setting.run, "race", artifacts=[setting.source, *state.artifacts.values()]) as watch:
         budget_ended = run_heats(state, setting)
-        seconds = clock()
+        seconds, other_load = watch.seconds(), watch.other_load()
     return RaceResult(
         validations=tuple(validations.values()),
         standings=rank(state, setting),
@@ -29,4 +29,5 @@ def race(*, setting: Setting, **validations: Validation) -> RaceResult:
         budget_ended=budget_ended,
         timings=keep_timings(setting.store, "race", state.timings),
         workers=state.workers,
+        other_load=other_load,
     )

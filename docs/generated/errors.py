@@ -12,6 +12,7 @@ CODES = {
     ExitCode.FAIL: "The verdict is FAIL.",
     ExitCode.INCONCLUSIVE: "The verdict is INCONCLUSIVE.",
     ExitCode.INTERRUPTED: "Interrupted, such as by Ctrl-C. What was built is kept.",
+    ExitCode.TERMINATED: "Ended by SIGTERM, such as by `timeout` or a CI system. What was built is kept.",
 }
 
 

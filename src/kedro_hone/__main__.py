@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
+from kedro_hone.core.errors import SLUGS, read_page
 from kedro_hone.hooks.logs import choose_logging
 
 
 def main() -> None:
     """Configure the project around, or this package where there is none, and run the command."""
+    if sys.argv[1:3] == ["hone", "explain"] and set(sys.argv[3:]) & SLUGS.keys():
+        sys.stdout.write(read_page(sys.argv[3]))  # also where winners are only loaded, and Kedro is not installed
+        return
     logging = choose_logging(Path("conf"))
     if logging is not None:  # Kedro reads the variable when it is imported, and prints a line if it is not there
         os.environ["KEDRO_LOGGING_CONFIG"] = str(logging)

@@ -79,7 +79,7 @@ def read_parameters() -> Mapping[str, Any]:
             "There is no recipe yet.",
             why=f"The parameters in {conf} have nothing under `hone`.",
             hint="Write a recipe into conf/base/parameters.yml. The least is `hone: {model: {uri: models:/NAME/1}}`; "
-            "docs/tutorial.md shows a whole one, and docs/reference/recipe.md has all keys.",
+            "Tutorial in the documentation shows a whole one, and Recipe in the documentation has all keys.",
         )
     return parameters
 
@@ -99,7 +99,7 @@ def find_parameters(loader: Mapping[str, Any]) -> Mapping[str, Any] | None:
             "recipe-invalid",
             "The parameters cannot be read.",
             why=str(error),
-            hint="Mend the YAML there; the recipe is in conf/base/parameters.yml, and docs/reference/recipe.md has its "
-            "keys.",
+            hint="Mend the YAML there; the recipe is in conf/base/parameters.yml, and Recipe in the documentation "
+            "has its keys.",
         ) from error
     return found

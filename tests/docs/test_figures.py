@@ -69,3 +69,20 @@ def test_the_page_of_the_error_has_the_same_rows():
     assert f"{least[0]} rows are the least for a limit of 0.02, {least[1]} for 0.01 and {least[2]:,} for 0.005" in page
     assert f"Use at least {needed_rows(0.01, level(3))} rows" in page
     assert f"still reaches {smallest_provable_drop(450, level(3)):.4f} " in page
+
+
+def test_a_quick_trial_is_bounded_and_publishes_nothing():
+    page = (ROOT / "docs" / "reference" / "recipe.md").read_text()
+    text = page.partition("## A quick trial run")[2].partition("```yaml\n")[2].partition("```")[0]
+    trial = read_recipe({"model": {"uri": "models:/digits/1"}, **yaml.safe_load(text)["hone"]})
+    usual = read_recipe({"model": {"uri": "models:/digits/1"}})
+    assert trial.confirm.looks[-1] * trial.confirm.finalists < usual.confirm.looks[0]
+    assert trial.race.seconds < usual.race.seconds
+    assert not trial.publish.enabled
+
+
+def test_the_price_of_another_number_of_threads_is_said_at_the_key():
+    (row,) = (
+        line for line in (ROOT / "docs" / "reference" / "recipe.md").read_text().splitlines() if "| `threads`" in line
+    )
+    assert "builds everything again" in row

@@ -81,7 +81,7 @@ def test_without_whole_and_unmodified_proof_nothing_is_registered(assessed, name
         content = (run / name).read_bytes()
         (run / name).write_bytes(content.replace(b"PASS", b"KEEP") if b"PASS" in content else content + b"\0")
     done = assessed.run("--pipelines", "publish", code=3)
-    assert "[evidence-incomplete]" in done.output
+    assert "hone explain evidence-incomplete" in done.output
     assert name in done.output
     assert list_published(assessed) == []
     assert not (run / "publication.json").exists()
@@ -93,7 +93,7 @@ def test_proof_of_another_decision_is_none(assessed):
     other["artifact"]["digest"] = f"sha256:{'0' * 64}"
     decision.write_text(json.dumps(other))
     done = assessed.run("--pipelines", "publish", code=3)
-    assert "[evidence-incomplete]" in done.output
+    assert "hone explain evidence-incomplete" in done.output
     assert list_published(assessed) == []
 
 
@@ -101,7 +101,7 @@ def test_a_run_that_was_removed_is_not_published(assessed):
     (run,) = assessed.runs
     shutil.rmtree(run)
     done = assessed.run("--pipelines", "publish", code=3)
-    assert "[evidence-incomplete]" in done.output
+    assert "hone explain evidence-incomplete" in done.output
     assert list_published(assessed) == []
     assert assessed.runs == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -44,7 +45,13 @@ def list_published(project):
 
 
 def test_a_faster_candidate_passes_and_is_published(finished):
-    assert "PASS" in finished.first.output
+    said = " ".join(finished.first.output.split())
+    assert "PASS" in said
+    assert "refused shop.closed (toy-source): it is closed on Mondays" in said
+    assert re.search(r"built shop.half in [0-9.]+ s \(toy-source → shop.convert → shop.round\)", said)
+    assert "confirm 1 finalist, in 4 launches" in said
+    assert "launched 3 of 4 in" in said
+    assert "confirmed 4 launches: all decided" in said
     evidence = check_evidence(finished)
     assert (evidence["verdict"], evidence["winner"]["candidate"]) == ("PASS", FAST)
     assert evidence["speedup"]["ratio"]["low"] > 1.05
@@ -167,3 +174,14 @@ def test_assess_follows_the_command_line_and_publishes_nothing(project):
     gates = check_evidence(project)["recipe"]["gates"]
     assert (gates["drop"], gates["speedup"]) == (0.2, 1.5)
     assert list_published(project) == []
+
+
+def test_a_spent_budget_points_at_what_was_not_tried_only_where_there_is_some(project):
+    project.set(adaptors=SHORT, race={"seconds": 0.001})
+    done = project.run("--pipelines", "assess")
+    assert check_evidence(project)["race"]["other_load"] is not None
+    assert "not tried" not in done.output
+    assert "budget" not in " ".join(project.evidence["reasons"])
+    project.set(race={"memory_mb": 1}, adaptors={"shop.slow": {"enabled": True}})  # one worker in each heat
+    done = project.run("--pipelines", "assess")
+    assert "the race's budget of 0.001 s was spent: 1 candidate was not tried" in " ".join(project.evidence["reasons"])

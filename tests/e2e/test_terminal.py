@@ -7,6 +7,7 @@ import pty
 import re
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,8 @@ from pathlib import Path
 import kedro
 import pytest
 from small_project import Project, copy_project
+
+from kedro_hone.core.locks import hold_lock
 
 # Makes the standard input the controlling terminal, so that a Ctrl-C typed there is a signal to the command.
 OWN_TERMINAL = """
@@ -146,18 +149,18 @@ def test_before_there_is_a_recipe_it_says_so(bare, command, text, why):
         write_parameters(bare, text)
     done = call(bare, *command)
     assert done.returncode == 3, done.stdout
-    assert "[recipe-invalid]" in done.stdout
+    assert "hone explain recipe-invalid" in done.stdout
     assert why in done.stdout
     assert "conf/base/parameters.yml" in done.stdout
-    assert "docs/reference/recipe.md" in done.stdout
+    assert "Recipe in the documentation has" in done.stdout
     assert "bug" not in done.stdout
     assert not (bare.root / "data").exists()
 
 
 def test_commands_that_need_no_recipe_work_without_one(bare):
     assert call(bare, "hone", "toolchains").returncode == 0
-    assert "[report-missing]" in call(bare, "hone", "report").stdout
-    assert "[replay-unknown]" in call(bare, "hone", "replay", "1").stdout
+    assert "hone explain report-missing" in call(bare, "hone", "report").stdout
+    assert "hone explain replay-unknown" in call(bare, "hone", "replay", "1").stdout
 
 
 def test_without_a_recipe_in_a_project_of_ones_own_it_says_so(project):
@@ -165,7 +168,7 @@ def test_without_a_recipe_in_a_project_of_ones_own_it_says_so(project):
     for command in (("hone", "routes"), ("run",)):
         done = call(project, *command, module="kedro")
         assert done.returncode == 3, done.stdout
-        assert "[recipe-invalid]" in done.stdout
+        assert "hone explain recipe-invalid" in done.stdout
 
 
 FLOOD = ("Loading data from", "Running node", "Saving data to", "Completed node")
@@ -221,3 +224,37 @@ def write_plus(path: Path) -> None:
     graph = helper.make_graph([helper.make_node("Add", ["x", "one"], ["y"])], "plus", tensors[:1], tensors[1:], [one])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     path.write_bytes(made.SerializeToString())
+
+
+def terminate(project: Project, *arguments: str, after: str) -> tuple[int, str]:
+    """Run without a terminal, and send SIGTERM to that process alone once a text was printed."""
+    project.environment["PYTHONUNBUFFERED"] = "1"
+    with project.start("run", "--pipelines", "assess", *arguments) as process:
+        output = ""
+        for line in process.stdout:
+            output += line
+            if after in line:
+                process.send_signal(signal.SIGTERM)
+                break
+        else:
+            pytest.fail(output)
+        output += process.communicate(timeout=600)[0]
+        return process.returncode, output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "after"),
+    [((), "built"), ((), "raced"), (("--runner", "ParallelRunner"), "raced")],
+    ids=["while building", "while racing", "in the process of a parallel runner"],
+)
+def test_a_run_that_is_told_to_end_says_so(project, arguments, after):
+    project.set(race={"seconds": 600.0, "rounds": 100000}, confirm={"finalists": 1})
+    code, output = terminate(project, *arguments, after=after)
+    assert code == 143, output
+    assert "Terminated; what was built is kept." in " ".join(output.split())
+    assert "Traceback" not in output
+    assert "bug" not in output
+    project.wait_for_silence(120)
+    for lock in (project.root.parent / "home" / "locks").glob("*.lock"):
+        with hold_lock(lock, purpose="test") as waited:
+            assert waited < 60

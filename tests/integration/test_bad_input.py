@@ -314,7 +314,7 @@ def test_it_is_explained_and_harms_nothing(attempts, name):
     case, tried = CASES[name], attempts[name].result()
     output = re.sub(r"\s+", " ", tried.done.output)
     assert tried.done.code == 3, tried.done.output
-    assert f"[{case.slug}]" in output
+    assert f"hone explain {case.slug}" in output
     assert [text for text in case.says if text not in output] == [], tried.done.output
     assert "Traceback" not in output
     assert "secret@" not in output

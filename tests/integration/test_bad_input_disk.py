@@ -37,7 +37,7 @@ def test_a_full_disk_is_explained_and_what_was_finished_is_kept(project, size):
         after=f"cp -a '{place}' '{saved}'",
     )
     assert done.code == 3, done.output
-    assert "[store-full]" in done.output
+    assert "hone explain store-full" in done.output
     assert "No space left on device" in done.output
 
     place.rmdir()
@@ -72,6 +72,6 @@ def test_a_read_only_disk_is_explained(finished, tmp_path):
         project, mount=f"mount --bind '{project.work}' '{project.work}' && mount -o remount,bind,ro '{project.work}'"
     )
     assert done.code == 3, done.output
-    assert "[store-read-only]" in done.output
+    assert "hone explain store-read-only" in done.output
     assert sorted(project.work.rglob("*")) == before
     project.check_store()

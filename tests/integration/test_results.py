@@ -45,7 +45,11 @@ def export(kind: str, folder: Path) -> None:
 
 def describe(worker, folder: Path, form: str):
     inputs = [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}]
-    job = {"input": {"path": str(folder), "format": form, "inputs": inputs, "outputs": []}, "trust": ["module"]}
+    job = {
+        "input": {"path": str(folder), "format": form, "inputs": inputs, "outputs": []},
+        "shapes": [],
+        "trust": ["module"],
+    }
     return worker.describe(job)
 
 

@@ -220,4 +220,4 @@ def test_an_error_of_the_users_crosses_the_processes(project):
     project.environment["KEDRO_MP_CONTEXT"] = "spawn"
     project.set(model={"uri": "models/matrxi"})
     done = project.run("--runner", "ParallelRunner", code=3)
-    assert "[model-unknown]" in done.output
+    assert "hone explain model-unknown" in done.output

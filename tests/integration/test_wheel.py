@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from kedro_hone.core.errors import HoneError
 
 ROOT = Path(__file__).parents[2]
 LINKED = ("adaptors", "nodes", "pipelines")
@@ -32,7 +35,7 @@ def checkout(tmp_path_factory) -> Path:
     """Copy what git would clone, its links as links."""
     folder = tmp_path_factory.mktemp("checkout")
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("src", *LINKED):
+    for name in ("src", "docs", *LINKED):
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
@@ -136,7 +139,17 @@ def test_the_sdist_holds_the_linked_folders(sdist_files, folder):
 def test_kedro_finds_the_commands(project):
     text = call(project, "-m", "kedro_hone", "hone", "--help")
 
-    assert all(command in text for command in ("routes", "toolchains", "report", "replay", "adaptor"))
+    assert all(command in text for command in ("routes", "toolchains", "report", "replay", "explain", "adaptor"))
+
+
+def test_an_error_is_explained_by_the_command_at_its_end(project):
+    error = HoneError("alias-unknown", "It failed.", why="So.", hint="Do this.")
+    (command,) = re.findall(r"more: python (.*)$", str(error))
+    page = call(project, *command.split())
+
+    assert page.startswith("# alias-unknown")
+    assert "## What to do" in page
+    assert "](" not in page
 
 
 def test_the_pipelines_are_registered(project):

@@ -71,7 +71,10 @@ def open_module(job: Job) -> tuple[Flat, list[Spec], list[Spec]]:
 
 
 def describe_module(job: Job, flat: Flat, inputs: list[Spec], known: list[Spec]) -> Notes:
-    """Run the class, and once more with each dynamic size changed: a class does not declare its results."""
+    """Run the class, and once more with each dynamic size changed: a class does not declare its results.
+
+    Inputs that the signature does not name get the names of ``forward``'s arguments.
+    """
     sizes = choose_sizes(job, inputs)
     with torch.inference_mode():
         result = flat.call(*make_examples(inputs, sizes, None))
@@ -91,7 +94,9 @@ def describe_module(job: Job, flat: Flat, inputs: list[Spec], known: list[Spec])
         keyed = isinstance(result, Mapping) or len(known) != len(named)
         chosen = name if keyed else known[index]["name"]
         outputs.append({"name": chosen, "dtype": str(value.dtype).removeprefix("torch."), "shape": shape})
-    return {"inputs": inputs, "outputs": outputs, **structure.describe(result, [str(spec["name"]) for spec in outputs])}
+    names = [str(spec["name"]) for spec in outputs]
+    named_inputs = models.name_inputs(flat.model, inputs, taken=names)
+    return {"inputs": named_inputs, "outputs": outputs, **structure.describe(result, names)}
 
 
 def choose_sizes(job: Job, specs: Sequence[Spec]) -> dict[str, int]:

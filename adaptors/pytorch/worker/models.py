@@ -221,6 +221,20 @@ def _read_state(path: Path, trust: Sequence[str]) -> Any:
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
+def name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str] = ()) -> list[Spec]:
+    """Return the specs with the names of ``forward``'s arguments where the signature names none of the inputs.
+
+    Such inputs are ``input_0``, ``input_1`` and so on. The names of their dimensions stay, and so do all names where an
+    output would have the same one (``taken``).
+    """
+    parameters = [*inspect.signature(module.forward).parameters.values()][: len(inputs)]
+    numbered = all(spec["name"] == f"input_{index}" for index, spec in enumerate(inputs))
+    plain = [each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD and each.name not in taken]
+    if not numbered or len(plain) < len(inputs):
+        return inputs
+    return [{**spec, "name": each.name} for spec, each in zip(inputs, parameters, strict=True)]
+
+
 def find_keywords(module: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
     """Return the inputs' names when the module must be called by name, or nothing when position does.
 

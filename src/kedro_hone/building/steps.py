@@ -6,6 +6,7 @@ import datetime as dt
 import logging
 from pathlib import Path
 
+from kedro_hone.building.lines import list_route, say_step
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
 from kedro_hone.core.contract.host import Host
@@ -50,11 +51,15 @@ def _find_or_build(
     host = read_host()
     options = options.resolve(host)
     refusal = _refuse(adaptor, options, parent, host)
+    route = list_route(parent, source=setting.source)
     if refusal is not None:
+        logger.info("%s", say_step(refusal.kind, adaptor.name, route, outcome=refusal))
         return refusal, ()
     environment = EnvironmentStore().ensure(adaptor.toolchain)
     if isinstance(environment, Failed):
-        return setting.run.name_log(environment.model_copy(update={"by": adaptor.name})), ()
+        failed = setting.run.name_log(environment.model_copy(update={"by": adaptor.name}))
+        logger.info("%s", say_step(failed.kind, adaptor.name, route, outcome=failed))
+        return failed, ()
     key, inputs = step_key(
         adaptor,
         parent,
@@ -69,7 +74,7 @@ def _find_or_build(
     store = setting.store
     found = store.find(key)
     if found is not None:
-        logger.info("reused    %s", adaptor.name)
+        logger.info("%s", say_step("reused", adaptor.name, route, outcome=found.outcome))
         return found.outcome, (found.facts,)
     folder = setting.run.claim_step(adaptor.name)
     started = dt.datetime.now(dt.UTC)
@@ -84,8 +89,8 @@ def _find_or_build(
         outcome=outcome.kind,
     )
     setting.run.note("build", **facts.model_dump(mode="json", exclude={"run"}))
-    kind = {"artifact": "built"}.get(outcome.kind, outcome.kind)
-    logger.info("%-9s %s in %.1f s", kind, adaptor.name, facts.seconds)
+    word = {"artifact": "built"}.get(outcome.kind, outcome.kind)
+    logger.info("%s", say_step(word, adaptor.name, route, seconds=facts.seconds, outcome=outcome))
     store.record(key, StepRecord(facts=facts, outcome=outcome, created=started.isoformat(), inputs=inputs))
     return outcome, (facts,)
 

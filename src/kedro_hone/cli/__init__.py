@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 from kedro_hone.cli.adaptor import adaptor
+from kedro_hone.cli.explain import explain
 from kedro_hone.cli.registries import registries
 from kedro_hone.cli.replay import replay
 from kedro_hone.cli.report import report
@@ -19,8 +20,8 @@ _SUMMARY = "Make registered models faster, with proof."
 
 hone = click.Group(
     "hone",
-    commands=[routes, toolchains, registries, report, replay, adaptor],
-    help="Routes, toolchains, registries, reports and replays of kedro-hone.",
+    commands=[routes, toolchains, registries, report, replay, explain, adaptor],
+    help="Routes, toolchains, registries, reports, replays and errors of kedro-hone.",
 )
 cli = click.Group("kedro-hone", commands=[run, hone], help=_SUMMARY)
 commands = click.Group("kedro-hone", commands=[hone], help=_SUMMARY)

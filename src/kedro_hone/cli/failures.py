@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from kedro_hone.cli.termination import Terminated, raise_on_termination
 from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.store.disk import explain_disk_errors
 from kedro_hone.datasets.errors import find_error
@@ -36,9 +37,13 @@ def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            with raise_on_termination():
+                return function(*args, **kwargs)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
+        except Terminated:
+            click.secho("Terminated; what was built is kept.", fg="yellow", err=True)
+            sys.exit(ExitCode.TERMINATED)
         except KeyboardInterrupt:
             click.secho("Interrupted; what was built is kept.", fg="yellow", err=True)
             sys.exit(ExitCode.INTERRUPTED)

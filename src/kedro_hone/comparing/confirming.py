@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
@@ -85,16 +86,45 @@ def launch_until_decided(
     order = random.Random(recipe.seed + 1)  # noqa: S311 - an order of measuring, not a secret
     running = list(artifacts)
     step = stats.LaunchStep(findings={}, undecided=tuple(running), launches=plan.looks[0])
+    logger.info("confirm   %s", say_plan(len(running), plan.looks))
     while step.launches and running:
+        until = launches.count + step.launches
         for _ in range(step.launches):
+            began = time.monotonic()
             entrants = {SOURCE: setting.source, CONTROL: setting.source, **{name: artifacts[name] for name in running}}
             _launch_once(entrants, setting, order, launches)
             running = [name for name in running if name not in launches.failures]
-        logger.info("confirmed %d launches", launches.count)
+            logger.info("launched  %d of %d in %.0f s", launches.count, until, time.monotonic() - began)
         measured = {name: launches.ratios[name] for name in artifacts if name not in launches.failures}
         step = stats.next_step(plan, control=launches.ratios[CONTROL], finalists=measured)
         running = list(step.undecided)
+        logger.info("confirmed %s", say_look(step, count=launches.count, looks=plan.looks))
     return step.findings
+
+
+def say_plan(finalists: int, looks: Sequence[int]) -> str:
+    """Return how many launches there will be, at least and at most."""
+    launches = f"{looks[0]}" if len(looks) == 1 else f"{looks[0]} to {looks[-1]}"
+    return f"{finalists} finalist{'' if finalists == 1 else 's'}, in {launches} launches"
+
+
+def say_look(step: stats.LaunchStep, *, count: int, looks: Sequence[int]) -> str:
+    """Return what is decided after so many launches, and how many there may be in the end.
+
+    Args:
+        step: What was found at this look.
+        count: How many launches there were.
+        looks: The plan's.
+    """
+    decided = sum(finding.verdict is not stats.Faster.UNDECIDED for finding in step.findings.values())
+    if not step.findings:
+        said = "no finalist is left"
+    elif decided == len(step.findings):
+        said = "all decided"
+    else:
+        more = f", next look at {count + step.launches}, at most {looks[-1]}" if step.launches else ""
+        said = f"{decided} of {len(step.findings)} decided{more or ', and there is no further look'}"
+    return f"{count} launches: {said}"
 
 
 def _launch_once(entrants: dict[str, Artifact], setting: Setting, order: random.Random, launches: Launches) -> None:

@@ -74,7 +74,9 @@ def gather_evidence(
                 for validation in sorted(validations, key=lambda one: one.candidate.id)
             ),
         ),
-        race=records.RaceRecord(**race.model_dump(include={"rounds", "seconds", "budget_ended"}), timings=TIMINGS),
+        race=records.RaceRecord(
+            **race.model_dump(include={"rounds", "seconds", "budget_ended", "other_load"}), timings=TIMINGS
+        ),
         confirmation=confirmation,
         phase_seconds=effort.seconds,
         optimization_seconds=effort.total,

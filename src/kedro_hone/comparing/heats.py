@@ -22,7 +22,7 @@ from kedro_hone.core import stats
 from kedro_hone.core.measuring.launches import Entrant, enter
 from kedro_hone.core.measuring.rounds import Timings, measure_round
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Interval, Standing, Status, Validation
+from kedro_hone.core.values.measurement import Interval, RaceResult, Standing, Status, Validation
 from kedro_hone.recipe.schema import Recipe
 
 logger = logging.getLogger(__name__)
@@ -97,7 +97,10 @@ def select_racers(validations: Sequence[Validation]) -> tuple[list[Validation], 
 
 
 def run_heats(state: Field, setting: Setting) -> bool:
-    """Run heats until nobody waits and the race is decided, and return whether the budget ended it.
+    """Run heats until nobody waits and the race is decided.
+
+    Returns:
+        Whether the budget ended it before all were tried and the finalists were found.
 
     Raises:
         HoneError: ``source-failed``.
@@ -109,29 +112,45 @@ def run_heats(state: Field, setting: Setting) -> bool:
         while state.waiting:
             heat = _fill_heat(state, recipe.race.memory_mb)
             _launch({name: state.artifacts[name] for name in heat}, state, setting, everything)
-            measured += _run_heat(state, setting, order, budget=recipe.race.seconds - measured)
+            seconds, decided = _run_heat(state, setting, order, budget=recipe.race.seconds - measured)
+            measured += seconds
             if measured >= recipe.race.seconds:
                 for name in state.waiting:
-                    state.leave(name, Status.NOT_TRIED, f"the budget of {recipe.race.seconds:g} s was spent")
-                return True
+                    state.leave(name, Status.NOT_TRIED, name_spent(recipe.race.seconds))
+                return bool(state.waiting) or not decided
             if state.waiting:
                 _keep_best(state, setting)
     return False
 
 
-def _run_heat(state: Field, setting: Setting, order: random.Random, *, budget: float) -> float:
-    """Measure in blocks of rounds until only the finalists are left; return the seconds that were spent."""
-    recipe, begun, rounds = setting.recipe, time.monotonic(), 0
-    while len(state.running) > 1 and rounds < recipe.race.rounds:
+def name_spent(seconds: float) -> str:
+    """Return why a candidate was not tried when the budget of so many seconds was spent."""
+    return f"the budget of {seconds:g} s was spent"
+
+
+def say_budget(result: RaceResult, seconds: float) -> str:
+    """Return how many candidates a race did not try for its budget of so many seconds, or an empty string."""
+    untried = sum(standing.reason == name_spent(seconds) for standing in result.standings)
+    if not (result.budget_ended and untried):
+        return ""
+    count = "1 candidate was" if untried == 1 else f"{untried} candidates were"
+    return f"the race's budget of {seconds:g} s was spent: {count} not tried"
+
+
+def _run_heat(state: Field, setting: Setting, order: random.Random, *, budget: float) -> tuple[float, bool]:
+    """Measure in blocks of rounds; return the seconds that were spent, and whether no more of them were wanted."""
+    recipe, begun, rounds, decided = setting.recipe, time.monotonic(), 0, len(state.running) <= 1
+    while not decided:
         for _ in range(recipe.race.block):
             measure_round(state.running.values(), setting.shapes, order=order, timings=state.timings)
         rounds += recipe.race.block
         setting.run.note("rounds", rounds=state.timings.count, running=sorted(state.running))
         _drop(state, setting)
         logger.info("raced     %d rounds, %d left", state.timings.count, len(state.running) - 1)
-        if time.monotonic() - begun >= budget or len(state.running) - 1 <= recipe.confirm.finalists:
+        decided = len(state.running) - 1 <= recipe.confirm.finalists or rounds >= recipe.race.rounds
+        if time.monotonic() - begun >= budget:
             break
-    return time.monotonic() - begun
+    return time.monotonic() - begun, decided
 
 
 def _fill_heat(state: Field, memory_mb: int) -> list[str]:

@@ -91,5 +91,5 @@ def score_source(outputs: Path, split: Split, setting: Setting) -> Quality:
         "program-failed",
         f"The source model cannot be scored on the {split.name} split.",
         why=itself,
-        hint="Mend the program or its metric; see docs/how-to/write-a-program.md.",
+        hint="Mend the program or its metric; see Write a program in the documentation.",
     )

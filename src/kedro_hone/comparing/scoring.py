@@ -110,7 +110,9 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
     else:
         replicates = _load_array(row["replicates"])
         drop = stats.interval_of_bootstrap(replicates, estimate, confidence=confidence, n=n, span=_find_span(row))
-    told = {field: row[field] for field in ("metric", "kind", "source", "candidate", "n")}
+    told = {field: row[field] for field in ("metric", "kind", "source", "candidate", "n")} | {
+        "doubt": row.get("doubt", "")
+    }
     return Quality(id=name, **told, **place, drop=drop, provable=provable, spread=spread)
 
 

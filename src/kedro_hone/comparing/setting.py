@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.locks import hold_devices
+from kedro_hone.core.machine.load import OtherLoad
 from kedro_hone.core.measuring.launches import Launching
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
@@ -31,8 +32,23 @@ def explain_source_failure(failed: Failed, when: str) -> HoneError:
     )
 
 
+class Watch:
+    """What is noted of the time in which a node measures, from the moment when this is made."""
+
+    def __init__(self) -> None:
+        self._started, self._others = time.monotonic(), OtherLoad()
+
+    def seconds(self) -> float:
+        """Return the seconds until now."""
+        return time.monotonic() - self._started
+
+    def other_load(self) -> float | None:
+        """Return the share of the cores' time that other processes took until now; None where it is not known."""
+        return self._others.share()
+
+
 @contextmanager
-def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -> Iterator[Callable[[], float]]:
+def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -> Iterator[Watch]:
     """Hold every device that is measured on; the wait for another run's measuring is noted, and does not count.
 
     Args:
@@ -41,13 +57,12 @@ def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -
         artifacts: What is measured, the source too; their devices are held.
 
     Yields:
-        A clock: the seconds since all of them were held.
+        The watch, which began when all of them were held.
     """
     devices = {str(artifact.device) for artifact in artifacts}
     with hold_devices(find_home() / "locks", devices) as waited:
-        started = time.monotonic()
         run.note("waited", node=node, seconds=waited)
-        yield lambda: time.monotonic() - started
+        yield Watch()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -18,6 +19,7 @@ class ExitCode(IntEnum):
     FAIL = 10
     INCONCLUSIVE = 11
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 SLUGS: Final = MappingProxyType(
@@ -65,12 +67,16 @@ SLUGS: Final = MappingProxyType(
         "version-unknown": "The registry has no such version",
     }
 )
-"""Every slug and the title of its page, ``docs/errors/<slug>.md``."""
+"""Every slug and the title of its page, which ``read_page`` returns."""
 
-_FORMAT: Final = "{what}\n  why:  {why}\n  next: {hint}\n  more: docs/errors/{slug}.md [{slug}]"
+_EXPLAIN: Final = "python -m kedro_hone hone explain"
+_FORMAT: Final = f"{{what}}\n  why:  {{why}}\n  next: {{hint}}\n  more: {_EXPLAIN} {{slug}}"
 _WRITTEN: Final = re.compile(  # reads what _FORMAT writes
-    r"(?P<what>.*)\n  why:  (?P<why>.*)\n  next: (?P<hint>.*)\n  more: docs/errors/(?P<slug>[a-z-]+)\.md", re.DOTALL
+    rf"(?P<what>.*)\n  why:  (?P<why>.*)\n  next: (?P<hint>.*)\n  more: {_EXPLAIN} (?P<slug>[a-z-]+)", re.DOTALL
 )
+
+_PAGES: Final = Path(__file__).parents[1] / "error_pages"
+_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
 
 class HoneError(Exception):
@@ -104,3 +110,8 @@ class HoneError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(type(self), why=self.why, hint=self.hint), (self.slug, self.what)
+
+
+def read_page(slug: str) -> str:
+    """Return an error's page of the documentation, as it is installed, without the targets of links."""
+    return _LINK.sub(r"\1", (_PAGES / f"{slug}.md").read_text(encoding="utf-8"))

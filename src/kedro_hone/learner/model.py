@@ -90,11 +90,12 @@ def load(
     """
     path = Path(uri_or_path)
     if path.is_dir():
-        return Learner(*find_artifact(path), interface=interface, threads=threads)
+        return Learner(*find_artifact(path, asked=str(uri_or_path)), interface=interface, threads=threads)
     folder = tempfile.TemporaryDirectory(prefix="kedro-hone-")
     try:
         find_registry(str(uri_or_path)).pull(str(uri_or_path), Path(folder.name))
-        learner = Learner(*find_artifact(Path(folder.name)), interface=interface, threads=threads)
+        found = find_artifact(Path(folder.name), asked=str(uri_or_path))
+        learner = Learner(*found, interface=interface, threads=threads)
     except BaseException:
         folder.cleanup()
         raise
@@ -102,10 +103,10 @@ def load(
     return learner
 
 
-def find_artifact(folder: Path) -> tuple[Artifact, Path]:
+def find_artifact(folder: Path, *, asked: str | None = None) -> tuple[Artifact, Path]:
     """Return the checked artifact of a model folder of MLflow's with a winner, or of the ``artifact`` folder in it.
 
-    With it comes the folder of its files.
+    With it comes the folder of its files. Errors name what was asked for, since the folder may be a temporary one.
 
     Raises:
         HoneError: ``model-unsupported``: there is none; ``model-corrupt``: it was changed.
@@ -113,9 +114,11 @@ def find_artifact(folder: Path) -> tuple[Artifact, Path]:
     for place in (folder, folder / ARTIFACT):
         if (place / MANIFEST).is_file():
             return read_artifact(place), place
+    opened = "that is a path is opened by its own framework, such as ONNX Runtime"
     raise HoneError(
         "model-unsupported",
-        f"{folder.name} holds no winner of kedro-hone.",
+        f"{asked or folder.name} holds no winner of kedro-hone.",
         why=f"There is no {MANIFEST} in it: it is a source model, or something else.",
-        hint="Load a version that was published, such as models:/<name>@honed; a source is loaded with mlflow.pyfunc.",
+        hint="Load a version that was published, such as models:/<name>@honed; a source "
+        f"{opened if Path(asked or folder).exists() else 'is loaded with mlflow.pyfunc'}.",
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kedro_hone.core.values.artifact import TensorSpec
-from kedro_hone.core.workers.inside.interfaces import bind, check_text
+from kedro_hone.core.workers.inside.interfaces import bind, check_text, make_shape_check
 from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.learner.model import Learner
 
@@ -19,6 +19,7 @@ class PyfuncModel:
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
+        self._check_shapes = make_shape_check(learner.artifact.inputs)
 
     def predict(self, data: Any, params: Mapping[str, Any] | None = None) -> Any:
         """Return the model's outputs.
@@ -39,6 +40,7 @@ class PyfuncModel:
             args, kwargs = ((), dict(data)) if isinstance(data, Mapping) else ((data,), {})
             values = bind([spec.name for spec in specs], args, kwargs)
             feeds = {spec.name: _cast(spec, np.asarray(values[spec.name])) for spec in specs}
+        self._check_shapes(feeds)
         outputs = self.learner.run(feeds)
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 

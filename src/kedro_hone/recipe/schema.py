@@ -24,6 +24,7 @@ from pydantic import (
     model_validator,
 )
 
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.gates import Gate, read_gates
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Shape, TensorSpec
@@ -158,7 +159,12 @@ class Recipe(Section):
     shapes: dict[str, dict[str, int]] = Field(
         default={"batch1": {"batch": 1}}, min_length=1, description="Sizes that every candidate must serve, by name."
     )
-    threads: int | None = Field(default=None, ge=1, description="Threads of every runtime; all cores when empty.")
+    threads: int | None = Field(
+        default=None,
+        ge=1,
+        description="Threads of every runtime; all cores when empty. Part of every artifact: another number builds "
+        "everything again.",
+    )
     seed: int = Field(default=0, description="Seeds the calibration, the order of the rounds and the bootstrap.")
     toolchains: tuple[str, ...] | Literal["default", "all"] = Field(
         default="default", description="Which toolchains take part: default, all, or a list of names."
@@ -229,7 +235,7 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
             "The recipe is not a mapping.",
             why=f"The value of `hone` in the parameters is {parameters!r}, and not keys with values.",
             hint="Write at least `hone: {model: {uri: models:/NAME/1}}` into conf/base/parameters.yml; "
-            "docs/reference/recipe.md has all keys.",
+            "Recipe in the documentation has all keys.",
         )
     try:
         return Recipe.model_validate(dict(parameters))
@@ -239,17 +245,31 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
             "recipe-invalid",
             f"The recipe has {len(problems)} problem(s).",
             why="; ".join(problems),
-            hint="Correct the key in conf/*/parameters.yml or in --params; docs/reference/recipe.md has them all.",
+            hint="Mend the recipe in conf/*/parameters.yml or in --params; Recipe in the documentation has all keys.",
         ) from error
 
 
 def _explain(problem: Mapping[str, Any]) -> str:
     where = ".".join(("hone", *(str(part) for part in problem["loc"])))
+    if problem["type"] == "value_error":
+        return f"{where}: {problem['ctx']['error']}"
     if problem["type"] != "extra_forbidden":
         return f"{where}: {problem['msg']}"
     *parents, key = problem["loc"]
+    if parents[:1] == ["adaptors"] and (name := _find_adaptor(*problem["loc"][1:])):
+        return (
+            f"{where}: names of adaptors hold a dot, and a key with a dot is two keys to --params; write, say, "
+            f"`adaptors: {{{name}: {{enabled: false}}}}` in conf/base/parameters.yml, "
+            f"or --params 'hone.adaptors[{name}].enabled=false'"
+        )
     near = difflib.get_close_matches(str(key), _keys_of(parents), n=1, cutoff=0.5)
     return f"{where}: unknown key" + (f", did you mean {near[0]!r}?" if near else "")
+
+
+def _find_adaptor(toolchain: str, *rest: str) -> str | None:
+    """Return the adaptor that is meant where its name was taken for two keys; None where the first is no toolchain."""
+    known = [name for name in read_catalogue().adaptors if name.startswith(f"{toolchain}.")]
+    return next(iter(difflib.get_close_matches(".".join((toolchain, *rest)), known, n=1, cutoff=0.0)), None)
 
 
 def _keys_of(parents: list[Any]) -> list[str]:

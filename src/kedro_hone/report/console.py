@@ -61,6 +61,8 @@ def _list_sentences(evidence: Evidence) -> list[RenderableType]:
         compared = f"{wording.name_shape(speedup.shape).capitalize()}: {wording.say_comparison(speedup)}"
         said = (f"Against {evidence.source.baseline}", compared, f"On {evidence.hardware.processor}")
         lines += [Text(), *(Text(line, style="dim") for line in said)]
+    if busy := wording.say_load(evidence):
+        lines += [Text(), Text(busy, style="yellow")]
     return lines
 
 
@@ -76,7 +78,7 @@ def _tabulate_finalists(evidence: Evidence) -> Table:
         cells = []
         for shape in shapes:
             lines = [
-                f"{wording.format_ratio(one.ratio.estimate)}\n{wording.format_range(one.ratio)}"
+                f"{wording.format_lead(one.ratio)}\n{wording.format_rest(one.ratio)}"
                 for one in finalist.speedups
                 if one.shape == shape
             ]

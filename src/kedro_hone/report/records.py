@@ -98,12 +98,14 @@ class RaceRecord(Value):
         seconds: How long it took, without the wait for another run's measuring.
         budget_ended: Whether the budget ended it, rather than that nothing was left to decide.
         timings: The file with the raw timings, also those of the confirmation, relative to the run's folder.
+        other_load: The share of the cores' time that other processes took meanwhile, 0 to 1; None where not known.
     """
 
     rounds: int
     seconds: float
     budget_ended: bool = False
     timings: str
+    other_load: float | None = None
 
 
 class Hardware(Value):

@@ -8,7 +8,7 @@ from typing import Any
 
 from kedro_hone.core.values.measurement import Interval, Quality, is_bounded
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.wording import format_drop, format_range, format_ratio, name_shape
+from kedro_hone.report.wording import format_drop, format_lead, format_ratio, format_rest, name_shape
 
 _Ends = tuple[float, float]
 Marks = Sequence[tuple[float, str, str]]
@@ -51,8 +51,8 @@ def scale_speedups(evidence: Evidence, *, gate: float | None) -> Scale | None:
     bars = (
         Bar(
             label=f"{of}{name_shape(one.shape)}",
-            value=format_ratio(one.ratio.estimate),
-            interval=format_range(one.ratio),
+            value=format_lead(one.ratio),
+            interval=format_rest(one.ratio),
             control=control,
             **_place(one.ratio, ends),
         )

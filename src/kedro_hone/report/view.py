@@ -72,16 +72,17 @@ def list_key_numbers(evidence: Evidence) -> tuple[KeyNumber, ...]:
         label = f"Latency at {wording.name_shape(both.source.shape)}"
         numbers.append(KeyNumber(label=label, value=wording.format_ms(after.p50_ms), before=before, remark=remark))
     subject, source = evidence.find_candidate(evidence.subject or ""), evidence.find_candidate("source")
-    for label, attribute, write in (
-        ("Size on disk", "size_bytes", wording.format_bytes),
-        ("Cold start", "cold_start_ms", wording.format_ms),
-        ("Peak memory", "peak_memory_bytes", wording.format_bytes),
+    for label, attribute, write, remark in (
+        ("Size on disk", "size_bytes", wording.format_bytes, ""),
+        ("Cold start", "cold_start_ms", wording.format_ms, "measured once"),
+        ("Peak memory", "peak_memory_bytes", wording.format_bytes, ""),
     ):
         size, old = getattr(subject, attribute, None), getattr(source, attribute, None)
         if size is not None and evidence.winner is not None:
-            numbers.append(KeyNumber(label=label, value=write(size), before="" if old is None else write(old)))
+            before = "" if old is None else write(old)
+            numbers.append(KeyNumber(label=label, value=write(size), before=before, remark=remark))
         elif old is not None:
-            numbers.append(KeyNumber(label=label, value=write(old), remark="of the source"))
+            numbers.append(KeyNumber(label=label, value=write(old), remark=f"of the source, {remark}".rstrip(", ")))
     took, calls = wording.format_seconds(evidence.optimization_seconds), evidence.break_even_calls
     if calls is not None:
         remark = f"calls; the optimization took {took}"

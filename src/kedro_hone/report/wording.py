@@ -13,6 +13,12 @@ from kedro_hone.report.evidence import Evidence
 
 STATUS_NAMES: Final = {status: status.value.replace("_", " ") for status in Status} | {Status.DROPPED: "dropped early"}
 
+WIDE: Final = 1.5
+"""An interval is wide where its upper end is more than so many times its lower end."""
+
+BUSY: Final = 0.1
+"""A machine was busy where other processes took more than this share of its cores."""
+
 _FRACTIONS: Final = re.compile(
     r"accuracy|precision|recall|f1|jaccard|iou|auc|top_?\d|agreement|fidelity|exact", re.IGNORECASE
 )
@@ -32,9 +38,26 @@ def format_ratio(ratio: float, decimals: int | None = None) -> str:
 def format_range(ratio: Interval) -> str:
     """Return such as ``4.2–5.1×``, with the decimals of the estimate and one more where the ends would look equal."""
     decimals = decide_decimals(ratio.estimate)
+    if not is_bounded(ratio.high):
+        return f"{format_ratio(ratio.low)} or more"
     if f"{ratio.low:.{decimals}f}" == f"{ratio.high:.{decimals}f}":
         decimals += 1
     return f"{ratio.low:,.{decimals}f}–{ratio.high:,.{decimals}f}×"
+
+
+def is_wide(ratio: Interval) -> bool:
+    """Whether an interval is so wide that its middle alone would mislead."""
+    return ratio.high > ratio.low * WIDE
+
+
+def format_lead(ratio: Interval) -> str:
+    """Return what is shown first of a ratio: its estimate, or the interval where that is wide."""
+    return format_range(ratio) if is_wide(ratio) else format_ratio(ratio.estimate)
+
+
+def format_rest(ratio: Interval) -> str:
+    """Return what is shown next to ``format_lead``: the interval, or the estimate as its middle."""
+    return f"middle {format_ratio(ratio.estimate)}" if is_wide(ratio) else format_range(ratio)
 
 
 def format_ms(milliseconds: float) -> str:
@@ -169,18 +192,44 @@ def say_comparison(speedup: Speedup) -> str:
     )
 
 
+def say_load(evidence: Evidence) -> str:
+    """Return that the machine was busy with other work while it measured, in one sentence; else an empty string."""
+    confirmed, raced = evidence.confirmation.other_load, evidence.race.other_load
+    share, what = (raced, "raced") if confirmed is None else (confirmed, "confirmed")
+    if share is None or share <= BUSY:
+        return ""
+    return (
+        f"This machine was busy: other processes took {share * 100:.0f} % of its cores while the candidates were "
+        f"{what}, so intervals are wide, and times without an interval may be far off."
+    )
+
+
 def _say_speed(speedups: tuple[Speedup, ...]) -> str:
     if not speedups:
         return "Faster"
-    if len(speedups) > 3:
-        ratios = [speedup.ratio.estimate for speedup in speedups]
-        return f"{format_ratio(min(ratios))} to {format_ratio(max(ratios))} faster across {len(speedups)} shapes"
-    groups: dict[str, list[str]] = {}
-    for speedup in speedups:
-        groups.setdefault(format_ratio(speedup.ratio.estimate), []).append(name_shape(speedup.shape))
-    return list_words(
-        f"{ratio} {'at' if place else 'faster at'} {list_words(at)}" for place, (ratio, at) in enumerate(groups.items())
-    )
+    ratios = [speedup.ratio for speedup in speedups]
+    if len(speedups) > 3 and any(map(is_wide, ratios)):
+        ends = Interval(estimate=1, low=min(one.low for one in ratios), high=max(one.high for one in ratios))
+        said = f"{_say_ratio(ends)} faster across {len(speedups)} shapes"
+    elif len(speedups) > 3:
+        least, most = (format_ratio(choose(one.estimate for one in ratios)) for choose in (min, max))
+        said = f"{least} to {most} faster across {len(speedups)} shapes"
+    else:
+        groups: dict[str, list[str]] = {}
+        for speedup in speedups:
+            groups.setdefault(_say_ratio(speedup.ratio), []).append(name_shape(speedup.shape))
+        rows = enumerate(groups.items())
+        said = list_words(f"{ratio} {'at' if place else 'faster at'} {list_words(at)}" for place, (ratio, at) in rows)
+    return said[0].upper() + said[1:]
+
+
+def _say_ratio(ratio: Interval) -> str:
+    """Return a ratio within a sentence; a wide interval in place of its middle, which would promise too much."""
+    if not is_wide(ratio):
+        return format_ratio(ratio.estimate)
+    if not is_bounded(ratio.high):
+        return f"at least {format_ratio(ratio.low)}"
+    return f"between {format_ratio(ratio.low)} and {format_ratio(ratio.high)}"
 
 
 def _say_quality(quality: Quality) -> str:

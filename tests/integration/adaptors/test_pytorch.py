@@ -95,6 +95,21 @@ def test_describe_runs_the_class_for_what_it_returns(bench, digits_module):
     assert result == SPECS
 
 
+def rename_input(name):
+    return {**SPECS, "inputs": [{**INPUTS[0], "name": name}]}
+
+
+def test_inputs_without_names_get_those_of_forwards_arguments(bench, digits_module):
+    """``input_0`` is what the host calls a tensor that MLflow's signature does not name."""
+    result, _ = bench.call("describe", digits_module, "pytorch-module", trust=TRUST, described=rename_input("input_0"))
+    assert result == SPECS
+
+
+def test_inputs_with_names_keep_them(bench, digits_module):
+    result, _ = bench.call("describe", digits_module, "pytorch-module", trust=TRUST, described=rename_input("pixels"))
+    assert result == rename_input("pixels")
+
+
 def test_onnx_has_the_names_of_the_specs(bench, digits_exported, digits_samples, expected):
     notes, output = transform(bench, "pytorch.onnx", digits_exported, "pytorch")
     assert notes["metadata"]["opset"] == 20

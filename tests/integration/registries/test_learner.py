@@ -117,6 +117,17 @@ def test_a_winner_in_pytorch(tmp_path, prove):
     np.testing.assert_allclose(learner(torch.from_numpy(X)).numpy(), X @ WEIGHTS, rtol=1e-5)
 
 
+def test_a_source_is_named_as_it_was_asked_for(onnx_model):
+    import mlflow
+
+    mlflow.onnx.log_model(onnx_model, name="model", registered_model_name="digits", pip_requirements=["onnxruntime"])
+    with pytest.raises(HoneError) as caught:
+        kedro_hone.load("models:/digits/1")
+    assert caught.value.slug == "model-unsupported"
+    assert caught.value.what == "models:/digits/1 holds no winner of kedro-hone."
+    assert "a source is loaded with mlflow.pyfunc" in caught.value.hint
+
+
 def test_code_in_the_registry_is_not_executed(make_winner, prove, tmp_path):
     done = publish(prove(make_winner()))
     MlflowRegistry().pull(done.uri, tmp_path / "pulled")
@@ -148,12 +159,20 @@ def list_pyfunc_blocks():
         yield pytest.param([block for block in blocks if "mlflow.pyfunc" in block], id=name)
 
 
+@pytest.mark.parametrize("interface", ["onnx", "pytorch"])
 @pytest.mark.parametrize("blocks", [*list_pyfunc_blocks()])
-def test_the_documented_lines_for_mlflow_run_as_typed(blocks, tmp_path, monkeypatch, make_winner, prove):
-    """In the project's folder, with the project's own registry, and nothing in the environment that names it."""
+def test_the_documented_lines_for_mlflow_run_as_typed(  # noqa: PLR0917 - fixtures
+    blocks, interface, tmp_path, monkeypatch, make_winner, prove
+):
+    """In the project's folder, with the project's own registry, and nothing in the environment that names it.
+
+    The signature of a winner has the inputs' names where the source was ONNX, and not where it was PyTorch.
+    """
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     project = tmp_path / "project"
-    MlflowRegistry(project=project).publish(prove(make_winner()), name="digits", tags=TAGS, alias="honed")
+    MlflowRegistry(project=project).publish(
+        prove(make_winner(interface=interface)), name="digits", tags=TAGS, alias="honed"
+    )
     monkeypatch.chdir(project)
     (block,) = blocks
     given = f"import json, numpy as np\nimages = np.array({X.tolist()}, np.float32)\n"

@@ -38,4 +38,4 @@ def test_it_is_read_back_from_the_text(error):
 
 def test_other_errors_hold_none():
     assert find_error(ValueError("no")) is None
-    assert find_error(ValueError("a\n  why:  b\n  next: c\n  more: docs/errors/nothing.md")) is None
+    assert find_error(ValueError("a\n  why:  b\n  next: c\n  more: python -m kedro_hone hone explain nothing")) is None

@@ -101,6 +101,55 @@ def test_another_type_is_refused_before_the_runtime_misreads_it(tmp_path, instal
         learner({"x": x.astype(np.int64)})
 
 
+def square(folder, **kwargs):
+    """Return an artifact with inputs ``a`` and ``b`` of ("batch", 4) and of ("batch", "size")."""
+    artifact = toy.make_artifact(folder, inputs=("a", "b"), **kwargs)
+    first, second = artifact.inputs
+    return artifact.model_copy(update={"inputs": (first, second.model_copy(update={"shape": ("batch", "size")}))})
+
+
+@pytest.mark.parametrize("interface", ["onnx", "pytorch"])
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (((2, 3), (2, 4)), r"a has the shape \(2, 3\); the model takes \(batch, 4\)"),
+        (((2, 4, 1), (2, 4)), r"a has the shape \(2, 4, 1\); the model takes \(batch, 4\)"),
+        (((4,), (2, 4)), r"a has the shape \(4\); the model takes \(batch, 4\)"),
+        (((2, 4), (3, 4)), r"b has the shape \(3, 4\); the model takes \(batch, size\), and batch is 2"),
+    ],
+)
+def test_another_shape_is_refused_before_the_runtime_is_called(tmp_path, installed, interface, shapes, message):
+    torch = pytest.importorskip("torch")
+    learner = Learner(square(tmp_path / "a", interface=interface), tmp_path / "a")
+    make = torch.zeros if interface == "pytorch" else lambda shape: np.zeros(shape, np.float32)
+    values = [make(shape) for shape in shapes]
+    calls = [lambda: learner(*values), lambda: learner(a=values[0], b=values[1])]
+    if interface == "onnx":
+        calls.append(lambda: learner(dict(zip("ab", values, strict=True))))
+    for call in calls:
+        with pytest.raises(ValueError, match=message):
+            call()
+    assert learner._session.calls == []
+
+
+@pytest.mark.parametrize("interface", ["onnx", "pytorch"])
+def test_a_single_input_of_another_shape_is_refused(tmp_path, installed, interface):
+    torch = pytest.importorskip("torch")
+    learner = Learner(*toy.make_model(tmp_path / "a", interface=interface))
+    x, y = toy.predict(3)
+    given, bad = (torch.from_numpy(x), torch.zeros(3, 5)) if interface == "pytorch" else (x, x[:, :3])
+    np.testing.assert_array_equal(np.asarray(learner(given)), y)
+    with pytest.raises(ValueError, match=r"x has the shape \(3, .\); the model takes \(batch, 4\)"):
+        learner(bad)
+    assert learner._session.calls == [3]
+
+
+def test_an_input_that_a_dictionary_lacks_is_named(tmp_path, installed):
+    learner = Learner(*toy.make_model(tmp_path / "a", inputs=("a", "b")))
+    with pytest.raises(TypeError, match="b was not given"):
+        learner({"a": toy.predict(2)[0]})
+
+
 @pytest.mark.parametrize(
     ("outputs", "structure"),
     [
@@ -193,6 +242,16 @@ def test_what_is_no_winner_is_said(tmp_path):
     with pytest.raises(HoneError) as caught:
         kedro_hone.load(tmp_path / "nowhere")
     assert caught.value.slug == "model-unknown"
+
+
+def test_what_was_asked_for_is_named_and_not_where_it_was_put(tmp_path):
+    file = tmp_path / "model.onnx"
+    file.write_bytes(b"x")
+    for asked in (tmp_path, str(file)):
+        with pytest.raises(HoneError) as caught:
+            kedro_hone.load(asked)
+        assert caught.value.what == f"{asked} holds no winner of kedro-hone."
+        assert "a source that is a path is opened by its own framework, such as ONNX Runtime" in caught.value.hint
 
 
 @pytest.mark.parametrize("harm", ["change", "remove", "add", "manifest", "attributes", "link"])

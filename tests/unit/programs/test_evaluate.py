@@ -278,3 +278,27 @@ def test_a_class_that_many_resamples_lack(evaluate, random):
         warnings.simplefilter("error")
         rows = evaluate("image-classification", source=logits, targets=labels, metric="roc_auc", same=logits)
     assert (rows["candidates"]["same"]["error"]["slug"]) == "program-failed"
+
+
+@pytest.mark.parametrize("program", ["image-classification", "tabular-classification"])
+def test_labels_of_which_the_model_knows_nothing_are_doubted(evaluate, labels, program):
+    right = np.eye(3)[labels]
+    shifted = evaluate(program, source=right, targets=(labels + 1) % 3, source_=right)["candidates"]["source_"]
+    share = np.bincount((labels + 1) % 3).max() / N
+    often = np.bincount((labels + 1) % 3).argmax()
+    assert shifted["doubt"] == (
+        f"the predictions are right in 0.0% of the rows, and the most frequent label, {often}, would be in "
+        f"{share:.1%}: check that the labels are the model's"
+    )
+    assert "doubt" not in evaluate(program, source=right, targets=labels, source_=right)["candidates"]["source_"]
+
+
+def test_labels_that_are_all_the_same_say_nothing_about_the_model(evaluate):
+    ones = np.zeros(N, int)
+    row = evaluate("image-classification", source=np.eye(3)[ones], targets=ones, one=np.eye(3)[ones])
+    assert "doubt" not in row["candidates"]["one"]
+
+
+def test_a_program_without_classes_has_no_doubt(evaluate, logits):
+    row = evaluate("fidelity", source=logits, targets=None, one=logits)["candidates"]["one"]
+    assert "doubt" not in row

@@ -221,3 +221,36 @@ def test_the_users_program_imports_from_the_project(worker, make_job, save, tmp_
 )
 def test_casts_that_change_the_meaning_are_refused(worker, data, dtype, fits):
     assert (worker.reading.find_lossy_cast(data, dtype) is None) is fits
+
+
+def test_rows_with_numbers_that_are_not_finite_are_counted(worker, make_job, save):
+    rows = np.zeros((5, 3), np.float32)
+    rows[1, 0], rows[1, 2], rows[4, 1] = np.nan, np.inf, -np.inf
+    paths = splits(calibration=save("a.npz", features=rows), gate=save("b.npz", features=np.ones((4, 3))))
+    notes = worker.read(make_job("fidelity", inputs=[TABLE_INPUT], splits=paths))
+    assert notes["warnings"] == ["calibration (a.npz): 2 of 5 rows of 'features' hold numbers that are not finite"]
+    assert notes["splits"]["calibration"]["n"] == 5
+
+
+@pytest.mark.parametrize("program", ["image-classification", "tabular-regression", "fidelity"])
+@pytest.mark.parametrize("arrays", [{}, {"input_0": "pixels"}])
+def test_an_array_may_have_the_number_of_an_input_that_has_a_name_now(worker, make_job, save, program, arrays):
+    inputs = [{"name": "signal", "dtype": "float32", "shape": ["batch", 1, 3]}]
+    rows = np.arange(12).reshape(4, 1, 3)
+    data = {arrays.get("input_0", "input_0"): rows, "target": np.arange(4) % 3, "more": rows}
+    job = make_job(
+        program, inputs=inputs, program_options={"arrays": arrays}, splits=splits(search=save("a.npz", **data))
+    )
+    notes = worker.read(job)
+    assert "error" not in notes, notes
+    np.testing.assert_array_equal(read(Path(job["output"], "search", "feeds.npz"))["signal"], rows)
+
+
+def test_a_name_that_is_missing_says_how_to_name_it(worker, make_job, save):
+    inputs = [{"name": "signal", "dtype": "float32", "shape": ["batch", 1, 3]}]
+    path = save("a.npz", wave=np.zeros((4, 1, 3)), label=np.zeros(4))
+    error = worker.read(make_job("fidelity", inputs=inputs, splits=splits(search=path)))["error"]
+    assert error["why"] == (
+        "no array for the model's input 'signal'; the data have wave, label; "
+        "name it in the recipe: program.options.arrays: {signal: wave}"
+    )

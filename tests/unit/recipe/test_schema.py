@@ -4,7 +4,9 @@ import copy
 import os
 import pickle
 
+import click
 import pytest
+from kedro.framework.cli.utils import _split_params as split_params
 from pydantic import Field
 
 from kedro_hone.core.contract.gates import Gate, forget_gates, register_gate
@@ -52,6 +54,38 @@ def test_a_bad_recipe_says_where_and_what(change, words):
     assert caught.value.slug == "recipe-invalid"
     for word in words:
         assert word in caught.value.why
+
+
+def read_params(text):
+    """Return the recipe that ``--params`` adds to the model."""
+    given = split_params(click.Context(click.Command("run")), click.Option(["--params"]), text)
+    return read_recipe({**MODEL, **given["hone"]})
+
+
+def test_a_name_with_a_dot_is_given_on_the_command_line_as_the_error_says():
+    with pytest.raises(HoneError) as caught:
+        read_params("hone.adaptors.pytorch.aoti-bf16.enabled=false")
+
+    assert "hone.adaptors.pytorch.aoti-bf16: names of adaptors hold a dot" in caught.value.why
+    assert "pytorch.aoti-bf16: {enabled: false}" in caught.value.why
+    advice = "hone.adaptors[pytorch.aoti-bf16].enabled=false"
+    assert f"--params '{advice}'" in caught.value.why
+    assert read_params(advice).adaptors["pytorch.aoti-bf16"].enabled is False
+
+
+def test_an_unknown_toolchain_under_adaptors_is_an_unknown_key_only():
+    with pytest.raises(HoneError) as caught:
+        read_recipe({**MODEL, "adaptors": {"pytorhc": {"aoti": {}}}})
+
+    assert caught.value.why.startswith("hone.adaptors.pytorhc.aoti: unknown key")
+
+
+def test_no_word_of_the_library_that_checks_is_shown():
+    with pytest.raises(HoneError) as caught:
+        read_recipe({"model": {"uri": "models:/x/1", "module": "net.py:Net"}})
+
+    assert caught.value.why.startswith("hone: model.module names a class")
+    assert caught.value.hint.startswith("Mend the recipe in conf/*/parameters.yml or in --params")
 
 
 def test_all_problems_are_named_at_once():

@@ -215,7 +215,7 @@ def _load(point: metadata.EntryPoint, origin: str) -> Gate:
             "gate-invalid",
             f"The gate of {origin} cannot be used.",
             why=f"{type(error).__name__}: {error}",
-            hint="Mend the module, or uninstall its package; docs/how-to/write-a-gate.md says what it exports.",
+            hint="Mend the module, or uninstall its package; Write a gate in the documentation says what it exports.",
         ) from error
     return gate
 

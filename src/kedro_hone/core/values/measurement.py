@@ -100,6 +100,7 @@ class Quality(Value):
         limit: The largest drop that the recipe allows, or None when none was asked.
         n: The number of rows.
         kind: How the metric is compared: ``proportion``, ``mean`` or ``bootstrap``.
+        doubt: Why the labels may not be those of the predictions; empty where the program has no doubt.
         provable: The smallest limit that so many rows could prove with nothing lost, or None where it is not known.
         spread: How much worse single rows are; None where rows are right or wrong, or the metric is no mean over rows.
     """
@@ -113,6 +114,7 @@ class Quality(Value):
     limit: float | None = None
     n: int
     kind: str = ""
+    doubt: str = ""
     provable: float | None = None
     spread: Spread | None = None
 
@@ -212,6 +214,7 @@ class RaceResult(Value):
         budget_ended: Whether the budget ended it.
         timings: The raw timings, by their key in the store.
         workers: How many worker processes were launched.
+        other_load: The share of the cores' time that other processes took meanwhile, 0 to 1; None where not known.
     """
 
     validations: tuple[Validation, ...]
@@ -222,6 +225,7 @@ class RaceResult(Value):
     budget_ended: bool
     timings: str
     workers: int = 0
+    other_load: float | None = None
 
     @property
     def validated(self) -> dict[str, Validation]:
@@ -263,6 +267,7 @@ class Confirmation(Value):
         seconds: How long it took, without the wait for another run's measuring.
         timings: The raw timings, by their key in the store.
         workers: How many worker processes were launched.
+        other_load: The share of the cores' time that other processes took meanwhile, 0 to 1; None where not known.
     """
 
     finalists: tuple[Finalist, ...]
@@ -273,6 +278,7 @@ class Confirmation(Value):
     seconds: float
     timings: str
     workers: int = 0
+    other_load: float | None = None
 
 
 class Verdict(StrEnum):

@@ -87,6 +87,7 @@ class Reference(Value):
         kind: How the metric is compared: ``proportion``, ``mean`` or ``bootstrap``.
         cold_start_ms: From the start of loading to the first outputs, without the interpreter's start.
         peak_memory_bytes: Resident memory of its worker after the last call.
+        doubt: Why the labels may not be the model's; empty where there is no doubt.
         run: The run in which the outputs were computed, this one or an earlier one.
         since: The run that took this baseline last. What was done in it or later was done for the same comparison.
     """
@@ -99,5 +100,6 @@ class Reference(Value):
     n: int
     cold_start_ms: float
     peak_memory_bytes: int
+    doubt: str = ""
     run: str = ""
     since: str = ""

@@ -30,15 +30,24 @@ def read_inputs(
 ) -> dict[str, Array]:
     """Return the array of each of the model's inputs (``specs``); a single input may have one of several usual names.
 
+    Each may also be given by its number, as ``input_0``.
+
     Raises:
         UnreadableError: An input has no array; ``kind`` is what the message calls it.
     """
     feeds = {}
-    for spec in specs:
-        array = find_array(data, spec["name"], arrays=arrays, aliases=aliases if len(specs) == 1 else ())
+    names = [spec["name"] for spec in specs]
+    for index, name in enumerate(names):
+        number = f"input_{index}"
+        named = {**arrays, name: arrays[number]} if number in arrays and name not in arrays else arrays
+        known = (*(aliases if len(specs) == 1 else ()), *(() if number in names else (number,)))
+        array = find_array(data, name, arrays=named, aliases=known)
         if array is None:
-            raise UnreadableError(f"no {kind} for the model's input {spec['name']!r}; the data have {', '.join(data)}")
-        feeds[spec["name"]] = array
+            advice = f"name it in the recipe: program.options.arrays: {{{name}: {next(iter(data), kind)}}}"
+            raise UnreadableError(
+                f"no {kind} for the model's input {name!r}; the data have {', '.join(data)}; {advice}"
+            )
+        feeds[name] = array
     return feeds
 
 

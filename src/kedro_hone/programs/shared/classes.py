@@ -86,6 +86,18 @@ class Classes:
             check_range(labels, max(classes, 2))
         check_start(self.decode(outputs, options), labels)
 
+    def find_doubt(self, outputs: dict[str, Array], targets: dict[str, Array], options: dict[str, Any]) -> str | None:
+        """Say so where the predictions are right no more often than one label for all rows would be."""
+        labels = targets["target"]
+        names, counts = np.unique(labels, return_counts=True)
+        right, share = np.mean(self.decode(outputs, options) == labels), counts.max(initial=0) / max(len(labels), 1)
+        if len(names) < 2 or right > share:
+            return None
+        often = f"the most frequent label, {names[counts.argmax()]}, would be in {share:.1%}"
+        return (
+            f"the predictions are right in {right:.1%} of the rows, and {often}: check that the labels are the model's"
+        )
+
 
 def score(predictions: Array, targets: dict[str, Array], options: dict[str, Any]) -> Array:  # noqa: ARG001 - part of every program
     """Return 1 for each row that is right, else 0."""

@@ -34,8 +34,10 @@ def read_features(data: dict[str, Array], specs: list[dict[str, Any]], options: 
     """
     if len(specs) == 1 and len(specs[0]["shape"]) == 2:
         name = specs[0]["name"]
-        table = find_array(data, name, arrays=options["arrays"], aliases=TABLES)
-        column = specs[0]["shape"][1] == 1 and (name in data or name in options["arrays"])
+        arrays = options["arrays"]
+        arrays = {**arrays, name: arrays["input_0"]} if "input_0" in arrays and name not in arrays else arrays
+        table = find_array(data, name, arrays=arrays, aliases=(*TABLES, "input_0"))
+        column = specs[0]["shape"][1] == 1 and (name in data or name in arrays)
         if table is not None and (table.ndim == 2 or column):
             return {name: table.reshape(len(table), -1)}
         text = specs[0].get("dtype") == "str"

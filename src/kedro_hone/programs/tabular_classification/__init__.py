@@ -13,8 +13,8 @@ from ..shared.columns import read_table
 from ..shared.labels import LABELS, read_targets
 
 __all__ = [
-    "HIGHER_IS_BETTER", "METRIC", "OPTIONS", "check", "count_rows", "decode", "metric", "prepare", "probabilities",
-    "score",
+    "HIGHER_IS_BETTER", "METRIC", "OPTIONS", "check", "count_rows", "decode", "find_doubt", "metric", "prepare",
+    "probabilities", "score",
 ]  # fmt: skip
 
 OPTIONS: dict[str, Any] = {
@@ -26,7 +26,8 @@ OPTIONS: dict[str, Any] = {
 }
 
 _CLASSES = Classes(OPTIONS)
-count_rows, decode, probabilities, check = _CLASSES.count_rows, _CLASSES.decode, _CLASSES.probabilities, _CLASSES.check
+count_rows, decode, probabilities = _CLASSES.count_rows, _CLASSES.decode, _CLASSES.probabilities
+check, find_doubt = _CLASSES.check, _CLASSES.find_doubt
 
 
 def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:

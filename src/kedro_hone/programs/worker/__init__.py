@@ -30,11 +30,11 @@ SLUGS = {
 
 HINTS = {
     "data-unreadable": "Compare the names and shapes in the file with the model's inputs; the program's option "
-    "`arrays` maps one to the other. See docs/concepts/data.md.",
+    "`arrays` maps one to the other. See Data in the documentation.",
     "data-empty": "Put rows into the file, then dvc add, git commit and dvc push it.",
     "labels-mismatch": "Check that the data belong to this model, and the program's options `output` and `classes`.",
     "metric-unknown": "Leave `program.metric` empty for the program's own metric, or name one of these.",
-    "program-failed": "See docs/how-to/write-a-program.md for what the functions of a program must return.",
+    "program-failed": "See Write a program in the documentation for what the functions of a program must return.",
     "recipe-invalid": "Mend `program.options` in the recipe.",
 }
 
@@ -92,7 +92,7 @@ def read(job: Job) -> Notes:
 
     Returns:
         ``splits``: name to ``{"n": rows}``; ``overlaps``: pairs of splits that share rows; ``warnings``: what the
-        program warned of (``UserWarning``), one line each. Or ``error``.
+        program warned of (``UserWarning``), and inputs with numbers that are not finite, one line each. Or ``error``.
     """
     program, options = _load(job)
     job = {**job, "program": {"path": job["options"]["program"], "options": options}}
@@ -102,7 +102,8 @@ def read(job: Job) -> Notes:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             arrays = _prepare(program, job, split=name, path=path)
-        said += [f"{name} ({path.name}): {text}" for text in _list_warnings(caught)]
+        texts = [*_list_warnings(caught), *reading.describe_not_finite(arrays[0])]
+        said += [f"{name} ({path.name}): {text}" for text in texts]
         folder = Path(job["output"], name)
         folder.mkdir(parents=True, exist_ok=True)
         for file, values in zip(("feeds.npz", "targets.npz"), arrays, strict=True):
@@ -125,7 +126,8 @@ def evaluate(job: Job) -> Notes:
         ``candidates``: id to ``metric``, ``higher_is_better``, ``source``, ``candidate``, ``n`` and ``kind``; with it
         ``lost`` and ``gained`` (proportion), ``differences`` (mean: npz of source less candidate, positive is worse) or
         ``replicates`` (bootstrap: npz of drops, positive is worse). A candidate whose outputs cannot be scored has
-        ``error`` instead. Or ``error`` for all.
+        ``error`` instead. ``doubt``, where there is one: why the targets may not belong to the predictions. Or
+        ``error`` for all.
     """
     program, options = _load(job)
     metric, given = _find_metric(job, program, options), job["options"]
@@ -151,7 +153,9 @@ def evaluate(job: Job) -> Notes:
 
     @_explained
     def compare(path: str) -> Notes:
-        candidate = scoring.decode(program, metric, outputs=reading.load_npz(path), targets=targets, options=options)
+        predicted = reading.load_npz(path)
+        candidate = scoring.decode(program, metric, outputs=predicted, targets=targets, options=options)
+        doubt = program.find_doubt(predicted, targets, options) if hasattr(program, "find_doubt") else None
         row = scoring.compare(metric, source, candidate, targets)
         if row is None:
             sign = 1.0 if metric.higher_is_better else -1.0
@@ -164,6 +168,7 @@ def evaluate(job: Job) -> Notes:
             "candidate": scoring.measure(metric, candidate, targets),
             "n": scoring.count_rows(targets),
             **(row if row["kind"] == "proportion" else {**row, "span": find_span()}),
+            **({"doubt": doubt} if doubt else {}),
         }
 
     scores = {}

@@ -116,6 +116,17 @@ def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: s
     return fitted
 
 
+def describe_not_finite(feeds: Mapping[str, Array]) -> list[str]:
+    """Say of each input how many rows hold numbers that are not finite: some models take NaN for a missing value."""
+    found = []
+    for name, array in feeds.items():
+        if array.dtype.kind in "fc":
+            count = int((~np.isfinite(array.reshape(len(array), -1))).any(axis=1).sum())
+            if count:
+                found.append(f"{count} of {len(array)} rows of {name!r} hold numbers that are not finite")
+    return found
+
+
 def _find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) -> str | None:
     """Say why an array does not have a shape, whose first dimension is rows and may have any size.
 

@@ -7,18 +7,19 @@ imports nothing of ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from kedro_hone.core.values.artifact import Artifact
+    from kedro_hone.core.values.artifact import Artifact, TensorSpec
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Run = Callable[[Arrays], Arrays]
 TEXT = np.dtype(str)
+_MOST_SHAPES = 4096  # of inputs that are remembered; beyond these, shapes are compared at each call
 
 
 def find_interface(name: str) -> Callable[[Run, Artifact], Callable[..., Any]]:
@@ -43,6 +44,7 @@ def make_arrays_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
     single = artifact.outputs[0].name if len(artifact.outputs) == 1 else None
     first, first_type = names[0], types[names[0]]
     only = len(names) == 1 and first_type != TEXT
+    check_shapes = make_shape_check(artifact.inputs)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if only and not kwargs and len(args) == 1:
@@ -50,11 +52,16 @@ def make_arrays_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
             if isinstance(value, np.ndarray):
                 if first_type is not None and value.dtype != first_type:
                     raise _explain_dtype(first, value.dtype, first_type)
-                outputs = run({first: value})
+                feeds = {first: value}
+                check_shapes(feeds)
+                outputs = run(feeds)
                 return outputs if single is None else outputs[single]
         if len(args) == 1 and not kwargs and isinstance(args[0], dict):
-            return run({name: _check_array(name, value, types) for name, value in args[0].items()})
+            feeds = {name: _check_array(name, value, types) for name, value in args[0].items()}
+            check_shapes(feeds)
+            return run(feeds)
         feeds = {name: _check_array(name, value, types) for name, value in bind(names, args, kwargs).items()}
+        check_shapes(feeds)
         outputs = run(feeds)
         return outputs if single is None else outputs[single]
 
@@ -75,12 +82,14 @@ def make_tensors_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
     names = [spec.name for spec in artifact.inputs]
     lower, raise_outputs = _make_lowering(torch, artifact), _make_raising(artifact, _make_lifting(torch))
     first, only = names[0], len(names) == 1
+    check_shapes = make_shape_check(artifact.inputs)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if only and len(args) == 1 and not kwargs:
             feeds = {first: lower(first, args[0])}
         else:
             feeds = {name: lower(name, value) for name, value in bind(names, args, kwargs).items()}
+        check_shapes(feeds)
         return raise_outputs(run(feeds))
 
     return call
@@ -159,6 +168,45 @@ def bind(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
         name = min(odd)
         raise TypeError(f"{name} was not given" if name in names else f"the model has no input {name}")
     return values
+
+
+def make_shape_check(specs: Sequence[TensorSpec]) -> Callable[[Arrays], None]:
+    """Return a function that compares the shapes of all inputs with the model's; it takes under a microsecond.
+
+    Shapes that were found right are remembered. The function raises ``TypeError`` where an input is missing, and
+    ``ValueError`` where a shape has another number of dimensions, another size in a fixed one, or two sizes for one
+    name.
+    """
+    names = [spec.name for spec in specs]
+    known: set[tuple[tuple[int, ...], ...]] = set()
+
+    def check(feeds: Arrays) -> None:
+        try:
+            shapes = tuple([feeds[name].shape for name in names])
+        except KeyError as missing:
+            raise TypeError(f"{missing.args[0]} was not given") from None
+        if shapes not in known:
+            _compare_shapes(specs, shapes)
+            if len(known) < _MOST_SHAPES:
+                known.add(shapes)
+
+    return check
+
+
+def _compare_shapes(specs: Sequence[TensorSpec], shapes: Sequence[tuple[int, ...]]) -> None:
+    sizes: dict[str, int] = {}
+    for spec, shape in zip(specs, shapes, strict=True):
+        problem = f"{spec.name} has the shape {_write_shape(shape)}; the model takes {_write_shape(spec.shape)}"
+        if len(shape) != len(spec.shape):
+            raise ValueError(problem)
+        for dim, size in zip(spec.shape, shape, strict=True):
+            due = sizes.setdefault(dim, size) if isinstance(dim, str) else dim
+            if size != due:
+                raise ValueError(f"{problem}, and {dim} is {due}" if isinstance(dim, str) else problem)
+
+
+def _write_shape(shape: Sequence[int | str]) -> str:
+    return f"({', '.join(map(str, shape))})"
 
 
 def _check_array(name: str, value: Any, types: dict[str, np.dtype[Any] | None]) -> np.ndarray[Any, Any]:

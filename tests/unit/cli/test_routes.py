@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from kedro_hone.cli.routes import LastRun, fold_rows
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import (
+    Confirmation,
+    Decision,
+    Finalist,
+    RaceResult,
+    Standing,
+    Status,
+    Validation,
+    Verdict,
+)
+from kedro_hone.core.values.outcome import Candidate, Refused
+
+BUILT = Artifact(path="/m", format="toy", digest="sha256:0", inputs=(), outputs=())
+CLOSED = Refused(by="shop.closed", reason="it is closed on Mondays")
+UNREACHABLE = Refused(by="onnx", slug="no-converter", reason="no adaptor converts toy to onnx")
+SLOW = "dropped after 5 rounds: 0.50x, when the leader stood at 3.00x"
+
+
+def validation(name, outcome, status=Status.MEASURED, reason=""):
+    return Validation(candidate=Candidate(id=name, route=(name,), outcome=outcome), status=status, reason=reason)
+
+
+@pytest.fixture
+def work(tmp_path):
+    """What a whole run leaves behind."""
+    outcomes = {"fast": BUILT, "good": BUILT, "slow": BUILT, "wrong": BUILT, "closed": CLOSED, "broken": BUILT}
+    for name, outcome in outcomes.items():
+        (tmp_path / f"{name}.outcome.json").write_text(outcome.model_dump_json())
+    standings = [
+        Standing(id=name, status=status, rounds=5, reason=reason)
+        for name, status, reason in (
+            ("fast", Status.MEASURED, ""), ("good", Status.MEASURED, ""), ("slow", Status.DROPPED, SLOW),
+            ("broken", Status.MEASURED, ""),
+        )
+    ]  # fmt: skip
+    race = RaceResult(
+        validations=(
+            *(validation(name, BUILT) for name in ("fast", "good", "slow", "broken")),
+            validation("wrong", BUILT, Status.DROPPED, "accuracy fell"),
+            validation("closed", CLOSED, Status.REFUSED, "shop.closed: it is closed on Mondays"),
+        ),
+        standings=tuple(standings), source_latency=(), rounds=5, seconds=1, budget_ended=False, timings="k",
+    )  # fmt: skip
+    finalists = tuple(
+        Finalist(id=name, speedups=(), latency=(), launches=7, reason=reason)
+        for name, reason in (("fast", ""), ("broken", "it crashed"))
+    )
+    confirmation = Confirmation(
+        finalists=finalists, source_latency=(), control=(), launches=7, looks=1, seconds=1, timings="k"
+    )
+    values = {"race": race, "confirmation": confirmation}
+    values["decision"] = Decision(verdict=Verdict.PASS, reasons=(), winner="fast")
+    for name, value in values.items():
+        (tmp_path / f"{name}.json").write_text(value.model_dump_json())
+    return tmp_path
+
+
+def test_after_a_run_it_says_how_far_each_came(work):
+    last = LastRun(work)
+    assert {name: last.describe(name) for name in ("fast", "good", "broken", "slow", "wrong", "closed", "new")} == {
+        "fast": "won",
+        "good": "raced",
+        "broken": "confirmed, but failed: it crashed",
+        "slow": SLOW,
+        "wrong": "dropped: accuracy fell",
+        "closed": "refused: shop.closed: it is closed on Mondays",
+        "new": "not run yet",
+    }
+
+
+def test_a_finalist_that_did_not_win_was_confirmed(work):
+    decision = Decision(verdict=Verdict.KEEP, reasons=())
+    (work / "decision.json").write_text(decision.model_dump_json())
+    assert LastRun(work).describe("fast") == "confirmed"
+
+
+def test_what_is_newer_than_the_race_is_only_built(work):
+    later = time.time() + 10
+    os.utime(work / "fast.outcome.json", (later, later))
+    assert LastRun(work).describe("fast") == "built"
+    os.utime(work / "race.json", (later + 10, later + 10))
+    assert LastRun(work).describe("fast") == "raced"  # the confirmation is of an earlier race
+
+
+def test_values_of_another_version_are_no_news(work):
+    (work / "race.json").write_text('{"schema": 0}')
+    assert LastRun(work).describe("fast") == "built"
+
+
+def test_routes_that_cannot_be_reached_are_one_row(work):
+    for name in ("onnx.a", "onnx.b"):
+        (work / f"{name}.outcome.json").write_text(UNREACHABLE.model_dump_json())
+    last = LastRun(work)
+    rows = [
+        {"id": name, "route": [name.partition(".")[0], name], "outcome": last.describe(name)}
+        for name in ("fast", "onnx.a", "onnx.b")
+    ]
+    assert fold_rows(rows, last) == [
+        ("fast ▸ fast", "won"),
+        ("onnx ▸ … (2 routes)", "cannot be reached: no adaptor converts toy to onnx"),
+    ]

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.comparing.heats import name_spent, say_budget
+from kedro_hone.core.values.measurement import RaceResult, Standing, Status
+
+
+def race(*reasons, ended=True):
+    untried = tuple(
+        Standing(id=str(place), status=Status.NOT_TRIED, rounds=0, reason=reason)
+        for place, reason in enumerate(reasons)
+    )
+    first = Standing(id="a", status=Status.MEASURED, rounds=5)
+    return RaceResult(
+        validations=(), standings=(first, *untried), source_latency=(), rounds=5, seconds=60.0, budget_ended=ended,
+        timings="sha256:0",
+    )  # fmt: skip
+
+
+def test_what_was_not_tried_is_counted():
+    assert say_budget(race(name_spent(60.0)), 60.0) == "the race's budget of 60 s was spent: 1 candidate was not tried"
+    assert say_budget(race(*[name_spent(2.5)] * 3), 2.5).endswith("of 2.5 s was spent: 3 candidates were not tried")
+
+
+@pytest.mark.parametrize("reasons", [(), ("the recipe's race.candidates was reached",)])
+def test_nothing_is_said_where_the_budget_left_nothing_untried(reasons):
+    assert say_budget(race(*reasons), 60.0) == ""
+
+
+def test_nothing_is_said_where_the_budget_did_not_end_it():
+    assert say_budget(race(ended=False), 60.0) == ""

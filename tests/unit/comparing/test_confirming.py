@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.comparing.confirming import say_look, say_plan
+from kedro_hone.core import stats
+from kedro_hone.core.stats.speed import Faster
+
+LOOKS = (7, 10, 13, 16, 20)
+
+
+def step(*verdicts, launches=0):
+    findings = {f"f{place}": stats.Finding(verdict=one, launches=7) for place, one in enumerate(verdicts)}
+    undecided = tuple(name for name, one in findings.items() if one.verdict is Faster.UNDECIDED and launches)
+    return stats.LaunchStep(findings=findings, undecided=undecided, launches=launches)
+
+
+def test_before_the_first_launch_it_says_how_many_there_may_be():
+    assert say_plan(3, LOOKS) == "3 finalists, in 7 to 20 launches"
+    assert say_plan(1, (4,)) == "1 finalist, in 4 launches"
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (
+            step(Faster.YES, Faster.UNDECIDED, Faster.UNDECIDED, launches=3),
+            "7 launches: 1 of 3 decided, next look at 10, at most 20",
+        ),
+        (step(Faster.YES, Faster.NO), "7 launches: all decided"),
+        (step(Faster.YES, Faster.UNDECIDED), "7 launches: 1 of 2 decided, and there is no further look"),
+        (step(), "7 launches: no finalist is left"),
+    ],
+)
+def test_after_a_look_it_says_what_is_decided_and_what_may_follow(after, said):
+    assert say_look(after, count=7, looks=LOOKS) == said
+    assert len("00:00:00 confirmed " + said) <= 80

@@ -1,0 +1,90 @@
+"""A busy machine and wide intervals are said wherever a speed-up is."""
+
+# ruff: noqa: RUF001 - typographic signs
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+from sample import make_evidence
+
+from kedro_hone.core.values.measurement import Interval, Verdict
+from kedro_hone.report import wording
+from kedro_hone.report.console import print_verdict
+from kedro_hone.report.markdown import render_markdown
+from kedro_hone.report.page import render_page
+
+
+def make_busy(share, *, verdict=Verdict.PASS, ratio=None):
+    """Evidence whose confirmation was made next to others, and where asked with another ratio at batch 64."""
+    evidence = make_evidence(verdict)
+    speedups = evidence.speedups
+    if ratio is not None:
+        speedups = (speedups[0], speedups[1].model_copy(update={"ratio": Interval(**ratio)}))
+    finalists = (evidence.finalists[0].model_copy(update={"speedups": speedups}), *evidence.finalists[1:])
+    confirmation = evidence.confirmation.model_copy(update={"other_load": share, "finalists": finalists})
+    return evidence.model_copy(update={"confirmation": confirmation, "speedups": speedups})
+
+
+WIDE = {"estimate": 7.9, "low": 2.74, "high": 23.05}
+
+
+def print_all(evidence):
+    """The console's, the page's and the comment's text, in one line each."""
+    stream = io.StringIO()
+    print_verdict(evidence, Console(file=stream, width=400))
+    page = re.sub(r"<[^>]+>|&nbsp;|\u00a0|\u2060", " ", render_page(evidence))
+    return [" ".join(text.split()) for text in (stream.getvalue(), page, render_markdown(evidence))]
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_busy_machine_is_named_everywhere(verdict):
+    for text in print_all(make_busy(0.62, verdict=verdict)):
+        assert "other processes took 62 % of its cores" in text
+
+
+def test_the_race_counts_where_nothing_was_confirmed():
+    evidence = make_busy(None, verdict=Verdict.INCONCLUSIVE)
+    race = evidence.race.model_copy(update={"other_load": 0.4})
+    assert "40 %" in wording.say_load(evidence.model_copy(update={"race": race}))
+
+
+@pytest.mark.parametrize("share", [None, 0.0, 0.1])
+def test_an_idle_machine_is_not_remarked_upon(share):
+    evidence = make_busy(share)
+    assert wording.say_load(evidence) == ""
+    assert all("other processes" not in text for text in print_all(evidence))
+
+
+def test_a_wide_interval_is_the_headline_instead_of_its_middle():
+    evidence = make_busy(0.62, ratio=WIDE)
+    assert wording.say_headline(evidence).startswith("4.6× faster at batch 1 and between 2.7× and 23× at batch 64,")
+    first = make_busy(0.62, ratio=WIDE).model_copy(update={"speedups": evidence.speedups[1:]})
+    assert wording.say_headline(first).startswith("Between 2.7× and 23× faster at batch 64,")
+
+
+def test_a_wide_interval_among_many_shapes():
+    evidence = make_busy(None, ratio=WIDE)
+    many = tuple(speedup.model_copy(update={"shape": f"batch{n}"}) for n in (1, 2) for speedup in evidence.speedups)
+    assert wording.say_headline(evidence.model_copy(update={"speedups": many})).startswith(
+        "Between 2.7× and 23× faster across 4 shapes,"
+    )
+
+
+def test_the_middle_of_a_wide_interval_is_never_bold():
+    evidence = make_busy(None, ratio=WIDE)
+    assert "**7.9×**" not in render_markdown(evidence)
+    assert "<b>7.9×</b>" not in render_page(evidence)
+    assert "**2.7–23.1×**" in render_markdown(evidence)
+
+
+def test_an_end_that_is_not_known_is_not_printed():
+    endless = Interval(estimate=7.9, low=2.74, high=1.7e308)
+    assert wording.format_range(endless) == "2.7× or more"
+    assert wording.format_lead(endless) == "2.7× or more"
+
+
+def test_a_cold_start_was_measured_once():
+    assert "measured once" not in render_markdown(make_evidence(Verdict.KEEP))
+    assert re.search(r"cold start \|.*\| measured once \|", render_markdown(make_evidence()))

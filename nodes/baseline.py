@@ -55,7 +55,7 @@ def take_baseline(*, setting: Setting) -> Reference:
     else:
         reference = _make_reference(key, setting)
         store.write_value(key, reference.model_dump(mode="json"))
-    reference = reference.model_copy(update={"since": setting.run.run_id})
+    reference = reference.model_copy(update={"since": setting.run.run_id, "subject": setting.scored})
     if reference.doubt:
         logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, reference.doubt)
     if reference.kind == "proportion":  # where the program counts its rows, this was checked before the pull

@@ -14,7 +14,8 @@ from kedro_hone.comparing.verdict import ask_gates, decide, list_asked, was_comp
 from kedro_hone.core.contract.gates import Measurements
 from kedro_hone.core.stats import share_level
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Confirmation, Decision, Finalist, Quality, RaceResult, Validation
+from kedro_hone.core.values.decision import Decision
+from kedro_hone.core.values.measurement import Confirmation, Finalist, Quality, RaceResult, Validation
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, Reference
 from kedro_hone.sources.catalogue import describe_baseline

@@ -7,6 +7,7 @@ import logging
 import shutil
 from pathlib import Path
 
+from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.proof import (
     EVIDENCE,
     EVIDENCE_FILES,
@@ -17,11 +18,7 @@ from kedro_hone.core.contract.proof import (
 )
 from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.registry import Publication, VersionInfo, make_tags
-from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Decision, Verdict
-from kedro_hone.recipe.schema import Recipe
+from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import write_reports, write_text
 
@@ -32,15 +29,7 @@ PUBLISHED = "published"
 
 
 def publish(
-    *,
-    decision: Decision,
-    evidence: Evidence,
-    evidence_folder: EvidenceFolder,
-    version: VersionInfo,
-    source: Artifact,
-    recipe: Recipe,
-    store: Store,
-    run: RunFolder,
+    *, setting: Setting, decision: Decision, evidence: Evidence, evidence_folder: EvidenceFolder, version: VersionInfo
 ) -> tuple[Publication, ...]:
     """Write the winner as a new version, and return where it went; where there is none, leave the registry as it is.
 
@@ -50,16 +39,19 @@ def publish(
         HoneError: ``evidence-incomplete``: the evidence is missing, was altered, or proves something else; nothing was
             registered. ``registry-unreachable``.
     """
+    recipe, store = setting.recipe, setting.store
     if decision.verdict is not Verdict.PASS or decision.artifact is None or not recipe.publish.enabled:
         return ()
-    run = run.model_copy(update={"run_id": evidence_folder.run_id})
+    run = setting.run.model_copy(update={"run_id": evidence_folder.run_id})
+    if evidence_folder.decision != decision.digest:
+        raise explain_incomplete(run.run_id, "The gates were asked again after it was written.")
     with store.workspace() as copy:
         copy_evidence(run.folder, copy)
         winner = ProvenWinner(
             artifact=decision.artifact,
             locate=store.locate,
             source_uri=version.uri,
-            source_digest=source.digest,
+            source_digest=setting.source.digest,
             evidence=evidence_folder,
             folder=copy,
         )

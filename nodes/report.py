@@ -9,7 +9,8 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import write_timings
 from kedro_hone.core.contract.proof import EVIDENCE, TIMINGS, EvidenceFolder
 from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.values.measurement import Confirmation, Decision, RaceResult
+from kedro_hone.core.values.decision import Decision
+from kedro_hone.core.values.measurement import Confirmation, RaceResult
 from kedro_hone.core.values.samples import Reference
 from kedro_hone.report.evidence import Evidence, dump_evidence
 from kedro_hone.report.files import keep_winner, point_latest, write_reports, write_text
@@ -51,4 +52,4 @@ def report(
     write_reports(evidence, folder)
     point_latest(run.root.parent, folder)
     logger.info("report    %s", folder / "report.html")
-    return evidence, EvidenceFolder.read(run.run_id, folder)
+    return evidence, EvidenceFolder.read(run.run_id, folder, decision=decision.digest)

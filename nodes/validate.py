@@ -7,7 +7,7 @@ import time
 
 from kedro_hone.building.steps import digest_worker_folder, identify_environment
 from kedro_hone.comparing.checking import check_artifact, record_failure
-from kedro_hone.comparing.setting import Setting
+from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.artifact import Artifact
@@ -33,6 +33,7 @@ def validate(
         return Validation(**place, status=Status.REFUSED, slug=outcome.slug, reason=reason)
     if isinstance(outcome, Failed):
         return record_failure(named, outcome).model_copy(update=place)
+    _check_origin(outcome, candidate, setting)
     key = _make_key(outcome, reference, setting)
     known = setting.store.read_value(key)
     if known is not None:
@@ -48,6 +49,16 @@ def validate(
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
         setting.store.write_value(key, validation.model_dump(mode="json"))
     return validation.model_copy(update=place)
+
+
+def _check_origin(artifact: Artifact, name: str, setting: Setting) -> None:
+    """Refuse a persisted artifact that was made of another model than the source."""
+    origin = artifact.digest
+    if artifact.steps:
+        first = setting.store.find(artifact.steps[0].key)
+        origin = str(first.inputs["input"]) if first else "unknown"
+    if origin != setting.source.digest:
+        raise explain_outdated(f"{name}.outcome")
 
 
 def _make_key(artifact: Artifact, reference: Reference, setting: Setting) -> str:

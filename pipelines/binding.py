@@ -8,11 +8,12 @@ from typing import Any
 
 from kedro.pipeline import Node, Pipeline
 
-from kedro_hone.comparing.setting import Setting
+from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.samples import Samples
+from kedro_hone.core.values.measurement import Measured
+from kedro_hone.core.values.samples import Reference, Samples
 from kedro_hone.recipe.schema import Recipe
 
 PARAMETERS = "params:hone"
@@ -43,7 +44,7 @@ def place_node(
         **bound: Arguments that the graph sets, such as an adaptor's name or a route.
     """
     # Kedro reads name and type hints of the function, and ParallelRunner pickles it.
-    run = update_wrapper(partial(_run_in_setting, function=function, bound=bound), _run_in_setting)
+    run = update_wrapper(partial(_run_in_setting, function=function, bound=bound, datasets={**inputs}), _run_in_setting)
     run.__name__ = function.__name__
     connected = {**SETTING, **inputs}
     given = {**{argument: argument for argument in connected}, "recipe": PARAMETERS}
@@ -60,7 +61,18 @@ def _run_in_setting(
     run: RunFolder,
     function: Callable[..., Any],
     bound: Mapping[str, Any],
+    datasets: Mapping[str, str],
     **inputs: Any,
 ) -> Any:
     setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
-    return function(setting=setting, **bound, **inputs)
+    for name, value in inputs.items():
+        _check_subject(datasets[name], value, setting)
+    made = function(setting=setting, **bound, **inputs)
+    return made.model_copy(update={"subject": setting.subject}) if isinstance(made, Measured) else made
+
+
+def _check_subject(name: str, value: Any, setting: Setting) -> None:
+    """Refuse a persisted value of another model, other data or another recipe: nodes and pipelines can run alone."""
+    wanted = setting.scored if isinstance(value, Reference) else setting.subject
+    if isinstance(value, Measured | Reference) and value.subject != wanted:
+        raise explain_outdated(name)

@@ -26,13 +26,17 @@ def write_evidence(folder: Path, artifact: Artifact, *, run_id: str = "1") -> Ev
         "winner": {"digest": artifact.digest},
     }
     (folder / EVIDENCE).write_text(json.dumps(claim))
-    return EvidenceFolder.read(run_id, folder)
+    return EvidenceFolder.read(run_id, folder, decision="sha256:d")
 
 
 def prove(folder: Path, artifact: Artifact, run_id: str = "1", *, files: Path | None = None) -> ProvenWinner:
     """Return an artifact, whose files are in ``sealed`` if nowhere else, with evidence; the same for the same run."""
     place = folder / f"evidence-{run_id}-{artifact.digest[-8:]}"
-    evidence = EvidenceFolder.read(run_id, place) if place.is_dir() else write_evidence(place, artifact, run_id=run_id)
+    evidence = (
+        EvidenceFolder.read(run_id, place, decision="sha256:d")
+        if place.is_dir()
+        else write_evidence(place, artifact, run_id=run_id)
+    )
     return ProvenWinner(
         artifact=artifact,
         locate=lambda _: files or folder / "sealed",

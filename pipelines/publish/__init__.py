@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kedro.pipeline import Node, Pipeline
+from kedro.pipeline import Pipeline
 
 from kedro_hone.nodes.publish import publish
+from kedro_hone.pipelines.binding import place_node
 
 
 def create_pipeline() -> Pipeline:
     """Return the pipeline: the decision and its evidence in, the publication out."""
-    names = ("decision", "evidence", "evidence_folder", "version", "source", "store", "run")
-    inputs = {**{name: name for name in names}, "recipe": "params:hone"}
-    return Pipeline([Node(publish, inputs, "publications", name="publish", tags=["publish"])])
+    inputs = {name: name for name in ("decision", "evidence", "evidence_folder", "version")}
+    return place_node(publish, name="publish", inputs=inputs, output="publications", tags=["publish"])

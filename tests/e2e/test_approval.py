@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_project import FAST, copy_project
+from small_project import FAST, copy_project, write_source
 
 PROGRAM = "likeness.py"
 FILES = ("evidence.json", "report.html", "report.md", "timings.npz")
@@ -150,7 +150,7 @@ def test_one_namespace_alone_changes_nothing(assessed):
 def test_a_store_that_was_emptied_is_said(assessed):
     shutil.rmtree(assessed.work / "store" / "objects")
     done = assessed.run("--pipelines", "compare", "--from-nodes", "gate", code=3)
-    assert "[store-missing]" in done.output
+    assert "hone explain store-missing" in done.output
     assert json.loads((assessed.work / "work" / "source.json").read_text())["digest"] in done.output
 
 
@@ -176,3 +176,41 @@ def test_a_confirmation_alone_keeps_the_race(assessed):
         np.testing.assert_array_equal(after["race/source/eight"], before["race/source/eight"])
         assert f"confirm/{FAST}/eight" in after.files
         assert not np.array_equal(after["confirm/source/eight"], before["confirm/source/eight"])
+
+
+def test_candidates_of_another_model_are_not_compared_with_this_one(assessed):
+    (assessed.root / "models" / "other").mkdir()
+    write_source(assessed.root / "models" / "other", slow=30.0)
+    assessed.set(model={"uri": "models/other"})
+    assessed.run("--pipelines", "pull")
+    done = assessed.run("--pipelines", "compare", code=3)
+    assert "hone explain value-outdated" in done.output
+    assert ".outcome'" in done.output
+    assert list_published(assessed) == []
+
+
+@pytest.mark.parametrize("command", [("--nodes", "report"), ("--pipelines", "publish")])
+def test_a_decision_by_another_recipe_is_neither_reported_nor_published(assessed, command):
+    assessed.set(gates={"drop": 1e-9})
+    done = assessed.run(*command, code=3)
+    assert "hone explain value-outdated" in done.output
+    assert "'decision'" in done.output or "'race'" in done.output
+    assert list_published(assessed) == []
+
+
+def test_where_it_is_published_may_change_after_the_verdict(assessed):
+    assessed.set(publish={"name": "elsewhere"})
+    assessed.run("--pipelines", "publish")
+    assert len(list_published(assessed)) == 1
+
+
+def test_a_decision_after_the_report_is_reported_again_before_it_is_published(assessed):
+    assessed.run("--nodes", "confirm,gate")
+    done = assessed.run("--pipelines", "publish", code=3)
+    assert "hone explain evidence-incomplete" in done.output
+    assert "The gates were asked again" in done.output
+    assessed.run("--nodes", "report")
+    assessed.run("--pipelines", "publish")
+    (place,) = list_published(assessed)
+    published = json.loads((place / "hone.json").read_text())
+    assert str(assessed.evidence["speedup"]["ratio"]["estimate"]) in json.dumps(published)

@@ -87,7 +87,7 @@ def test_the_last_report_is_printed(finished):
 
 
 def test_without_a_run_there_is_no_report(project):
-    assert "[report-missing]" in ask(project, "report", code=3)
+    assert "hone explain report-missing" in ask(project, "report", code=3)
 
 
 def test_a_report_of_an_older_version_is_explained(project):
@@ -95,7 +95,7 @@ def test_a_report_of_an_older_version_is_explained(project):
     folder.mkdir(parents=True)
     (folder / "evidence.json").write_text('{"schema": "kedro-hone/evidence/1", "run_id": "older"}')
     text = ask(project, "report", str(folder), code=3)
-    assert "[evidence-unreadable]" in text
+    assert "hone explain evidence-unreadable" in text
     assert "kedro-hone/evidence/1" in text
 
 
@@ -113,7 +113,7 @@ def test_a_step_is_run_again_by_hand(finished, tmp_path):
 
 def test_a_step_that_is_not_there(finished):
     text = ask(finished, "replay", "999", code=3)
-    assert "[replay-unknown]" in text
+    assert "hone explain replay-unknown" in text
     assert "-shop.round" in text
 
 
@@ -148,4 +148,4 @@ def test_a_folder_that_holds_only_a_recipe_is_enough(folder):
 def test_what_no_toolchain_of_the_folder_runs_is_explained(folder):
     done = folder.call("run", module="kedro_hone")
     assert done.code == 3, done.output
-    assert "[model-unsupported]" in done.output
+    assert "hone explain model-unsupported" in done.output

@@ -57,7 +57,7 @@ def test_with_more_space_the_next_run_ends_well(project):
         after=f"mount -o remount,size=20m '{place}'\n\"$@\" || exit 1\ncp -a '{place}' '{place.parent}/saved'",
     )
     assert done.code == 3, done.output
-    assert "[store-full]" in done.output
+    assert "hone explain store-full" in done.output
     place.rmdir()
     (place.parent / "saved").rename(place)
     assert project.evidence["verdict"] == "PASS"

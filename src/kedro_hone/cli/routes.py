@@ -15,7 +15,8 @@ from rich.text import Text
 
 from kedro_hone.cli.failures import explain_failures
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Confirmation, Decision, RaceResult, Status
+from kedro_hone.core.values.decision import Decision
+from kedro_hone.core.values.measurement import Confirmation, RaceResult, Status
 from kedro_hone.core.values.outcome import OUTCOME, Outcome, Refused
 from kedro_hone.graph import configure, find_work, read_parameters
 from kedro_hone.recipe.plan import make_plan

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kedro_hone.core.values.artifact import Artifact, StepFacts
-from kedro_hone.core.values.measurement import Confirmation, Decision, RaceResult, Validation
+from kedro_hone.core.values.decision import Decision
+from kedro_hone.core.values.measurement import Confirmation, RaceResult, Validation
 from kedro_hone.core.values.samples import Reference
 
 

@@ -18,10 +18,10 @@ from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import describe_hardware
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.measurement import (
     Checks,
     Confirmation,
-    Decision,
     Interval,
     Quality,
     RaceResult,

@@ -16,6 +16,7 @@ from kedro_hone.core.measuring.launches import Launching
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import Samples
 from kedro_hone.programs import locate_program
@@ -29,6 +30,16 @@ def explain_source_failure(failed: Failed, when: str) -> HoneError:
         f"The source model failed {when}.",
         why=f"{failed.failure}: {failed.reason}",
         hint=f"Every comparison needs it. Read {failed.log or 'the log of its launch'}, and run again.",
+    )
+
+
+def explain_outdated(name: str) -> HoneError:
+    """Return the error for a value of the catalog that is of another model, other data or another recipe."""
+    return HoneError(
+        "value-outdated",
+        f"The value {name!r} in the catalog is of another model, other data or another recipe.",
+        why="The recipe, the data or the model's version changed since it was made, or another run wrote it meanwhile.",
+        hint="Make it again: `kedro run` does, and takes from the store what still holds.",
     )
 
 
@@ -84,6 +95,16 @@ class Setting:
     def largest_batch(self) -> int:
         """The most rows of one call."""
         return max(shape.batch for shape in self.recipe.all_shapes)
+
+    @property
+    def scored(self) -> str:
+        """The digest of all that the source's predictions and their score depend on."""
+        return digest_json([self.source.digest, self.samples.digest, self.recipe.program.model_dump(mode="json")])
+
+    @property
+    def subject(self) -> str:
+        """The digest of all that a comparison is about: the source, the data, and the recipe but for ``publish``."""
+        return digest_json([self.scored, self.recipe.model_dump(mode="json", exclude={"publish"})])
 
     @property
     def launching(self) -> Launching:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kedro_hone.core.contract.gates import Gate, Measurements, is_asked, read_gates
+from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.judgement import Judged, Judgement
-from kedro_hone.core.values.measurement import Confirmation, Quality, Status, Validation, Verdict
+from kedro_hone.core.values.measurement import Confirmation, Quality, Status, Validation
 from kedro_hone.recipe.schema import GatesSection
 
 Score = Callable[[str], Quality | str]

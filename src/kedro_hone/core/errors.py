@@ -64,6 +64,7 @@ SLUGS: Final = MappingProxyType(
         "store-unreachable": "The store that machines share cannot be used",
         "toolchain-unbuildable": "The environment of a toolchain cannot be built",
         "toolchain-unknown": "The recipe names a toolchain that does not exist",
+        "value-outdated": "A value between two nodes is of another model, other data or another recipe",
         "version-unknown": "The registry has no such version",
     }
 )

@@ -10,7 +10,7 @@ from kedro.pipeline import Pipeline
 from rich.console import Console
 
 from kedro_hone.core.errors import ExitCode
-from kedro_hone.core.values.measurement import Verdict
+from kedro_hone.core.values.decision import Verdict
 from kedro_hone.report.console import print_verdict
 
 EXIT_CODES = {Verdict.FAIL: ExitCode.FAIL, Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE}

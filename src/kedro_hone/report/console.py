@@ -11,7 +11,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from kedro_hone.core.values.measurement import Verdict
+from kedro_hone.core.values.decision import Verdict
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.view import MEANINGS, group_candidates, write_usage

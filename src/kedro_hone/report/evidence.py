@@ -14,8 +14,9 @@ from kedro_hone.core.contract.proof import SCHEMA_ID, SchemaId
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import StepFacts
 from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.judgement import Judgement
-from kedro_hone.core.values.measurement import Confirmation, Finalist, Quality, Speedup, Verdict
+from kedro_hone.core.values.measurement import Confirmation, Finalist, Quality, Speedup
 from kedro_hone.core.values.samples import Split
 from kedro_hone.report import records
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kedro_hone.core.contract.registry import Publication
-from kedro_hone.core.values.measurement import Verdict
+from kedro_hone.core.values.decision import Verdict
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.page import render
 from kedro_hone.report.view import list_key_numbers

@@ -7,8 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.judgement import Judgement
-from kedro_hone.core.values.measurement import Quality, Status, Verdict, is_bounded
+from kedro_hone.core.values.measurement import Quality, Status, is_bounded
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord

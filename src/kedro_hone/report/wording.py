@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kedro_hone.core.values.measurement import Interval, Quality, Speedup, Status, Verdict, is_bounded
+from kedro_hone.core.values.decision import Verdict
+from kedro_hone.core.values.measurement import Interval, Quality, Speedup, Status, is_bounded
 from kedro_hone.report.evidence import Evidence
 
 STATUS_NAMES: Final = {status: status.value.replace("_", " ") for status in Status} | {Status.DROPPED: "dropped early"}

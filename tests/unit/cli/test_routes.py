@@ -7,19 +7,11 @@ import pytest
 
 from kedro_hone.cli.routes import LastRun, fold_rows
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import (
-    Confirmation,
-    Decision,
-    Finalist,
-    RaceResult,
-    Standing,
-    Status,
-    Validation,
-    Verdict,
-)
+from kedro_hone.core.values.decision import Decision, Verdict
+from kedro_hone.core.values.measurement import Confirmation, Finalist, RaceResult, Standing, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Refused
 
-BUILT = Artifact(path="/m", format="toy", digest="sha256:0", inputs=(), outputs=())
+BUILT = Artifact(format="toy", digest="sha256:0", inputs=(), outputs=())
 CLOSED = Refused(by="shop.closed", reason="it is closed on Mondays")
 UNREACHABLE = Refused(by="onnx", slug="no-converter", reason="no adaptor converts toy to onnx")
 SLOW = "dropped after 5 rounds: 0.50x, when the leader stood at 3.00x"

@@ -6,7 +6,8 @@ import pytest
 
 from kedro_hone.comparing.effort import find_new_steps, find_new_validations, sum_effort
 from kedro_hone.core.values.artifact import Artifact, StepFacts
-from kedro_hone.core.values.measurement import Confirmation, Decision, RaceResult, Status, Validation, Verdict
+from kedro_hone.core.values.decision import Decision, Verdict
+from kedro_hone.core.values.measurement import Confirmation, RaceResult, Status, Validation
 from kedro_hone.core.values.outcome import Candidate
 from kedro_hone.core.values.samples import Reference
 

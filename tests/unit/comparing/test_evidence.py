@@ -13,9 +13,9 @@ from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import StepFacts
+from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.core.values.measurement import (
     Confirmation,
-    Decision,
     Finalist,
     Interval,
     Latency,
@@ -25,7 +25,6 @@ from kedro_hone.core.values.measurement import (
     Standing,
     Status,
     Validation,
-    Verdict,
 )
 from kedro_hone.core.values.outcome import Candidate, Refused
 from kedro_hone.core.values.samples import Reference, Samples, Split

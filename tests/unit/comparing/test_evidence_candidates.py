@@ -4,14 +4,7 @@ import pytest
 
 from kedro_hone.comparing.evidence import join_candidate
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import (
-    Interval,
-    Latency,
-    Quality,
-    Standing,
-    Status,
-    Validation,
-)
+from kedro_hone.core.values.measurement import Interval, Latency, Quality, Standing, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Refused
 
 QUALITY = Quality(

@@ -8,6 +8,7 @@ from kedro_hone.comparing.gates import drop
 from kedro_hone.comparing.verdict import ask_gates, list_asked, was_compared
 from kedro_hone.comparing.verdict import decide as decide_verdict
 from kedro_hone.core.contract.gates import Measurements
+from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.judgement import Judged
 from kedro_hone.core.values.measurement import (
     Confirmation,
@@ -18,7 +19,6 @@ from kedro_hone.core.values.measurement import (
     Speedup,
     Status,
     Validation,
-    Verdict,
 )
 from kedro_hone.core.values.outcome import Candidate, Refused
 from kedro_hone.recipe.schema import read_recipe

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 from sample import make_evidence
 
-from kedro_hone.core.values.measurement import Verdict
+from kedro_hone.core.values.decision import Verdict
 from kedro_hone.report.console import print_verdict
 
 

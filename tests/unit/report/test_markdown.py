@@ -2,7 +2,8 @@ import pytest
 from markdown_it import MarkdownIt
 from sample import make_evidence, make_publication
 
-from kedro_hone.core.values.measurement import Status, Verdict
+from kedro_hone.core.values.decision import Verdict
+from kedro_hone.core.values.measurement import Status
 from kedro_hone.report.markdown import render_markdown
 from kedro_hone.report.page import escape_markdown
 from kedro_hone.report.records import CandidateRecord

@@ -5,7 +5,8 @@ from html.parser import HTMLParser
 import pytest
 from sample import WINNER, make_evidence, make_publication
 
-from kedro_hone.core.values.measurement import Status, Verdict
+from kedro_hone.core.values.decision import Verdict
+from kedro_hone.core.values.measurement import Status
 from kedro_hone.report.page import render_page
 
 VOID = {"meta", "link", "br", "wbr"}

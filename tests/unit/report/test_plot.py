@@ -8,7 +8,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from sample import SOURCE_MS, WINNER, make_evidence
 
-from kedro_hone.core.values.measurement import Interval, Verdict
+from kedro_hone.core.values.decision import Verdict
+from kedro_hone.core.values.measurement import Interval
 from kedro_hone.report.page import render_page
 from kedro_hone.report.plot import choose_steps, choose_ticks, draw_chart
 

@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 from sample import make_evidence
 
-from kedro_hone.core.values.measurement import Interval, Verdict
+from kedro_hone.core.values.decision import Verdict
+from kedro_hone.core.values.measurement import Interval
 from kedro_hone.report import wording
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.markdown import render_markdown

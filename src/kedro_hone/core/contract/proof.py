@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field, ValidationError
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.digest import digest_file
-from kedro_hone.core.values.measurement import Verdict
 
 SchemaId = Literal["kedro-hone/evidence/2"]
 SCHEMA_ID: Final[SchemaId] = "kedro-hone/evidence/2"
@@ -33,19 +33,22 @@ class EvidenceFolder(Value):
     Attributes:
         run_id: The run, whose folder holds the files.
         files: ``sha256:…`` of each of ``EVIDENCE_FILES``, as ``report`` wrote them.
+        decision: The digest of the decision that it is for.
     """
 
     run_id: str
     files: dict[str, str]
+    decision: str
 
     @classmethod
-    def read(cls, run_id: str, folder: Path) -> EvidenceFolder:
+    def read(cls, run_id: str, folder: Path, *, decision: str) -> EvidenceFolder:
         """Return the evidence of a run as it is now in a folder.
 
         Raises:
             FileNotFoundError: One of ``EVIDENCE_FILES`` is missing.
         """
-        return cls(run_id=run_id, files={name: digest_file(folder / name) for name in EVIDENCE_FILES})
+        files = {name: digest_file(folder / name) for name in EVIDENCE_FILES}
+        return cls(run_id=run_id, files=files, decision=decision)
 
     def check(self, folder: Path) -> None:
         """Compare a folder with what was recorded.

@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter
 
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.values.base import Value
-from kedro_hone.core.values.measurement import Verdict
+from kedro_hone.core.values.decision import Verdict
 
 SOURCE: Final = "hone.source"
 """The tag with the URI of the version that was optimized; only winners carry it."""

@@ -6,9 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Value
-from kedro_hone.core.values.judgement import Judgement
 from kedro_hone.core.values.outcome import Candidate
 
 
@@ -151,7 +149,17 @@ class Checks(Value):
     note: str = ""
 
 
-class Validation(Checks):
+class Measured(Value):
+    """What was found by comparing candidates with the source.
+
+    Attributes:
+        subject: ``Setting.subject`` of what it was found for. A node that is given one of another subject refuses it.
+    """
+
+    subject: str = ""
+
+
+class Validation(Checks, Measured):
     """The result of validating one candidate.
 
     Attributes:
@@ -205,7 +213,7 @@ class Standing(Value):
     slug: str = ""
 
 
-class RaceResult(Value):
+class RaceResult(Measured):
     """The result of the race: every candidate's standing, best first.
 
     Attributes:
@@ -255,10 +263,11 @@ class Finalist(Value):
     reason: str = ""
 
 
-class Confirmation(Value):
+class Confirmation(Measured):
     """The finalists against the source, with the source against itself.
 
     Attributes:
+        subject: The digest of the source, the data and the recipe but for ``publish``.
         finalists: Best first, by the lower end at the deciding shape.
         source_latency: The source's times at each shape.
         control: The source over itself (A/A) at each shape.
@@ -279,36 +288,3 @@ class Confirmation(Value):
     timings: str
     workers: int = 0
     other_load: float | None = None
-
-
-class Verdict(StrEnum):
-    """The outcome of a run."""
-
-    PASS = "PASS"  # noqa: S105 - a verdict, not a password
-    KEEP = "KEEP"
-    FAIL = "FAIL"
-    INCONCLUSIVE = "INCONCLUSIVE"
-
-
-class Decision(Value):
-    """The verdict and its reasons.
-
-    Attributes:
-        reasons: One sentence each.
-        winner: The candidate's id, or None when the source stays; so is ``artifact``.
-        speedup: At the deciding shape; its interval is not yet divided by the noise floor, which it also holds.
-        quality: Every gate metric of every finalist that was looked at, in order.
-        gates: The judgement of each gate on each finalist, in their order; on the source where it stays.
-        baseline: What it was measured against, one sentence.
-        workers: How many worker processes were launched.
-    """
-
-    verdict: Verdict
-    reasons: tuple[str, ...]
-    winner: str | None = None
-    artifact: Artifact | None = None
-    speedup: Speedup | None = None
-    quality: tuple[Quality, ...] = ()
-    gates: tuple[Judgement, ...] = ()
-    baseline: str = ""
-    workers: int = 0

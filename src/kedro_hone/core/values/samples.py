@@ -90,6 +90,7 @@ class Reference(Value):
         doubt: Why the labels may not be the model's; empty where there is no doubt.
         run: The run in which the outputs were computed, this one or an earlier one.
         since: The run that took this baseline last. What was done in it or later was done for the same comparison.
+        subject: ``Setting.scored`` of what it was taken for. A node that is given one of another subject refuses it.
     """
 
     outputs: str
@@ -103,3 +104,4 @@ class Reference(Value):
     doubt: str = ""
     run: str = ""
     since: str = ""
+    subject: str = ""

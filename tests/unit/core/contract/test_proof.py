@@ -28,7 +28,7 @@ def rewrite(folder, **changes):
     """Change the evidence, and record the change: only what it says can be wrong then."""
     claim = json.loads((folder / EVIDENCE).read_text()) | changes
     (folder / EVIDENCE).write_text(json.dumps({name: value for name, value in claim.items() if value is not ...}))
-    return EvidenceFolder.read("1", folder)
+    return EvidenceFolder.read("1", folder, decision="sha256:d")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def evidence(folder):
 
 def test_a_winner_with_its_evidence_is_proven_and_its_copy_is_the_same(folder, evidence, tmp_path):
     make(folder, evidence).copy_evidence(tmp_path / "copy")
-    assert EvidenceFolder.read("1", tmp_path / "copy") == evidence
+    assert EvidenceFolder.read("1", tmp_path / "copy", decision="sha256:d") == evidence
 
 
 @pytest.mark.parametrize("name", EVIDENCE_FILES)
@@ -74,7 +74,7 @@ def test_evidence_that_says_something_else_proves_nothing(folder, evidence, chan
 
 def test_what_is_no_evidence_proves_nothing(folder, evidence):
     (folder / EVIDENCE).write_text("{")
-    assert "no evidence" in catch(folder, EvidenceFolder.read("1", folder))
+    assert "no evidence" in catch(folder, EvidenceFolder.read("1", folder, decision="sha256:d"))
 
 
 @pytest.mark.parametrize(

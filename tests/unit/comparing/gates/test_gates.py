@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import sys
+from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
-from kedro_hone.comparing.gates import cold_start, drop, latency, memory, quality, size, speedup
+from kedro_hone.comparing.gates import cold_start, drop, latency, make_ceiling, memory, quality, size, speedup
 from kedro_hone.core.contract.gates import Measurements, read_gates
 from kedro_hone.core.values.judgement import Judged
 from kedro_hone.core.values.measurement import Interval, Latency, Quality, Speedup
@@ -101,6 +103,36 @@ def test_the_limit_itself_holds_and_the_next_number_does_not(name, number):
     assert ask(gate, limit_of(gate, number), **AT_MOST[name](number)).judgement is Judged.HOLDS
     over = math.nextafter(number, math.inf)
     assert ask(gate, limit_of(gate, number), **AT_MOST[name](over)).judgement is Judged.FAILS
+
+
+def test_a_ceiling_is_made_of_one_number():
+    gate = make_ceiling(
+        "heat_kj",
+        lambda candidate: candidate.cold_start_ms,
+        unit="kJ",
+        subject="the fan of {}",
+        description="Absolute: heat.",
+        per=1000.0,
+    )
+    assert (gate.name, gate.takes, gate.relative, gate.scored) == ("heat_kj", float | None, False, False)
+    assert (gate.field.default, gate.field.description) == (None, "Absolute: heat.")
+    limit = TypeAdapter(Annotated[gate.takes, gate.field])
+    assert (limit.validate_python(0.5), limit.validate_python(None)) == (0.5, None)
+    with pytest.raises(ValidationError):
+        limit.validate_python(0.0)
+
+    judgement = ask(gate, 2.0, cold_start_ms=2001.0)
+
+    assert (judgement.name, judgement.candidate, judgement.judgement) == ("heat_kj", "a", "fails")
+    assert (judgement.measured, judgement.limit, judgement.unit) == (2.001, 2.0, "kJ")
+    assert judgement.reason == "the fan of a takes 2.001 kJ, where 2 kJ is allowed"
+    assert ask(gate, 2.0, cold_start_ms=2000.0).judgement is Judged.HOLDS
+    assert ask(gate, 2.0, cold_start_ms=None).judgement is Judged.UNDECIDED
+
+
+def test_a_ceiling_counts_in_the_unit_of_its_measure():
+    gate = make_ceiling("one", lambda _: 3.0, unit="ms", subject="{}", description="One.", verb="lasts")
+    assert ask(gate, 4.0).reason == "a lasts 3 ms, where 4 ms is allowed"
 
 
 def test_latency_is_judged_at_each_shape_that_has_a_limit():

@@ -80,6 +80,12 @@ def test_a_gate_for_one_percent_needs_381_rows_and_the_source_itself_passes_it()
     assert not provable(300, 0.01, 0.95)
 
 
+def test_a_limit_at_the_bound_itself_is_not_proved():
+    bound = smallest_provable_drop(300, 0.95)
+    assert not provable(300, bound, 0.95)
+    assert provable(300, bound * (1 + 1e-12), 0.95)
+
+
 def test_nothing_proves_a_limit_of_zero():
     assert not provable(10**9, 0.0, 0.95)
     with pytest.raises(ValueError, match="no number of rows"):

@@ -140,6 +140,7 @@ def test_latency_is_judged_at_each_shape_that_has_a_limit():
     judgements = latency.GATE.ask({"one": 2.0, "many": 2.0}, Measurements(id="a", latency=rows), SOURCE)
 
     assert [(row.shape, row.judgement) for row in judgements] == [("one", "holds"), ("many", "fails")]
+    assert judgements[0].reason == "a at one takes 1.000 ms, where 2 ms is allowed"
 
 
 @given(low=ANY, high=ANY, limit=POSITIVE)

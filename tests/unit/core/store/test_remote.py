@@ -8,6 +8,7 @@ import fsspec
 import pytest
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store import remote as remote_module
 from kedro_hone.core.store.artifacts import StepRecord, Store
 from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.values.artifact import Artifact
@@ -173,6 +174,29 @@ def test_a_value_has_the_same_bytes_here_and_there(machines, tmp_path):
     text = json.dumps(value, indent=1, sort_keys=True)
     assert (local.root / "values" / "v.json").read_text() == text
     assert machines[1]._remote.read("values/v.json").decode() == text
+
+
+def test_options_reach_the_file_system(tmp_path):
+    url = f"file://{tmp_path}/store"
+    with pytest.raises(HoneError) as caught:  # it wants folders, and was not told to make them
+        Remote(url).write("values/v.json", b"1")
+    assert caught.value.slug == "store-unreachable"
+
+    Remote(url, {"auto_mkdir": True}).write("values/v.json", b"1")
+
+    assert (tmp_path / "store" / "values" / "v.json").read_bytes() == b"1"
+
+
+def test_where_files_need_folders_they_are_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(remote_module, "_WITH_FOLDERS", frozenset({"file"}))  # as sftp, which needs a server
+    remote = Remote(f"file://{tmp_path}/store")
+    for name in ("values/v.json", "values/w.json", "objects/x/files/deep/y"):
+        remote.write(name, b"1")
+        assert (tmp_path / "store" / name).read_bytes() == b"1"
+
+
+def test_each_remote_has_transactions_of_its_own(url):
+    assert Remote(url)._files is not Remote(url)._files
 
 
 def test_the_manifest_is_uploaded_last(url, tmp_path, monkeypatch):

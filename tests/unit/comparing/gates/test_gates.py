@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from kedro_hone.comparing.gates import cold_start, drop, latency, make_ceiling, memory, quality, size, speedup
 from kedro_hone.core.contract.gates import Measurements, read_gates
-from kedro_hone.core.values.judgement import Judged
+from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.core.values.measurement import Interval, Latency, Quality, Speedup
 
 SOURCE = Measurements(id="source")
@@ -161,8 +161,26 @@ def test_a_drop_whose_end_equals_the_limit_is_undecided(limit):
     assert ask(drop.GATE, limit, quality=make_quality(over, over)).judgement is Judged.FAILS
 
 
-def test_a_drop_that_was_not_scored_is_undecided():
-    assert ask(drop.GATE, 0.01).judgement is Judged.UNDECIDED
+def test_a_judgement_on_a_drop_says_what_was_measured():
+    assert ask(drop.GATE, 0.01, quality=make_quality(0.0, 0.004)) == Judgement(
+        name="drop",
+        candidate="a",
+        judgement=Judged.HOLDS,
+        limit=0.01,
+        measured=0.002,
+        low=0.0,
+        high=0.004,
+        unit="accuracy",
+        reason="a holds the quality gate: accuracy 0.9900 to 0.9900 on 400 rows, "
+        "a drop of at most 0.0040 where 0.01 is allowed",
+    )
+    assert ask(drop.GATE, 0.01) == Judgement(
+        name="drop",
+        candidate="a",
+        judgement=Judged.UNDECIDED,
+        limit=0.01,
+        reason="a was not scored on the gate split",
+    )
 
 
 @given(value=ANY, limit=st.floats(min_value=-1e6, max_value=1e6))
@@ -174,8 +192,23 @@ def test_a_quality_holds_from_the_limit_on(value, limit):
     )
 
 
-def test_a_quality_that_was_not_scored_is_undecided():
-    assert ask(quality.GATE, 0.9).judgement is Judged.UNDECIDED
+def test_a_judgement_on_quality_says_what_was_measured():
+    assert ask(quality.GATE, 0.9, quality=make_quality(0, 0.1, value=0.95)) == Judgement(
+        name="quality",
+        candidate="a",
+        judgement=Judged.HOLDS,
+        limit=0.9,
+        measured=0.95,
+        unit="accuracy",
+        reason="accuracy of a is 0.9500, where 0.9 is asked for",
+    )
+    assert ask(quality.GATE, 0.9) == Judgement(
+        name="quality",
+        candidate="a",
+        judgement=Judged.UNDECIDED,
+        limit=0.9,
+        reason="the metric of a was not measured, where 0.9 is asked for",
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,6 +222,7 @@ def test_the_launches_decide_the_speedup(faster, expected):
     assert judgement.judgement == expected
     assert (judgement.measured, judgement.low, judgement.high, judgement.shape) == (2.0, 1.8, 2.2, "batch1")
     assert judgement.reason == "a is 2.00 times as fast at batch1 (1.80 to 2.20, 7 launches)"
+    assert (judgement.name, judgement.candidate, judgement.limit, judgement.unit) == ("speedup", "a", 1.05, "times")
 
 
 def test_what_could_not_be_confirmed_is_not_faster():

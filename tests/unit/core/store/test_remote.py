@@ -268,6 +268,7 @@ def test_a_storage_that_cannot_be_used_is_explained(url):
 
     assert caught.value.slug == "store-unreachable"
     assert url in caught.value.what
+    assert "the package for its protocol is installed" in caught.value.hint
 
 
 def test_a_storage_that_refuses_is_explained(url, monkeypatch, tmp_path):

@@ -113,6 +113,13 @@ def test_looks_that_the_level_is_not_corrected_for_are_refused(looks):
         LaunchPlan(finalists=1, looks=looks)
 
 
+@pytest.mark.parametrize("looks", [(2,), (2, 3), (5, 10)])
+def test_looks_of_ones_own_are_taken(looks):
+    plan = LaunchPlan(finalists=1, looks=looks)
+    assert plan.looks == looks
+    assert plan.level == correct_for_looks(0.95, looks=len(looks))
+
+
 def test_a_step_survives_json():
     step = next_step(PLAN, control=draw(7, seed=1), finalists={"x": draw(7, gain=2, seed=2)})
     assert type(step).model_validate_json(step.model_dump_json()) == step

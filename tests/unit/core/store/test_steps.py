@@ -8,8 +8,9 @@ import pytest
 from kedro_hone.core.contract.adaptor import Adaptor, Options
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.store.steps import STORE_VERSION, step_key
-from kedro_hone.core.values.artifact import Artifact, Shape, Stage
+from kedro_hone.core.store.steps import STORE_VERSION, StepRecord, step_key
+from kedro_hone.core.values.artifact import Artifact, Shape, Stage, StepFacts
+from kedro_hone.core.values.outcome import Refused
 
 
 class Bits(Options):
@@ -109,3 +110,13 @@ def test_the_machine_counts_only_where_the_result_depends_on_it():
     specific = make_adaptor(machine_specific=True)
     assert make_key(adaptor=specific)[0] != make_key(adaptor=specific, host=make_host("two"))[0]
     assert make_key(adaptor=specific)[1]["machine"] == "one"
+
+
+def test_a_record_hands_on_its_facts():
+    outcome = Refused(by="tool.half", reason="no")
+    record = StepRecord(
+        key="k", adaptor="tool.half", outcome=outcome, run="r", folder="steps/001", seconds=1.5, created="", inputs={}
+    )
+    assert record.facts == StepFacts(
+        key="k", adaptor="tool.half", run="r", folder="steps/001", seconds=1.5, kind="refused"
+    )

@@ -154,7 +154,15 @@ def test_where_nothing_was_compared_nothing_is_proved(finalists, found, gates):
 
 
 def test_a_required_improvement_that_is_missing_fails():
-    assert decide([finalist("a", "no")], {}, require_improvement=True)[0] is Verdict.FAIL
+    verdict, reasons, _ = run_gates([finalist("a", "no")], {}, require_improvement=True)
+
+    assert verdict is Verdict.FAIL
+    assert reasons[-1] == "the recipe requires an improvement"
+
+
+def test_what_cannot_be_told_is_said_with_its_names():
+    undecided = [finalist("a", "undecided"), finalist("b", "no"), finalist("c", "undecided")]
+    assert run_gates(undecided, {})[1] == ["7 launches cannot tell whether a, c is 1.05 times as fast"]
 
 
 FASTER = {Verdict.PASS: "yes", Verdict.KEEP: "no", Verdict.INCONCLUSIVE: "undecided"}

@@ -70,6 +70,7 @@ def test_at_most_the_limit_holds(name, number, expected):
 
     assert judgement.judgement == expected
     assert (judgement.limit, judgement.measured) == (2.0, number)
+    assert judgement.unit == {"mb": "MB", "ms": "ms"}[name.rpartition("_")[2]]
     assert f"where 2 {judgement.unit} is allowed" in judgement.reason
     assert " a" in f" {judgement.reason}"
 
@@ -103,6 +104,26 @@ def test_the_limit_itself_holds_and_the_next_number_does_not(name, number):
     assert ask(gate, limit_of(gate, number), **AT_MOST[name](number)).judgement is Judged.HOLDS
     over = math.nextafter(number, math.inf)
     assert ask(gate, limit_of(gate, number), **AT_MOST[name](over)).judgement is Judged.FAILS
+
+
+@pytest.mark.parametrize(
+    ("name", "default", "least", "refused"),
+    [
+        ("speedup", 1.05, 1.0, 0.99),
+        ("drop", 0.01, 1e-9, 0.0),
+        ("size_mb", None, 1e-9, 0.0),
+        ("memory_mb", None, 1e-9, 0.0),
+        ("cold_start_ms", None, 1e-9, 0.0),
+        ("latency_ms", {}, {"batch1": 1.0}, 1.0),
+        ("quality", None, -1.0, "high"),
+    ],
+)
+def test_the_limit_of_a_gate_has_a_default_and_bounds(name, default, least, refused):
+    limit = TypeAdapter(Annotated[GATES[name].takes, GATES[name].field])
+    assert GATES[name].field.get_default(call_default_factory=True) == default
+    assert limit.validate_python(least) == least
+    with pytest.raises(ValidationError):
+        limit.validate_python(refused)
 
 
 def test_a_ceiling_is_made_of_one_number():

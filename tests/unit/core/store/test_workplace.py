@@ -12,6 +12,13 @@ def claim(arguments):
     return [place.claim_step("toy.step").name for _ in range(count)]
 
 
+def test_runs_share_a_store_and_no_folder(tmp_path):
+    one, two = (Workplace(root=str(tmp_path), run_id=run) for run in ("a", "b"))
+
+    assert (one.folder, two.folder) == (tmp_path / "runs" / "a", tmp_path / "runs" / "b")
+    assert one.store.root == two.store.root == tmp_path / "store"
+
+
 def test_steps_are_numbered_in_order(tmp_path):
     place = Workplace(root=str(tmp_path), run_id="r")
 

@@ -53,7 +53,8 @@ def test_gates_are_found_and_asked_in_their_order():
 @pytest.mark.parametrize("name", GATES)
 def test_without_a_limit_it_is_not_asked(name):
     for limit in (None, {}):
-        assert ask(GATES[name], limit).judgement is Judged.NOT_ASKED
+        judgement = ask(GATES[name], limit)
+        assert (judgement.judgement, judgement.reason) == (Judged.NOT_ASKED, "the recipe sets no limit")
 
 
 def test_a_drop_without_an_end_is_said_in_words():
@@ -145,7 +146,7 @@ def test_a_ceiling_is_made_of_one_number():
     judgement = ask(gate, 2.0, cold_start_ms=2001.0)
 
     assert (judgement.name, judgement.candidate, judgement.judgement) == ("heat_kj", "a", "fails")
-    assert (judgement.measured, judgement.limit, judgement.unit) == (2.001, 2.0, "kJ")
+    assert (judgement.measured, judgement.limit, judgement.unit, judgement.shape) == (2.001, 2.0, "kJ", "")
     assert judgement.reason == "the fan of a takes 2.001 kJ, where 2 kJ is allowed"
     assert ask(gate, 2.0, cold_start_ms=2000.0).judgement is Judged.HOLDS
     assert ask(gate, 2.0, cold_start_ms=None).judgement is Judged.UNDECIDED

@@ -19,6 +19,7 @@ from kedro_hone.core.stats import interval_of_paired_proportions, needed_rows, p
 def test_reference_values_of_tangos_interval(counts, confidence, ends):
     n, lost, gained = counts
     interval = interval_of_paired_proportions(n=n, lost=lost, gained=gained, confidence=confidence)
+    assert interval.confidence == confidence
     assert interval.estimate == pytest.approx((lost - gained) / n)
     assert (interval.low, interval.high) == pytest.approx(ends, abs=5.1e-5)
 

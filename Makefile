@@ -17,13 +17,14 @@ TORCH := $(PIP) $(CHECKED) adaptors/pytorch/requirements-cpu.lock 2>/dev/null ||
 # A stamp says from which lock the environment was installed; newer than the lock, it is left alone.
 RUN_READY := $(VENV)/.ready-to-run
 DEV_READY := $(VENV)/.ready-to-work
+MUTANTS_READY := $(VENV)/.ready-to-mutate
 
 export DO_NOT_TRACK := 1
 export DVC_NO_ANALYTICS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help run test lint docs bench lock clean
+.PHONY: help run test lint docs bench mutants lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -53,11 +54,14 @@ bench: $(DEV_READY) ## measure the measuring after `make run`, on a quiet machin
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/aa.py
 
+mutants: $(MUTANTS_READY) ## change the statistics, the gates and the store in 2,000 places, and count what their tests notice (never in CI)
+	$(BIN)/python tools/mutants.py
+
 lock: $(DEV_READY) ## pin the newest versions within the ranges of pyproject.toml (needs uv, and pip to find a CPU build of torch)
 	$(BIN)/python tools/lock.py
 
 clean: ## remove what can be made again; data/ stays
-	rm -rf build dist site src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf build dist site mutants src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -75,3 +79,7 @@ $(DEV_READY): requirements-dev.lock requirements.lock pyproject.toml | $(BIN)/py
 	$(TORCH)
 	$(PIP) $(LINK)
 	@touch $(RUN_READY) $@
+
+$(MUTANTS_READY): requirements-mutants.lock $(DEV_READY)
+	$(PIP) $(CHECKED) requirements-mutants.lock
+	@touch $@

@@ -1,8 +1,9 @@
 """Pin what this repository installs, with the digests of its files: each lock is complete, and each line has hashes.
 
-``requirements.lock`` is for running it, ``requirements-dev.lock`` for working on it, and each toolchain has its own.
-The ranges are in ``pyproject.toml`` and ``requirements.in``. uv, which must be on the path, chooses the versions and
-reads the digests of all their files, for every platform, from the package index.
+``requirements.lock`` is for running it, ``requirements-dev.lock`` for working on it and ``requirements-mutants.lock``
+for ``make mutants``, each with what it adds to the one before; each toolchain has its own. The ranges are in
+``pyproject.toml`` and ``requirements.in``. uv, which must be on the path, chooses the versions and reads the digests of
+all their files, for every platform, from the package index.
 
 PyTorch has two builds of one version, with a lock each next to its toolchain's: the CPU build (``+cpu``), whose digest
 is that of the file that pip finds on this machine, and the index's, with the libraries of CUDA that it needs.
@@ -16,10 +17,11 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-RUN, DEV = ROOT / "requirements.lock", ROOT / "requirements-dev.lock"
+RUN, DEV, MUTANTS = (ROOT / f"requirements{name}.lock" for name in ("", "-dev", "-mutants"))
 CPU, CUDA = (ROOT / "adaptors" / "pytorch" / f"requirements-{build}.lock" for build in ("cpu", "cuda"))
 TOOLCHAINS = ("adaptors", "docs/examples", "src/kedro_hone/testing")
 HEAD = "# Made by `make lock`; do not edit.\n"
@@ -39,25 +41,30 @@ def main() -> None:
     CUDA.write_text(HEAD + "".join(text for name, text in run.items() if OF_TORCH.match(name)))
     version = run["torch"].split()[0]
     CPU.write_text(f"{HEAD}{version}+cpu \\\n    --hash=sha256:{digest_file(f'{version}+cpu')}\n")
-    added = resolve([*wanted, *project["dependency-groups"]["dev"]], prefer=[DEV, CUDA] if keep else [CUDA], fixed=RUN)
-    write(DEV, {name: text for name, text in added.items() if name not in run}, head=f"{HEAD}-r {RUN.name}\n")
+    known, below = dict(run), RUN
+    for lock, group in ((DEV, "dev"), (MUTANTS, "mutants")):
+        wanted += project["dependency-groups"][group]
+        added = resolve(wanted, prefer=[lock, CUDA] if keep else [CUDA], fixed=known)
+        write(lock, {name: text for name, text in added.items() if name not in known}, head=f"{HEAD}-r {below.name}\n")
+        known, below = known | added, lock
     for path in (path for folder in TOOLCHAINS for path in sorted(ROOT.glob(f"{folder}/*/requirements.in"))):
         lock = path.with_suffix(".lock")
         write(lock, resolve(path.read_text().splitlines(), prefer=[lock if keep and lock.exists() else RUN, CUDA]))
 
 
-def resolve(wanted: list[str], *, prefer: list[Path], fixed: Path | None = None) -> dict[str, str]:
+def resolve(wanted: list[str], *, prefer: list[Path], fixed: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the lines of a lock by package.
 
     Args:
         wanted: Requirements, as ranges.
         prefer: Locks whose versions are taken where they fit; all others are the newest.
-        fixed: A lock whose versions must be taken.
+        fixed: Lines whose versions must be taken.
     """
     command = ["uv", "pip", "compile", "-", "--python", sys.executable, "--quiet", "--no-header", "--no-annotate"]
-    command += ["--generate-hashes", *(("--constraint", str(fixed)) if fixed else ()), "--output-file"]
     with tempfile.TemporaryDirectory() as folder:
-        lock = Path(folder) / "lock"
+        lock, constraints = Path(folder) / "lock", Path(folder) / "constraints"
+        constraints.write_text("".join((fixed or {}).values()))
+        command += ["--generate-hashes", "--constraint", str(constraints), "--output-file"]
         lock.write_text("".join(re.sub(r"(?m)^-r .*\n", "", path.read_text()) for path in prefer))
         subprocess.run([*command, str(lock)], input="\n".join(wanted), check=True, text=True, stdout=subprocess.DEVNULL)
         return {found[1]: f"{found[0]}\n" for found in PACKAGE.finditer(lock.read_text())}

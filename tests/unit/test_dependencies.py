@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -36,10 +37,12 @@ def test_the_lock_satisfies_what_running_asks_for(wanted):
     assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
 
 
-@pytest.mark.parametrize("wanted", PROJECT["dependency-groups"]["dev"])
-def test_the_lock_satisfies_what_working_on_it_asks_for(wanted):
+@pytest.mark.parametrize(
+    ("group", "wanted"), [(group, line) for group, lines in PROJECT["dependency-groups"].items() for line in lines]
+)
+def test_the_lock_of_a_group_satisfies_what_it_asks_for(group, wanted):
     requirement = Requirement(wanted)
-    pins = read_pins(ROOT / "requirements.lock") | read_pins(ROOT / "requirements-dev.lock")
+    pins = read_pins(ROOT / "requirements.lock") | read_pins(ROOT / f"requirements-{group}.lock")
 
     assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
 
@@ -62,7 +65,9 @@ def test_pytorch_and_what_cuda_needs_are_only_in_the_locks_of_its_builds():
 
 
 def test_no_package_is_pinned_twice():
-    assert set(read_pins(ROOT / "requirements.lock")) & set(read_pins(ROOT / "requirements-dev.lock")) == set()
+    pinned = Counter(name for path in ROOT.glob("requirements*.lock") for name in read_pins(path))
+
+    assert [name for name, count in pinned.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("toolchain", TOGETHER, ids=lambda toolchain: toolchain.name)

@@ -3,13 +3,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import Field
 
 from kedro_hone.comparing.gates import drop
 from kedro_hone.comparing.verdict import ask_gates, list_asked, was_compared
 from kedro_hone.comparing.verdict import decide as decide_verdict
-from kedro_hone.core.contract.gates import Measurements
+from kedro_hone.core.contract.gates import Gate, Measurements
 from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.judgement import Judged
+from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.core.values.measurement import (
     Confirmation,
     Finalist,
@@ -153,7 +154,15 @@ def test_where_nothing_was_compared_nothing_is_proved(finalists, found, gates):
 
 
 def test_a_required_improvement_that_is_missing_fails():
-    assert decide([finalist("a", "no")], {}, require_improvement=True)[0] is Verdict.FAIL
+    verdict, reasons, _ = run_gates([finalist("a", "no")], {}, require_improvement=True)
+
+    assert verdict is Verdict.FAIL
+    assert reasons[-1] == "the recipe requires an improvement"
+
+
+def test_what_cannot_be_told_is_said_with_its_names():
+    undecided = [finalist("a", "undecided"), finalist("b", "no"), finalist("c", "undecided")]
+    assert run_gates(undecided, {})[1] == ["7 launches cannot tell whether a, c is 1.05 times as fast"]
 
 
 FASTER = {Verdict.PASS: "yes", Verdict.KEEP: "no", Verdict.INCONCLUSIVE: "undecided"}
@@ -261,6 +270,54 @@ def test_a_finalist_that_cannot_be_scored_fails_and_its_reason_is_given_once():
 
     assert (verdict, reasons.count(problem)) == (Verdict.KEEP, 1)
     assert results.qualities == {}
+    assert [(row.name, row.judgement.value, row.reason) for row in results.judgements["a"]][1:] == [
+        ("drop", "fails", problem),
+        ("quality", "not asked", problem),
+    ]
+    assert results.judgements["a"][0].judgement is Judged.HOLDS
+
+
+def test_a_source_that_cannot_be_scored_was_not_measured():
+    verdict, reasons, _ = run_gates([finalist("a", "no")], {"source": "it crashed"}, quality=0.9)
+
+    assert verdict is Verdict.INCONCLUSIVE
+    assert reasons[-1] == "the metric of source was not measured, where 0.9 is asked for"
+
+
+def test_what_is_not_asked_says_why():
+    finalists = [finalist("a", "no"), finalist("b", "yes"), finalist("c", "yes"), finalist("d", "yes")]
+    qualities = {"b": quality(0.02, 0.05), "c": GOOD["b"]}
+    _, _, results = run_gates(finalists, qualities, measured=dict.fromkeys("abcd", SMALL), size_mb=2)
+
+    skipped = {name: rows[-1].reason for name, rows in results.judgements.items() if name != "c"}
+    assert skipped == {
+        "a": "it misses another gate",
+        "b": "it misses another gate",
+        "d": "c is faster and holds every gate",
+    }
+    assert results.qualities == qualities
+    assert results.eligible == ["c"]
+
+
+def test_every_gate_is_given_the_source():
+    given = []
+
+    def make(name, **kind):
+        def judge(limit, candidate, source):
+            given.append((name, candidate.id, source.id))
+            return (Judgement(name=name, candidate=candidate.id, judgement=Judged.HOLDS, reason="it holds"),)
+
+        return Gate(name=name, takes=float, field=Field(default=1.0, description="One."), judge=judge, **kind)
+
+    gates = [make("fast", relative=True), make("good", relative=True, scored=True), make("small")]
+    asked, source = dict.fromkeys(gates, 1.0), Measurements(id="source")
+    shared = {"source": source, "score": lambda _: GOOD["a"]}
+    results = ask_gates([Measurements(id="a")], asked=asked, unpublishable={}, **shared)
+    assert (results.winner, results.best) == ("a", "a")
+    none = ask_gates([], asked=asked, unpublishable={}, **shared)
+    decide_verdict(none, compared=True, launches=7, require_improvement=False, **shared)
+
+    assert given == [(name, "a", "source") for name in ("fast", "good", "small")] + [("small", "source", "source")]
 
 
 def test_every_finalist_has_a_row_for_every_gate_that_is_asked():

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import math
 import sys
+from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
-from kedro_hone.comparing.gates import cold_start, drop, latency, memory, quality, size, speedup
+from kedro_hone.comparing.gates import cold_start, drop, latency, make_ceiling, memory, quality, size, speedup
 from kedro_hone.core.contract.gates import Measurements, read_gates
-from kedro_hone.core.values.judgement import Judged
+from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.core.values.measurement import Interval, Latency, Quality, Speedup
 
 SOURCE = Measurements(id="source")
@@ -51,7 +53,8 @@ def test_gates_are_found_and_asked_in_their_order():
 @pytest.mark.parametrize("name", GATES)
 def test_without_a_limit_it_is_not_asked(name):
     for limit in (None, {}):
-        assert ask(GATES[name], limit).judgement is Judged.NOT_ASKED
+        judgement = ask(GATES[name], limit)
+        assert (judgement.judgement, judgement.reason) == (Judged.NOT_ASKED, "the recipe sets no limit")
 
 
 def test_a_drop_without_an_end_is_said_in_words():
@@ -68,6 +71,7 @@ def test_at_most_the_limit_holds(name, number, expected):
 
     assert judgement.judgement == expected
     assert (judgement.limit, judgement.measured) == (2.0, number)
+    assert judgement.unit == {"mb": "MB", "ms": "ms"}[name.rpartition("_")[2]]
     assert f"where 2 {judgement.unit} is allowed" in judgement.reason
     assert " a" in f" {judgement.reason}"
 
@@ -103,11 +107,62 @@ def test_the_limit_itself_holds_and_the_next_number_does_not(name, number):
     assert ask(gate, limit_of(gate, number), **AT_MOST[name](over)).judgement is Judged.FAILS
 
 
+@pytest.mark.parametrize(
+    ("name", "default", "least", "refused"),
+    [
+        ("speedup", 1.05, 1.0, 0.99),
+        ("drop", 0.01, 1e-9, 0.0),
+        ("size_mb", None, 1e-9, 0.0),
+        ("memory_mb", None, 1e-9, 0.0),
+        ("cold_start_ms", None, 1e-9, 0.0),
+        ("latency_ms", {}, {"batch1": 1.0}, 1.0),
+        ("quality", None, -1.0, "high"),
+    ],
+)
+def test_the_limit_of_a_gate_has_a_default_and_bounds(name, default, least, refused):
+    limit = TypeAdapter(Annotated[GATES[name].takes, GATES[name].field])
+    assert GATES[name].field.get_default(call_default_factory=True) == default
+    assert limit.validate_python(least) == least
+    with pytest.raises(ValidationError):
+        limit.validate_python(refused)
+
+
+def test_a_ceiling_is_made_of_one_number():
+    gate = make_ceiling(
+        "heat_kj",
+        lambda candidate: candidate.cold_start_ms,
+        unit="kJ",
+        subject="the fan of {}",
+        description="Absolute: heat.",
+        per=1000.0,
+    )
+    assert (gate.name, gate.takes, gate.relative, gate.scored) == ("heat_kj", float | None, False, False)
+    assert (gate.field.default, gate.field.description) == (None, "Absolute: heat.")
+    limit = TypeAdapter(Annotated[gate.takes, gate.field])
+    assert (limit.validate_python(0.5), limit.validate_python(None)) == (0.5, None)
+    with pytest.raises(ValidationError):
+        limit.validate_python(0.0)
+
+    judgement = ask(gate, 2.0, cold_start_ms=2001.0)
+
+    assert (judgement.name, judgement.candidate, judgement.judgement) == ("heat_kj", "a", "fails")
+    assert (judgement.measured, judgement.limit, judgement.unit, judgement.shape) == (2.001, 2.0, "kJ", "")
+    assert judgement.reason == "the fan of a takes 2.001 kJ, where 2 kJ is allowed"
+    assert ask(gate, 2.0, cold_start_ms=2000.0).judgement is Judged.HOLDS
+    assert ask(gate, 2.0, cold_start_ms=None).judgement is Judged.UNDECIDED
+
+
+def test_a_ceiling_counts_in_the_unit_of_its_measure():
+    gate = make_ceiling("one", lambda _: 3.0, unit="ms", subject="{}", description="One.", verb="lasts")
+    assert ask(gate, 4.0).reason == "a lasts 3 ms, where 4 ms is allowed"
+
+
 def test_latency_is_judged_at_each_shape_that_has_a_limit():
     rows = tuple(Latency(shape=shape, p50_ms=ms, n=9) for shape, ms in (("one", 1.0), ("many", 5.0), ("free", 99.0)))
     judgements = latency.GATE.ask({"one": 2.0, "many": 2.0}, Measurements(id="a", latency=rows), SOURCE)
 
     assert [(row.shape, row.judgement) for row in judgements] == [("one", "holds"), ("many", "fails")]
+    assert judgements[0].reason == "a at one takes 1.000 ms, where 2 ms is allowed"
 
 
 @given(low=ANY, high=ANY, limit=POSITIVE)
@@ -128,8 +183,26 @@ def test_a_drop_whose_end_equals_the_limit_is_undecided(limit):
     assert ask(drop.GATE, limit, quality=make_quality(over, over)).judgement is Judged.FAILS
 
 
-def test_a_drop_that_was_not_scored_is_undecided():
-    assert ask(drop.GATE, 0.01).judgement is Judged.UNDECIDED
+def test_a_judgement_on_a_drop_says_what_was_measured():
+    assert ask(drop.GATE, 0.01, quality=make_quality(0.0, 0.004)) == Judgement(
+        name="drop",
+        candidate="a",
+        judgement=Judged.HOLDS,
+        limit=0.01,
+        measured=0.002,
+        low=0.0,
+        high=0.004,
+        unit="accuracy",
+        reason="a holds the quality gate: accuracy 0.9900 to 0.9900 on 400 rows, "
+        "a drop of at most 0.0040 where 0.01 is allowed",
+    )
+    assert ask(drop.GATE, 0.01) == Judgement(
+        name="drop",
+        candidate="a",
+        judgement=Judged.UNDECIDED,
+        limit=0.01,
+        reason="a was not scored on the gate split",
+    )
 
 
 @given(value=ANY, limit=st.floats(min_value=-1e6, max_value=1e6))
@@ -141,8 +214,23 @@ def test_a_quality_holds_from_the_limit_on(value, limit):
     )
 
 
-def test_a_quality_that_was_not_scored_is_undecided():
-    assert ask(quality.GATE, 0.9).judgement is Judged.UNDECIDED
+def test_a_judgement_on_quality_says_what_was_measured():
+    assert ask(quality.GATE, 0.9, quality=make_quality(0, 0.1, value=0.95)) == Judgement(
+        name="quality",
+        candidate="a",
+        judgement=Judged.HOLDS,
+        limit=0.9,
+        measured=0.95,
+        unit="accuracy",
+        reason="accuracy of a is 0.9500, where 0.9 is asked for",
+    )
+    assert ask(quality.GATE, 0.9) == Judgement(
+        name="quality",
+        candidate="a",
+        judgement=Judged.UNDECIDED,
+        limit=0.9,
+        reason="the metric of a was not measured, where 0.9 is asked for",
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,6 +244,7 @@ def test_the_launches_decide_the_speedup(faster, expected):
     assert judgement.judgement == expected
     assert (judgement.measured, judgement.low, judgement.high, judgement.shape) == (2.0, 1.8, 2.2, "batch1")
     assert judgement.reason == "a is 2.00 times as fast at batch1 (1.80 to 2.20, 7 launches)"
+    assert (judgement.name, judgement.candidate, judgement.limit, judgement.unit) == ("speedup", "a", 1.05, "times")
 
 
 def test_what_could_not_be_confirmed_is_not_faster():

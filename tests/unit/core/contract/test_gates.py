@@ -83,6 +83,7 @@ def test_two_gates_of_one_name_are_refused():
     with pytest.raises(HoneError, match="Two gates are named 'joules'") as caught:
         register_gate(make("joules", judge=judge_otherwise))
     assert caught.value.slug == "gate-invalid"
+    assert caught.value.why == "One comes from register_gate(), another from register_gate()."
 
     register_gate(make("size_mb"))
     with pytest.raises(HoneError, match=r"kedro_hone\.comparing\.gates\.size, another from register_gate"):
@@ -92,9 +93,13 @@ def test_two_gates_of_one_name_are_refused():
 @pytest.mark.parametrize(
     ("text", "target", "words"),
     [
-        ("import nothing_of_that_name\n", "fake_gate:GATE", "No module named 'nothing_of_that_name'"),
+        (
+            "import nothing_of_that_name\n",
+            "fake_gate:GATE",
+            "ModuleNotFoundError: No module named 'nothing_of_that_name'",
+        ),
         ("", "fake_gate:GATE", "has no attribute 'GATE'"),
-        ("GATE = 3\n", "fake_gate:GATE", "it is a int, not a Gate"),
+        ("GATE = 3\n", "fake_gate:GATE", "TypeError: it is a int, not a Gate"),
     ],
 )
 def test_a_gate_that_cannot_be_loaded_ends_the_run(site, text, target, words):
@@ -105,6 +110,7 @@ def test_a_gate_that_cannot_be_loaded_ends_the_run(site, text, target, words):
     assert caught.value.slug == "gate-invalid"
     assert "mine (the package fake-package)" in caught.value.what
     assert words in caught.value.why
+    assert "Write a gate in the documentation" in caught.value.hint
 
 
 @pytest.mark.parametrize("changes", [{"name": "no identifier"}, {"field": Field(default=None)}, {"field": 1.0}])

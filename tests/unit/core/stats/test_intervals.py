@@ -86,6 +86,32 @@ def test_no_difference_at_all_is_no_certainty():
     assert (interval.low, interval.high) == pytest.approx((-2 * z2 / (100 + z2), 2 * z2 / (100 + z2)))
 
 
+def test_without_a_span_one_row_may_differ_by_one():
+    spanned = interval_of_mean(np.zeros(100), confidence=0.9, span=1.0)
+    assert interval_of_mean(np.zeros(100), confidence=0.9) == spanned
+    assert interval_of_bootstrap(np.zeros(100), 0.0, confidence=0.9, n=100) == spanned
+
+
+def test_twenty_rows_that_differ_are_enough_for_student():
+    rows = np.zeros(1000)
+    rows[:20] = 1.0
+    interval = interval_of_mean(rows, confidence=0.9)
+    ends = distributions.t.interval(0.9, 999, loc=rows.mean(), scale=distributions.sem(rows))
+    assert (interval.low, interval.high) == pytest.approx(ends)
+    rows[19] = 0.0
+    assert (
+        interval_of_mean(rows, confidence=0.9).high
+        > distributions.t.interval(0.9, 999, loc=rows.mean(), scale=distributions.sem(rows))[1]
+    )
+
+
+def test_an_interval_carries_its_confidence():
+    rows = np.linspace(0.0, 1.0, 40)
+    assert interval_of_ratios(rows + 1, confidence=0.9).confidence == 0.9
+    assert interval_of_mean(rows, confidence=0.9).confidence == 0.9
+    assert interval_of_bootstrap(rows, 0.5, confidence=0.9).confidence == 0.9
+
+
 def test_a_mean_that_rests_on_one_row_reaches_as_far_as_the_paired_proportions():
     rows = np.zeros(1000)
     rows[0] = 0.5
@@ -102,12 +128,14 @@ def test_a_bootstrap_takes_percentiles_a_little_wider_for_few_units():
     few, many = (interval_of_bootstrap(replicates, 0.0, confidence=0.95, n=n) for n in (20, 100_000))
     assert few.low < plain.low < plain.high < few.high
     assert (many.low, many.high) == pytest.approx((plain.low, plain.high), abs=1e-3)
-    assert few.high == pytest.approx(math.sqrt(20 / 19) * distributions.t.ppf(0.975, 19), abs=0.06)
+    tail = distributions.norm.sf(math.sqrt(20 / 19) * distributions.t.ppf(0.975, 19))
+    assert (few.low, few.high) == pytest.approx(tuple(np.quantile(replicates, (tail, 1 - tail))), rel=1e-9)
 
 
 def test_equal_replicates_are_no_certainty():
     interval = interval_of_bootstrap(np.zeros(1000), 0.0, confidence=0.95, n=300)
     assert interval.high == pytest.approx(3.8415 / 303.8415, rel=1e-4)
+    assert interval.low == -interval.high
     with pytest.raises(ValueError, match="number of units"):
         interval_of_bootstrap(np.zeros(1000), 0.0, confidence=0.95)
 

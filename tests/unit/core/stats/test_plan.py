@@ -99,10 +99,25 @@ def test_with_several_shapes_all_must_be_faster():
         next_step(LaunchPlan(finalists=2), **{**measured, "control": draw(7)})
 
 
+def test_of_the_shapes_the_one_with_the_least_left_over_its_noise_decides():
+    control = {"noisy": draw(7, spread=0.2, seed=1)["batch1"], "calm": draw(7, seed=2)["batch1"]}
+    finalist = {"noisy": draw(7, gain=2.0, seed=3)["batch1"], "calm": draw(7, gain=1.9, seed=4)["batch1"]}
+    deciding = next_step(PLAN, control=control, finalists={"x": finalist}).findings["x"].deciding
+    assert deciding.shape == "noisy"
+    assert deciding.noise_floor > 1.1
+
+
 @pytest.mark.parametrize("looks", [(), (1, 7), (7, 7), (10, 7), (2, 10, 100), (7, 10, 14, 20)])
 def test_looks_that_the_level_is_not_corrected_for_are_refused(looks):
     with pytest.raises(ValidationError, match="looks"):
         LaunchPlan(finalists=1, looks=looks)
+
+
+@pytest.mark.parametrize("looks", [(2,), (2, 3), (5, 10)])
+def test_looks_of_ones_own_are_taken(looks):
+    plan = LaunchPlan(finalists=1, looks=looks)
+    assert plan.looks == looks
+    assert plan.level == correct_for_looks(0.95, looks=len(looks))
 
 
 def test_a_step_survives_json():

@@ -19,6 +19,7 @@ from kedro_hone.core.stats import interval_of_paired_proportions, needed_rows, p
 def test_reference_values_of_tangos_interval(counts, confidence, ends):
     n, lost, gained = counts
     interval = interval_of_paired_proportions(n=n, lost=lost, gained=gained, confidence=confidence)
+    assert interval.confidence == confidence
     assert interval.estimate == pytest.approx((lost - gained) / n)
     assert (interval.low, interval.high) == pytest.approx(ends, abs=5.1e-5)
 
@@ -78,6 +79,12 @@ def test_a_gate_for_one_percent_needs_381_rows_and_the_source_itself_passes_it()
     assert needed_rows(0.01, 0.95) == 381
     assert interval_of_paired_proportions(n=381, lost=0, gained=0, confidence=0.95).high < 0.01
     assert not provable(300, 0.01, 0.95)
+
+
+def test_a_limit_at_the_bound_itself_is_not_proved():
+    bound = smallest_provable_drop(300, 0.95)
+    assert not provable(300, bound, 0.95)
+    assert provable(300, bound * (1 + 1e-12), 0.95)
 
 
 def test_nothing_proves_a_limit_of_zero():

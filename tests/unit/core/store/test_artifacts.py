@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -274,6 +275,32 @@ def test_keys_cannot_lead_out_of_the_store(store, key):
 def test_a_digest_is_a_key(store):
     store.write_value("sha256:ab", 1)
     assert store.read_value("ab") == 1
+
+
+@pytest.mark.parametrize("name", ["open", "seal", "keep_tree", "write_value", "record", "workspace", "find"])
+def test_whatever_writes_says_which_disk_is_full(store, tmp_path, monkeypatch, name):
+    folder = write_model(tmp_path / "model")
+    (store.root / "steps" / "damaged.json").write_text("{")
+    calls = {
+        "open": lambda: Store(store.root),
+        "seal": lambda: seal(store, folder),
+        "keep_tree": lambda: store.keep_tree("t", folder),
+        "write_value": lambda: store.write_value("v", 1),
+        "record": lambda: store.record("k", make_record(Refused(by="a.b", reason="no"))),
+        "workspace": lambda: store.workspace().__enter__(),
+        "find": lambda: store.find("damaged"),  # which removes what is damaged
+    }
+
+    def refuse(*_, **__):
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(HoneError) as caught:
+        calls[name]()
+
+    assert caught.value.slug == "store-full"
+    assert str(store.root) in caught.value.what
 
 
 def test_an_error_in_a_workspace_is_the_callers(store):

@@ -29,6 +29,7 @@ def test_disk_errors_are_explained(tmp_path, number, slug):
     assert caught.value.slug == slug
     assert str(tmp_path) in caught.value.what
     assert os.strerror(number) in caught.value.why
+    assert {"store-full": "Free some space", "store-read-only": "Give this user the right"}[slug] in caught.value.hint
 
 
 def test_other_errors_pass(tmp_path):

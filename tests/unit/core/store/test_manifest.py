@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from kedro_hone.core.store.manifest import Manifest, UnsealableError
@@ -25,6 +27,8 @@ def test_it_round_trips(folder, tmp_path):
     manifest = Manifest.measure(folder, ATTRIBUTES)
     manifest.write(tmp_path / "artifact.json")
     assert Manifest.read(tmp_path / "artifact.json") == manifest
+    text = (tmp_path / "artifact.json").read_text()
+    assert text == json.dumps(json.loads(text), indent=1, sort_keys=True) + "\n"
     assert manifest.has_sizes_of(folder)
     assert manifest.find_difference(folder) is None
 

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 
 import fsspec
 import pytest
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store import remote as remote_module
 from kedro_hone.core.store.artifacts import StepRecord, Store
 from kedro_hone.core.store.manifest import is_unharmed
 from kedro_hone.core.store.remote import Remote
@@ -147,6 +149,62 @@ def test_an_upload_that_ended_early_is_a_miss(machines, url):
     assert two.find_artifact(digest) is None
 
 
+def test_what_is_not_there_is_neither_downloaded_nor_removed(url, tmp_path):
+    remote = Remote(url)
+
+    assert remote.pull(f"objects/{KEY}", tmp_path) is False
+    assert list(tmp_path.iterdir()) == []
+    remote.remove("values/v.json")
+    assert remote.read("values/v.json") is None
+
+
+def test_downloaded_files_are_read_only_and_their_folders_are_not(machines):
+    one, two = machines
+    digest = seal(one).digest
+    place = two.locate(two.find_artifact(digest))
+
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in (place, *place.rglob("*"))} == {
+        "files": 0o755,
+        "model.onnx": 0o444,
+        "deep": 0o755,
+        "weights.bin": 0o444,
+    }
+
+
+def test_a_value_has_the_same_bytes_here_and_there(machines, tmp_path):
+    value = {"b": "é", "a": [1]}
+    local = Store(tmp_path / "local")
+    local.write_value("v", value)
+    machines[0].write_value("v", value)
+
+    text = json.dumps(value, indent=1, sort_keys=True)
+    assert (local.root / "values" / "v.json").read_text() == text
+    assert machines[1]._storage._remote.read("values/v.json").decode() == text
+
+
+def test_options_reach_the_file_system(tmp_path):
+    url = f"file://{tmp_path}/store"
+    with pytest.raises(HoneError) as caught:  # it wants folders, and was not told to make them
+        Remote(url).write("values/v.json", b"1")
+    assert caught.value.slug == "store-unreachable"
+
+    Remote(url, {"auto_mkdir": True}).write("values/v.json", b"1")
+
+    assert (tmp_path / "store" / "values" / "v.json").read_bytes() == b"1"
+
+
+def test_where_files_need_folders_they_are_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(remote_module, "_WITH_FOLDERS", frozenset({"file"}))  # as sftp, which needs a server
+    remote = Remote(f"file://{tmp_path}/store")
+    for name in ("values/v.json", "values/w.json", "objects/x/files/deep/y"):
+        remote.write(name, b"1")
+        assert (tmp_path / "store" / name).read_bytes() == b"1"
+
+
+def test_each_remote_has_transactions_of_its_own(url):
+    assert Remote(url)._files is not Remote(url)._files
+
+
 def test_the_manifest_is_uploaded_last(url, tmp_path, monkeypatch):
     remote = Remote(url)
     opened = []
@@ -173,18 +231,20 @@ def test_a_file_whose_upload_fails_does_not_appear(url):
     assert remote.read("values/v.json") == b"old"
 
 
-@pytest.mark.parametrize("name", ["../../../evil", "/evil", "deep/../../../evil"])
-def test_a_manifest_cannot_name_a_file_outside(machines, url, name):
+@pytest.mark.parametrize("name", ["../../../evil", "{folder}/evil", "deep/../../../evil"])
+def test_a_manifest_cannot_name_a_file_outside(machines, url, name, tmp_path):
     one, two = machines
+    name = name.format(folder=tmp_path)
     digest = seal(one).digest
     files, root = fsspec.core.url_to_fs(url)
     place = f"{root}/objects/{digest.removeprefix('sha256:')}"
     manifest = json.loads(files.cat_file(f"{place}/artifact.json"))
     manifest["files"][name] = {"size": 4, "digest": "sha256:0"}
     files.pipe_file(f"{place}/artifact.json", json.dumps(manifest).encode())
+    files.pipe_file(f"{place}/files/{name}", b"evil")
 
     assert two.find_artifact(digest) is None
-    assert not list(two.root.parent.rglob("evil"))
+    assert not list(tmp_path.rglob("evil"))
 
 
 def test_a_damaged_record_is_a_miss_and_is_removed(machines, url):
@@ -214,6 +274,7 @@ def test_a_storage_that_cannot_be_used_is_explained(url):
 
     assert caught.value.slug == "store-unreachable"
     assert url in caught.value.what
+    assert "the package for its protocol is installed" in caught.value.hint
 
 
 def test_a_storage_that_refuses_is_explained(url, monkeypatch, tmp_path):

@@ -17,7 +17,18 @@ def test_steps_are_numbered_in_order(tmp_path):
     place = RunFolder(root=tmp_path / "runs", run_id="r", project=tmp_path)
 
     assert [place.claim_step("a.b").name, place.claim_step("c.d").name] == ["001-a.b", "002-c.d"]
-    assert place.claim_step("x", kind="launches").name == "001-x"
+    assert place.claim_step("x", kind="launches") == place.folder / "launches" / "001-x"
+    assert (place.folder / "steps" / "001-a.b").is_dir()
+
+
+def test_a_number_that_another_process_claims_meanwhile_is_passed_over(tmp_path):
+    place = RunFolder(root=tmp_path / "runs", run_id="r", project=tmp_path)
+    claims = place.folder / "steps" / ".claims"
+    claims.mkdir(parents=True)
+    for number in (2, 3):  # with these two the next one is taken for the third
+        (claims / str(number)).touch()
+
+    assert place.claim_step("a.b").name == "004-a.b"
 
 
 def test_processes_never_share_a_step(tmp_path):
@@ -31,11 +42,13 @@ def test_processes_never_share_a_step(tmp_path):
 def test_an_event_is_a_line(tmp_path):
     place = RunFolder(root=tmp_path / "runs", run_id="r", project=tmp_path)
     place.note("build", adaptor="toy.a")
-    place.note("launch", candidate="x")
+    place.note("launch", candidate="x", folder=tmp_path)
 
     events = [json.loads(line) for line in (place.folder / "events.jsonl").read_text().splitlines()]
     assert [event["event"] for event in events] == ["build", "launch"]
     assert (events[0]["adaptor"], events[1]["candidate"]) == ("toy.a", "x")
+    assert events[1]["folder"] == str(tmp_path)  # what JSON does not have is noted as text
+    assert 0 < events[0]["at"] <= events[1]["at"]
 
 
 def test_what_is_in_the_project_is_named_from_there(tmp_path):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,13 @@ import pytest
 from kedro_hone.core.contract.adaptor import Adaptor, Options
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.store.steps import step_key
+from kedro_hone.core.store.steps import STORE_VERSION, step_key
 from kedro_hone.core.values.artifact import Artifact, Shape, Stage
 
 
 class Bits(Options):
     bits: int = 8
+    layers: tuple[str, ...] = ()
 
 
 def make_adaptor(*, version: int = 1, machine_specific: bool = False, name: str = "tool.half", **environment: str):
@@ -77,8 +79,29 @@ def test_the_same_gives_the_same_key():
     key, inputs = make_key()
     assert (key, inputs) == make_key()
     assert len(key) == 64
-    assert inputs["adaptor"] == "tool.half"
-    assert inputs["options"] == {"bits": 8}
+
+
+def test_what_went_into_the_key_explains_it_in_json():
+    """These names are written into the record of each step."""
+    _, inputs = make_key(
+        adaptor=make_adaptor(THREADS="1"), shapes=(Shape(name="batch1", sizes={"batch": 1}),), calibration="sha256:c"
+    )
+    assert inputs == {
+        "store": STORE_VERSION,
+        "input": "sha256:00",
+        "adaptor": "tool.half",
+        "version": 1,
+        "worker": "sha256:w",
+        "options": {"bits": 8, "layers": []},
+        "environment": "e",
+        "variables": {"THREADS": "1"},
+        "calibration": "sha256:c",
+        "program": None,
+        "seed": 0,
+        "shapes": [{"name": "batch1", "sizes": {"batch": 1}}],
+        "machine": None,
+    }
+    assert json.loads(json.dumps(inputs)) == inputs
 
 
 def test_the_machine_counts_only_where_the_result_depends_on_it():

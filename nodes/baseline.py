@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 from kedro_hone.building.steps import digest_worker_folder, identify_environment
@@ -14,6 +13,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
@@ -21,7 +21,7 @@ from kedro_hone.core.values.samples import GATE, SEARCH, Reference, Samples
 from kedro_hone.programs import digest_programs, find_metric
 from kedro_hone.recipe.schema import Recipe
 
-logger = logging.getLogger(__name__)
+logger = open_logger(__name__)
 
 VERSION = 5
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from kedro_hone.core.contract.gates import Measurements
 from kedro_hone.core.stats import share_level
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Confirmation, Decision, Finalist, Quality, RaceResult, Validation
 from kedro_hone.core.values.outcome import Failed
@@ -22,7 +22,7 @@ from kedro_hone.core.values.samples import GATE, Reference, Samples
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.sources.catalogue import describe_baseline
 
-logger = logging.getLogger(__name__)
+logger = open_logger(__name__)
 
 UNPUBLISHABLE = "its licence is for evaluation only"
 

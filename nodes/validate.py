@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 
 from kedro_hone.building.steps import digest_worker_folder, identify_environment
@@ -12,6 +11,7 @@ from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import Status, Validation
@@ -19,7 +19,7 @@ from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Outc
 from kedro_hone.core.values.samples import Reference, Samples
 from kedro_hone.recipe.schema import Recipe
 
-logger = logging.getLogger(__name__)
+logger = open_logger(__name__)
 
 VERSION = 4
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""

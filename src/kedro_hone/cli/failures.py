@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.text import Text
 
 from kedro_hone.cli.termination import Terminated, raise_on_termination
 from kedro_hone.core.errors import ExitCode, HoneError
@@ -58,6 +59,11 @@ def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
             sys.exit(ExitCode.BUG)
 
     return guarded
+
+
+def describe_broken(name: str, trace: str) -> Text:
+    """Return what is printed of something that cannot be imported; nothing in it is read as markup."""
+    return Text.assemble(("broken", "red"), f" {name}\n{trace}")
 
 
 def _find_disk_error(error: BaseException) -> HoneError | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from kedro_hone.cli.failures import explain_failures
+from kedro_hone.cli.failures import describe_broken, explain_failures
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import Environment, EnvironmentStore
@@ -35,11 +36,12 @@ def list_() -> None:
     table = Table("toolchain", "licence", "environment", "adaptors")
     for own, toolchain in catalogue.toolchains.items():
         names = [name.removeprefix(f"{own}.") for name, a in catalogue.adaptors.items() if a.toolchain == toolchain]
-        table.add_row(own, toolchain.licence.value, _describe_environment(toolchain), ", ".join(names))
+        row = (own, toolchain.licence.value, _describe_environment(toolchain), ", ".join(names))
+        table.add_row(*map(Text, row))
     console = Console()
     console.print(table)
     for name, trace in catalogue.broken.items():
-        console.print(f"[red]broken[/red] {name}\n{trace}")
+        console.print(describe_broken(name, trace), soft_wrap=True)
 
 
 @toolchains.command()

@@ -14,6 +14,7 @@ from kedro_hone.core.environments.store import Environment, EnvironmentStore
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.machine.instructions import name_instructions
+from kedro_hone.core.text import clean_text
 
 
 @click.group(invoke_without_command=True)
@@ -84,7 +85,7 @@ def _describe_capabilities(toolchain: Toolchain) -> str:
 def _describe_environment(toolchain: Toolchain) -> str:
     found = EnvironmentStore().ensure(toolchain, build=False)
     if not isinstance(found, Environment):
-        return f"not built: {found.reason}"
+        return clean_text(f"not built: {found.reason}")
     return "its own, built" if found.own else "this interpreter"
 
 

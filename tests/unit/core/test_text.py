@@ -7,8 +7,9 @@ from pathlib import Path
 
 import kedro
 import pytest
+from controls import CONTROLS, find_controls
 
-from kedro_hone.core.text import open_logger
+from kedro_hone.core.text import clean_text, open_logger
 
 ROOT = Path(__file__).parents[3]
 OURS = ROOT / "conf" / "logging.yml"
@@ -48,3 +49,27 @@ def test_every_logger_of_ours_is_opened_here():
 def test_a_logger_that_is_opened_twice_has_one_filter():
     assert open_logger("kedro_hone.twice") is open_logger("kedro_hone.twice")
     assert len(logging.getLogger("kedro_hone.twice").filters) == 1
+
+
+def test_control_characters_are_replaced_one_by_one():
+    assert clean_text("a\tb\nc\x1b[31md\x07e\u202ef\x9b") == "a\tb\nc\ufffd[31md\ufffde\ufffdf\ufffd"
+    assert len(clean_text(CONTROLS)) == len(CONTROLS)
+    assert not find_controls(clean_text(CONTROLS))
+
+
+def test_other_text_stays():
+    text = "größer ▸ 模型 \u200b\u200f\u2028 [/x] \\ é ✅"
+    assert clean_text(text) == text
+
+
+def test_a_log_message_holds_no_control_characters(caplog):
+    open_logger("kedro_hone.model").warning("%s cannot be read: %s", "ma\x1b[31mtrix", CONTROLS)
+
+    assert "ma\ufffd[31mtrix cannot be read" in caplog.messages[0]
+    assert not find_controls(caplog.text)
+
+
+def test_a_log_message_without_them_keeps_its_arguments(caplog):
+    open_logger("kedro_hone.model").warning("%d rows in %s", 3, "x")
+
+    assert caplog.records[0].args == (3, "x")

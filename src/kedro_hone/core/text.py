@@ -9,6 +9,8 @@ from typing import Final
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """C0 without tab and newline, DEL, C1, and what changes the direction of text (UAX 9)."""
 
+_USERS: Final = re.compile(r"(\w+://)[^/\s]+@")
+
 
 def clean_text(text: str) -> str:
     """Return a text that a terminal or a page shows as it is: each control character becomes U+FFFD.
@@ -17,6 +19,11 @@ def clean_text(text: str) -> str:
     the cursor, set the title or hide what follows, and marks that turn the direction of reading.
     """
     return _CONTROLS.sub("\ufffd", text)
+
+
+def hide_secrets(text: str) -> str:
+    """Return a text in which URLs have lost their user and password."""
+    return _USERS.sub(r"\1***@", text)
 
 
 def open_logger(name: str) -> logging.Logger:

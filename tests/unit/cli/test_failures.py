@@ -12,7 +12,8 @@ KNOWN = HoneError("model-unknown", f"There is no {CONTROLS}.", why=CONTROLS, hin
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(KNOWN, ExitCode.INPUT), (ValueError(CONTROLS), ExitCode.BUG), (OSError(CONTROLS), ExitCode.BUG)]
+    ("error", "code"),
+    [(KNOWN, ExitCode.INPUT), (ValueError(CONTROLS), ExitCode.BUG), (OSError(CONTROLS), ExitCode.BUG)],
 )
 def test_no_control_characters_of_an_error_reach_the_terminal(error, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -9,7 +9,7 @@ import kedro
 import pytest
 from controls import CONTROLS, find_controls
 
-from kedro_hone.core.text import clean_text, open_logger
+from kedro_hone.core.text import clean_text, hide_secrets, open_logger
 
 ROOT = Path(__file__).parents[3]
 OURS = ROOT / "conf" / "logging.yml"
@@ -73,3 +73,16 @@ def test_a_log_message_without_them_keeps_its_arguments(caplog):
     open_logger("kedro_hone.model").warning("%d rows in %s", 3, "x")
 
     assert caplog.records[0].args == (3, "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("at https://me:word@host/x and sqlite:///a", "at https://***@host/x and sqlite:///a"),
+        ("sftp://me:w@rd@host/x", "sftp://***@host/x"),
+        ("zip://x::http://me:word@host/a.zip", "zip://x::http://***@host/a.zip"),
+        ("s3://bucket/a@b and file:///me@home", "s3://bucket/a@b and file:///me@home"),
+    ],
+)
+def test_urls_lose_their_user_and_password(text, shown):
+    assert hide_secrets(text) == shown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 from kedro_hone.building.steps import digest_worker_folder, identify_environment
@@ -12,12 +11,13 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, SEARCH, Reference
 from kedro_hone.programs import digest_programs, find_metric
 
-logger = logging.getLogger(__name__)
+logger = open_logger(__name__)
 
 VERSION = 5
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""

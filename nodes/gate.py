@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.comparing.verdict import ask_gates, decide, list_asked, was_compared
 from kedro_hone.core.contract.gates import Measurements
 from kedro_hone.core.stats import share_level
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.measurement import Confirmation, Finalist, Quality, RaceResult, Validation
@@ -20,7 +20,7 @@ from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, Reference
 from kedro_hone.sources.catalogue import describe_baseline
 
-logger = logging.getLogger(__name__)
+logger = open_logger(__name__)
 
 UNPUBLISHABLE = "its licence is for evaluation only"
 

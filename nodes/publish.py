@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 from pathlib import Path
 
@@ -18,11 +17,12 @@ from kedro_hone.core.contract.proof import (
 )
 from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.registry import Publication, VersionInfo, make_tags
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import write_reports, write_text
 
-logger = logging.getLogger(__name__)
+logger = open_logger(__name__)
 
 PUBLISHED = "published"
 """The folder inside a run's folder that keeps the reports as they were published, before they name the publication."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -13,6 +12,7 @@ from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.errors import SLUGS, HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.base import Format, Json
 from kedro_hone.core.values.outcome import Failed, Refused
@@ -24,7 +24,7 @@ from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.files import write_files
 from kedro_hone.sources.source_format import AuthorClass, Flavor
 
-logger = logging.getLogger(__name__)
+logger = open_logger(__name__)
 
 HINT = "Save the model so that it takes and returns tensors, and name the new file or version in the recipe."
 HINTS = {

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import logging
-
 from kedro_hone.comparing.evidence import gather_evidence
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import write_timings
 from kedro_hone.core.contract.proof import EVIDENCE, TIMINGS, EvidenceFolder
 from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.measurement import Confirmation, RaceResult
 from kedro_hone.core.values.samples import Reference
 from kedro_hone.report.evidence import Evidence, dump_evidence
 from kedro_hone.report.files import keep_winner, point_latest, write_reports, write_text
 
-logger = logging.getLogger(__name__)
+logger = open_logger(__name__)
 
 
 def report(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -15,9 +14,10 @@ from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.text import open_logger
 from kedro_hone.recipe.schema import Recipe
 
-logger = logging.getLogger(__name__)
+logger = open_logger(__name__)
 
 TAG = "v1"
 """The git tag that the catalog pins the splits to."""

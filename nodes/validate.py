@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 
 from kedro_hone.building.steps import digest_worker_folder, identify_environment
@@ -10,13 +9,14 @@ from kedro_hone.comparing.checking import check_artifact, record_failure
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Outcome, Refused
 from kedro_hone.core.values.samples import Reference
 
-logger = logging.getLogger(__name__)
+logger = open_logger(__name__)
 
 VERSION = 5
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import hide_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -226,11 +226,6 @@ def explain_errors(tracking_uri: str) -> Iterator[None]:
         ) from error
     except MlflowException as error:
         raise _explain_unreachable(tracking_uri, _first_line(error)) from error
-
-
-def hide_secrets(text: str) -> str:
-    """Return a text in which URLs have lost their user and password."""
-    return re.sub(r"(\w+://)[^/@\s]+@", r"\1***@", text)
 
 
 def _first_line(error: BaseException) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import logging
 from pathlib import Path
 
 from kedro_hone.building.lines import list_route, say_step
@@ -15,6 +14,7 @@ from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.steps import StepRecord, list_machine_options, step_key
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, Stage, StepFacts
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_code, digest_json
@@ -25,7 +25,7 @@ from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.host.verification import read_promise, verify_output
 from kedro_hone.programs import LIBRARY
 
-logger = logging.getLogger(__name__)
+logger = open_logger(__name__)
 
 INHERITED = ("interface", "structure", "threads", "machine_options")
 """Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, the number of

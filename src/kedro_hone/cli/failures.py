@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.text import Text
 
 from kedro_hone.cli.termination import Terminated, raise_on_termination
 from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.store.disk import explain_disk_errors
+from kedro_hone.core.text import clean_text
 from kedro_hone.datasets.errors import find_error
 
 _WORK = Path("data/hone")
@@ -50,14 +52,20 @@ def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:  # noqa: BLE001 - the outermost frame: every error is reported
             known = _find_disk_error(error) or find_error(error)
             if known is not None:
-                click.secho(f"\n{known}", fg="red", err=True)
+                click.secho(clean_text(f"\n{known}"), fg="red", err=True)
                 sys.exit(ExitCode.INPUT)
             log = _write_log(error)
-            click.secho(f"\nThis is a bug in kedro-hone: {type(error).__name__}: {error}", fg="red", err=True)
+            said = clean_text(f"\nThis is a bug in kedro-hone: {type(error).__name__}: {error}")
+            click.secho(said, fg="red", err=True)
             click.echo(f"Please report it with the file {log}.", err=True)
             sys.exit(ExitCode.BUG)
 
     return guarded
+
+
+def describe_broken(name: str, trace: str) -> Text:
+    """Return what is printed of something that cannot be imported; nothing in it is read as markup."""
+    return Text.assemble(("broken", "red"), clean_text(f" {name}\n{trace}"))
 
 
 def _find_disk_error(error: BaseException) -> HoneError | None:

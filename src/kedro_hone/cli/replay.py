@@ -13,6 +13,7 @@ from kedro_hone.cli.toolchains import build_environment
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import clean_text
 from kedro_hone.core.workers.host.job import Job, StepResult
 from kedro_hone.core.workers.host.run import WORKER_MAIN, call_worker
 from kedro_hone.graph import find_work
@@ -37,12 +38,12 @@ def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
         again = job.model_copy(update={"output": str(target), "temporary": None})
         python = Path(environment.python)
         result = call_worker(again, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
-        click.echo((folder / "log").read_text(errors="replace"), nl=False)
+        click.echo(clean_text((folder / "log").read_text(errors="replace")), nl=False)
         made = sorted(path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file())
     if isinstance(result, StepResult):
         click.echo(f"{job.adaptor}: done in {result.seconds:.1f} s, notes {json.dumps(result.notes)}, files {made}")
     else:
-        click.echo(f"{job.adaptor}: {result.kind}: {result.reason}")
+        click.echo(clean_text(f"{job.adaptor}: {result.kind}: {result.reason}"))
 
 
 def _find_latest(work: Path) -> Path:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kedro_hone.cli.failures import explain_failures
+from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.measurement import Confirmation, RaceResult, Status
@@ -45,7 +46,7 @@ def routes(*, as_json: bool) -> None:
         return
     table = Table("route", "last run", title=f"{len(rows)} routes")
     for row in fold_rows(rows, last):
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(clean_text(cell)) for cell in row))
     Console().print(table)
 
 

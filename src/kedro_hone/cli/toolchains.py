@@ -5,14 +5,16 @@ from __future__ import annotations
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from kedro_hone.cli.failures import explain_failures
+from kedro_hone.cli.failures import describe_broken, explain_failures
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import Environment, EnvironmentStore
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.machine.instructions import name_instructions
+from kedro_hone.core.text import clean_text
 
 
 @click.group(invoke_without_command=True)
@@ -35,11 +37,12 @@ def list_() -> None:
     table = Table("toolchain", "licence", "environment", "adaptors")
     for own, toolchain in catalogue.toolchains.items():
         names = [name.removeprefix(f"{own}.") for name, a in catalogue.adaptors.items() if a.toolchain == toolchain]
-        table.add_row(own, toolchain.licence.value, _describe_environment(toolchain), ", ".join(names))
+        row = (own, toolchain.licence.value, _describe_environment(toolchain), ", ".join(names))
+        table.add_row(*map(Text, row))
     console = Console()
     console.print(table)
     for name, trace in catalogue.broken.items():
-        console.print(f"[red]broken[/red] {name}\n{trace}")
+        console.print(describe_broken(name, trace), soft_wrap=True)
 
 
 @toolchains.command()
@@ -82,7 +85,7 @@ def _describe_capabilities(toolchain: Toolchain) -> str:
 def _describe_environment(toolchain: Toolchain) -> str:
     found = EnvironmentStore().ensure(toolchain, build=False)
     if not isinstance(found, Environment):
-        return f"not built: {found.reason}"
+        return clean_text(f"not built: {found.reason}")
     return "its own, built" if found.own else "this interpreter"
 
 

@@ -7,7 +7,6 @@ median of the ratios to the source in the same round, since the machine's speed 
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -19,11 +18,12 @@ from kedro_hone.comparing.timings import SOURCE, count_workers, summarize_latenc
 from kedro_hone.core import stats
 from kedro_hone.core.measuring.launches import enter
 from kedro_hone.core.measuring.rounds import Timings, measure_round
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Finalist, Speedup
 from kedro_hone.core.values.outcome import Failed
 
-logger = logging.getLogger(__name__)
+logger = open_logger(__name__)
 
 CONTROL = "source again"
 """The source's second worker in each launch: what it differs from the first by is noise (A/A)."""

@@ -6,7 +6,6 @@ After each block of rounds the candidates that cannot win are dropped (racing in
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,11 +20,12 @@ from kedro_hone.comparing.timings import SOURCE, count_workers, summarize_latenc
 from kedro_hone.core import stats
 from kedro_hone.core.measuring.launches import Entrant, enter
 from kedro_hone.core.measuring.rounds import Timings, measure_round
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Interval, RaceResult, Standing, Status, Validation
 from kedro_hone.recipe.schema import Recipe
 
-logger = logging.getLogger(__name__)
+logger = open_logger(__name__)
 
 START_MEMORY_MB = 200
 """What a worker takes that was never measured, in MiB."""

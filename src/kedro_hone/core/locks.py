@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import logging
 import os
 import re
 import sys
@@ -14,7 +13,9 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-_LOG = logging.getLogger(__name__)
+from kedro_hone.core.text import open_logger
+
+_LOG = open_logger(__name__)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from kedro.utils import find_kedro_project
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.text import hide_secrets
 
 
 class StoreDataset(AbstractDataset[None, Store]):
@@ -67,7 +68,7 @@ class StoreDataset(AbstractDataset[None, Store]):
         return True
 
     def _describe(self) -> dict[str, Any]:
-        return {"filepath": self._url or str(self._path)}
+        return {"filepath": hide_secrets(self._url or str(self._path))}
 
 
 class RunDataset(AbstractVersionedDataset[None, RunFolder]):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -30,6 +31,8 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Shape, TensorSpec
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
+
+_FILE_NAME: Final = re.compile(r"(?!\.)[A-Za-z0-9_.-]+")
 
 
 class Section(BaseModel):
@@ -157,7 +160,9 @@ class Recipe(Section):
     )
     program: ProgramSection = ProgramSection()
     shapes: dict[str, dict[str, int]] = Field(
-        default={"batch1": {"batch": 1}}, min_length=1, description="Sizes that every candidate must serve, by name."
+        default={"batch1": {"batch": 1}},
+        min_length=1,
+        description="Sizes that every candidate must serve, by name: letters, digits, _, - and dots.",
     )
     threads: int | None = Field(
         default=None,
@@ -188,8 +193,13 @@ class Recipe(Section):
 
     @field_validator("shapes")
     @classmethod
-    def _have_batch(cls, value: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    def _check_shapes(cls, value: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
         for name, sizes in value.items():
+            if not _FILE_NAME.fullmatch(name):
+                raise ValueError(
+                    f"shape {name!r} needs a name of letters, digits, `_`, `-` and `.` that does not start with a dot: "
+                    "files are named after it"
+                )
             if sizes.get("batch", 0) < 1 or min(sizes.values()) < 1:
                 raise ValueError(f"shape {name!r} needs a batch of at least 1, and no size below 1")
         return value

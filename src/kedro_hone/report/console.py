@@ -11,6 +11,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
@@ -31,7 +32,7 @@ def print_verdict(
     console.print(
         Panel(
             Group(*_list_sentences(evidence)),
-            title=Text(evidence.verdict.value, style=f"bold {style}"),
+            title=_make_text(evidence.verdict.value, style=f"bold {style}"),
             title_align="left",
             border_style=style,
             padding=(1, 2),
@@ -42,27 +43,27 @@ def print_verdict(
     tally = ", ".join(
         f"{len(group.candidates)} {wording.STATUS_NAMES[group.status]}" for group in group_candidates(evidence)
     )
-    console.print(Text(f"Candidates: {tally}"))
+    console.print(_make_text(f"Candidates: {tally}"))
     if folder is not None:
-        console.print(Text("Report: ").append(str(folder / "report.html")), soft_wrap=True)
+        console.print(_make_text(f"Report: {folder / 'report.html'}"), soft_wrap=True)
     if published is not None:
-        console.print(Text(f"Published: {published}"), soft_wrap=True)
-    if code := write_usage(evidence, published=published):
+        console.print(_make_text(f"Published: {published}"), soft_wrap=True)
+    if code := clean_text(write_usage(evidence, published=published)):
         shown = Syntax(code, "python", background_color="default") if console.is_terminal else Text(code)
         console.print()
         console.print(shown, soft_wrap=True)
 
 
 def _list_sentences(evidence: Evidence) -> list[RenderableType]:
-    lines: list[RenderableType] = [Text(f"{wording.say_headline(evidence)}.", style="bold")]
-    lines += [Text(MEANINGS[evidence.verdict], style="dim"), *([Text()] if evidence.reasons else [])]
-    lines += [Text(f"• {reason}") for reason in evidence.reasons]
+    lines: list[RenderableType] = [_make_text(f"{wording.say_headline(evidence)}.", style="bold")]
+    lines += [_make_text(MEANINGS[evidence.verdict], style="dim"), *([Text()] if evidence.reasons else [])]
+    lines += [_make_text(f"• {reason}") for reason in evidence.reasons]
     if speedup := evidence.speedup:
         compared = f"{wording.name_shape(speedup.shape).capitalize()}: {wording.say_comparison(speedup)}"
         said = (f"Against {evidence.source.baseline}", compared, f"On {evidence.hardware.processor}")
-        lines += [Text(), *(Text(line, style="dim") for line in said)]
+        lines += [Text(), *(_make_text(line, style="dim") for line in said)]
     if busy := wording.say_load(evidence):
-        lines += [Text(), Text(busy, style="yellow")]
+        lines += [Text(), _make_text(busy, style="yellow")]
     return lines
 
 
@@ -71,7 +72,7 @@ def _tabulate_finalists(evidence: Evidence) -> Table:
     table = Table(title="Finalists, measured again in fresh processes", title_justify="left", box=None, pad_edge=False)
     table.add_column("candidate", overflow="fold")
     for shape in shapes:
-        table.add_column(Text(wording.name_shape(shape)), justify="right", no_wrap=True)
+        table.add_column(_make_text(wording.name_shape(shape)), justify="right", no_wrap=True)
     table.add_column("drop at most", justify="right", no_wrap=True)
     for finalist in evidence.finalists:
         won = evidence.winner is not None and evidence.winner.candidate == finalist.id
@@ -83,13 +84,13 @@ def _tabulate_finalists(evidence: Evidence) -> Table:
                 if one.shape == shape
             ]
             lines += [wording.format_ms(one.p50_ms) for one in finalist.latency if one.shape == shape]
-            cells.append(Text("\n".join(lines)))
-        name = Text(wording.name_candidate(evidence, finalist.id), style="bold" if won else "")
+            cells.append(_make_text("\n".join(lines)))
+        name = _make_text(wording.name_candidate(evidence, finalist.id), style="bold" if won else "")
         if won:
             name.append("  winner", style="green")
         if finalist.reason:
-            name.append(f"\n{finalist.reason}", style="dim")
-        table.add_row(name, *cells, Text(_say_quality(evidence, finalist.id)))
+            name.append(_make_text(f"\n{finalist.reason}", style="dim"))
+        table.add_row(name, *cells, _make_text(_say_quality(evidence, finalist.id)))
     return table
 
 
@@ -97,3 +98,8 @@ def _say_quality(evidence: Evidence, identifier: str) -> str:
     looked = [quality for quality in evidence.quality if quality.id == identifier]
     bounds = [f"{wording.name_metric(one.metric)} {wording.format_drop(one.metric, one.drop.high)}" for one in looked]
     return "\n".join(bounds) or "not looked at"
+
+
+def _make_text(foreign: str, style: str = "") -> Text:
+    """Return text for the terminal: rich would pass on the escape sequences that a model's name may hold."""
+    return Text(clean_text(foreign), style=style)

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup, escape
 
 from kedro_hone.core.contract.registry import Publication
+from kedro_hone.core.text import clean_text
 from kedro_hone.report import scales, view, wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.plot import draw_chart
@@ -74,6 +75,13 @@ def _keep_together(sentence: str) -> str:
     return re.sub(r" (?=\d+\b(?!\.))|(?<=\d) (?=points)", "\u00a0", sentence)
 
 
+def _clean(value: object) -> object:
+    """Return what an expression of a template shows, without control characters; ``Markup`` stays ``Markup``."""
+    if not isinstance(value, str) or value == "\f":  # which separates the parts of the comment, and is ours
+        return value
+    return type(value)(clean_text(value))
+
+
 _FILTERS: Final = {
     "breakable": _break_after_marks,
     "bytes": wording.format_bytes,
@@ -104,6 +112,7 @@ def _load_templates() -> Environment:
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=select_autoescape(("html.j2", "svg.j2")),  # Markdown escapes in its own way
         undefined=StrictUndefined,
+        finalize=_clean,
         trim_blocks=True,
         lstrip_blocks=True,
     )

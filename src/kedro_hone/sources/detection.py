@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ import numpy as np
 import yaml
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.workers.inside.interfaces import INTERFACES
@@ -19,7 +19,7 @@ from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.formats.published import OURS
 from kedro_hone.sources.source_format import MLMODEL, AuthorClass, Flavor, MlModel, Pulled, SourceFormat
 
-logger = logging.getLogger(__name__)
+logger = open_logger(__name__)
 
 __all__ = ["LARGEST_MLMODEL", "MLMODEL", "OURS", "read_flavor", "read_signature"]
 

@@ -68,3 +68,13 @@ def test_a_url_is_a_shared_store_with_a_cache_in_the_project(project, monkeypatc
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_a_folder_may_be_a_url_too(project, scheme):
     assert StoreDataset(filepath=f"{scheme}{project}/store").load().root == project / "store"
+
+
+def test_the_password_of_a_url_is_not_shown():
+    dataset = StoreDataset(filepath="nonsense://me:s3cr3t@bucket/hone")
+
+    assert dataset._describe() == {"filepath": "nonsense://***@bucket/hone"}
+    assert "s3cr3t" not in repr(dataset)
+    with pytest.raises(DatasetError) as caught:
+        dataset.load()
+    assert "s3cr3t" not in str(caught.value)

@@ -41,6 +41,7 @@ def test_digest_follows_the_meaning():
         ({"gates": {"speedup": 0.5}}, ["hone.gates.speedup", "greater than or equal to 1"]),
         ({"shapes": {"none": {"rows": 3}}}, ["needs a batch"]),
         ({"shapes": {}}, ["hone.shapes"]),
+        ({"shapes": {"../../x": {"batch": 1}}}, ["hone.shapes", "'../../x'", "letters, digits"]),
         ({"race": {"objective": "batch9"}}, ["batch9", "batch1"]),
         ({"gates": {"latency_ms": {"batch9": 1.0}}}, ["batch9"]),
         ({"model": {"uri": "models:/x/1", "module": "net.py:Net"}}, ["trust: [module]"]),
@@ -141,3 +142,19 @@ def test_a_recipe_survives_every_way_of_copying_it(gates):
     assert copy.deepcopy(recipe) == recipe
     assert Recipe.model_validate(recipe.model_dump(mode="json")) == recipe
     assert Recipe.model_validate(recipe.model_dump(mode="json")).digest == recipe.digest
+
+
+@pytest.mark.parametrize("name", ["batch1", "64x64", "long_text", "a-b.c", "B", "-"])
+def test_names_of_shapes(name):
+    assert read_recipe({**MODEL, "shapes": {name: {"batch": 1}}}).shapes == {name: {"batch": 1}}
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".hidden", "../x", "a/b", "a\\b", "two words", "ei\x1b[2Jght", "x\n", "größe", "[bold]"]
+)
+def test_a_name_of_a_shape_that_is_no_file_name_is_refused(name):
+    with pytest.raises(HoneError) as caught:
+        read_recipe({**MODEL, "shapes": {name: {"batch": 1}}})
+
+    assert caught.value.slug == "recipe-invalid"
+    assert f"hone.shapes: shape {name!r} needs a name of" in caught.value.why

@@ -13,7 +13,6 @@ from kedro_hone.adaptors.registries.mlflow.connection import (
     check_sqlite,
     find_sqlite_file,
     find_tracking_uri,
-    hide_secrets,
     run_bounded,
 )
 from kedro_hone.adaptors.registries.mlflow.names import read_uri
@@ -84,10 +83,6 @@ def test_where_the_store_is(tmp_path, monkeypatch):
     assert find_tracking_uri(tmp_path) == "http://127.0.0.1:9"
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     assert find_tracking_uri(tmp_path) == f"sqlite:///{tmp_path}/data/mlflow.db"
-
-
-def test_secrets_are_hidden():
-    assert hide_secrets("at https://me:word@host/x and sqlite:///a") == "at https://***@host/x and sqlite:///a"
 
 
 def test_a_call_that_hangs_is_given_up():

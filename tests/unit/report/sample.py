@@ -8,6 +8,8 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
+from controls import CONTROLS
+
 from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.values.artifact import StepFacts
 from kedro_hone.core.values.decision import Verdict
@@ -101,6 +103,18 @@ def make_evidence(verdict: Verdict = Verdict.PASS, **changes: Any) -> Evidence:
     """Return the evidence of the sample run with that verdict; ``changes`` replace fields."""
     fields = _describe_run() | _describe_measurements(verdict) | _describe_provenance() | _describe_verdict(verdict)
     return Evidence(**(fields | changes))
+
+
+def spoil(evidence: Evidence) -> Evidence:
+    """Return evidence with control characters wherever text comes from a model, a worker or a registry."""
+    source = evidence.source.model_copy(update={"uri": f"models:/{CONTROLS}"})
+    candidates = tuple(
+        one.model_copy(update={"reason": f"{one.reason}{CONTROLS}", "note": CONTROLS}) for one in evidence.candidates
+    )
+    finalists = tuple(one.model_copy(update={"reason": CONTROLS}) for one in evidence.finalists)
+    hardware = evidence.hardware.model_copy(update={"processor": CONTROLS})
+    changes = {"source": source, "candidates": candidates, "finalists": finalists, "hardware": hardware}
+    return evidence.model_copy(update={**changes, "reasons": (CONTROLS,)})
 
 
 def make_publication() -> Publication:

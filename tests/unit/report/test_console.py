@@ -2,8 +2,9 @@ import io
 from pathlib import Path
 
 import pytest
+from controls import CONTROLS, find_controls
 from rich.console import Console
-from sample import make_evidence
+from sample import make_evidence, spoil
 
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.report.console import print_verdict
@@ -43,6 +44,16 @@ def test_every_finalist_is_in_the_table():
 def test_what_looks_like_rich_markup_is_printed_as_it_is():
     text = capture(make_evidence().model_copy(update={"reasons": ("tensor[bold red]x[/] and [link=http://x]y",)}))
     assert "tensor[bold red]x[/] and [link=http://x]y" in text
+
+
+@pytest.mark.parametrize("width", [60, 160])
+def test_no_control_characters_reach_the_terminal(width):
+    evidence = spoil(make_evidence())
+
+    text = capture(evidence, width=width, folder=Path(f"runs/{CONTROLS}"), published=f"models:/{CONTROLS}@honed")
+
+    assert "\ufffd]0;OWNED" in text
+    assert not find_controls(text)
 
 
 def test_without_a_winner_there_is_nothing_to_load():

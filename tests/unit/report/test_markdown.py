@@ -1,6 +1,7 @@
 import pytest
+from controls import CONTROLS, find_controls
 from markdown_it import MarkdownIt
-from sample import make_evidence, make_publication
+from sample import make_evidence, make_publication, spoil
 
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.measurement import Status
@@ -110,3 +111,12 @@ def test_foreign_names_cannot_leave_their_back_ticks(evil):
 
 def test_the_processor_is_named_with_its_instructions():
     assert "8488C (AVX-512, VNNI, BF16, AMX), 2 cores" in render_markdown(make_evidence())
+
+
+def test_no_control_characters_are_in_the_report():
+    publication = make_publication().model_copy(update={"uri": f"models:/{CONTROLS}@honed"})
+
+    text = render_markdown(spoil(make_evidence()), publication)
+
+    assert "\ufffd" in text
+    assert not find_controls(text)

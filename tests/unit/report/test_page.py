@@ -3,7 +3,8 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from sample import WINNER, make_evidence, make_publication
+from controls import CONTROLS, find_controls
+from sample import WINNER, make_evidence, make_publication, spoil
 
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.measurement import Status
@@ -145,3 +146,12 @@ def test_the_winner_is_marked_in_its_row(page):
 
 def test_the_processor_is_named_with_its_instructions(page):
     assert Outline(page).text.count("Platinum 8488C (AVX-512, VNNI, BF16, AMX), 2 cores") == 2
+
+
+def test_no_control_characters_are_in_the_report():
+    publication = make_publication().model_copy(update={"uri": f"models:/{CONTROLS}@honed"})
+
+    text = render_page(spoil(make_evidence()), publication)
+
+    assert "\ufffd" in text
+    assert not find_controls(text)

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import platform
 import sys
@@ -29,11 +28,12 @@ from kedro_hone.core.environments.installer import install
 from kedro_hone.core.environments.requirements import explain_unsatisfied, find_closure, list_versions, read_lines
 from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.store.disk import explain_disk_errors, remove_tree, write_json
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_file, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
-_LOG = logging.getLogger(__name__)
+_LOG = open_logger(__name__)
 
 _DAY: Final = 24 * 3600.0
 _RECORD = "record.json"

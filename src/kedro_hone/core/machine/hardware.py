@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import platform
 import shutil
@@ -14,10 +13,11 @@ from typing import Final
 
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.machine.instructions import name_instructions
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
 
-_LOG = logging.getLogger(__name__)
+_LOG = open_logger(__name__)
 
 COMPILERS: Final[Mapping[str, tuple[str, ...]]] = {"c++": ("c++", "g++", "clang++")}
 """Compilers that adaptors need, and the programs that count as one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import logging
 import os
 import re
 import secrets
@@ -17,9 +16,10 @@ from typing import Final
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.processes import is_alive, read_namespace, read_start
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json
 
-_LOG = logging.getLogger(__name__)
+_LOG = open_logger(__name__)
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})

@@ -277,6 +277,26 @@ def test_a_storage_that_cannot_be_used_is_explained(url):
     assert "the package for its protocol is installed" in caught.value.hint
 
 
+@pytest.mark.parametrize("url", ["nonsense://me:s3cr3t@bucket/store", "sftp://me:s3cr3t@host.invalid/store"])
+def test_an_error_shows_no_password_of_the_url(url):
+    with pytest.raises(HoneError) as caught:
+        Remote(url).read("x")
+
+    assert "://***@" in caught.value.what
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_a_reason_shows_no_password_of_the_url(url, monkeypatch):
+    remote = Remote(url)
+    failure = PermissionError("GET https://me:s3cr3t@host/x: 403")
+    monkeypatch.setattr(type(remote._files), "cat_file", lambda *_, **__: (_ for _ in ()).throw(failure))
+
+    with pytest.raises(HoneError) as caught:
+        remote.read("x")
+
+    assert caught.value.why == "PermissionError: GET https://***@host/x: 403"
+
+
 def test_a_storage_that_refuses_is_explained(url, monkeypatch, tmp_path):
     store = Store(tmp_path, remote=Remote(url))
     monkeypatch.setattr(

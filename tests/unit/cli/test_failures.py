@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+from controls import CONTROLS, find_controls
+
+from kedro_hone.cli.failures import explain_failures
+from kedro_hone.core.errors import ExitCode, HoneError
+
+KNOWN = HoneError("model-unknown", f"There is no {CONTROLS}.", why=CONTROLS, hint="Look.")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(KNOWN, ExitCode.INPUT), (ValueError(CONTROLS), ExitCode.BUG), (OSError(CONTROLS), ExitCode.BUG)],
+)
+def test_no_control_characters_of_an_error_reach_the_terminal(error, code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    @click.command()
+    @explain_failures
+    def fail():
+        raise error
+
+    done = CliRunner().invoke(fail, color=True)  # as on a terminal, but for the colour of the whole
+
+    assert done.exit_code == code
+    said = done.stderr.removeprefix("\x1b[31m").replace("\x1b[0m\n", "\n")
+    assert "OWNED" in said
+    assert not find_controls(said)

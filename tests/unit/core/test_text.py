@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import kedro
+import pytest
+from controls import CONTROLS, find_controls
+
+from kedro_hone.core.text import clean_text, hide_secrets, open_logger
+
+ROOT = Path(__file__).parents[3]
+OURS = ROOT / "conf" / "logging.yml"
+KEDROS = Path(kedro.__file__).parent / "framework" / "project" / "rich_logging.yml"
+MESSAGE = "cannot open [/usr/lib/libx.so] [bold]bold[/bold]"
+
+
+def log(path: Path, logger: str = "heats.logger") -> str:
+    """Return what a process prints that has a logging configuration and logs ``MESSAGE``."""
+    code = (
+        "import logging.config, sys, yaml\n"
+        "from kedro_hone.comparing import heats\n"
+        "logging.config.dictConfig(yaml.safe_load(open(sys.argv[1])))\n"
+        f"{logger}.warning('%s', sys.argv[2])\n"
+    )
+    command = [sys.executable, "-c", code, str(path), MESSAGE]
+    done = subprocess.run(command, capture_output=True, text=True, env={"COLUMNS": "200", "TERM": "dumb"}, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("path", [OURS, KEDROS], ids=["ours", "kedro's"])
+def test_a_message_is_not_read_as_markup(path):
+    assert MESSAGE in log(path)
+
+
+def test_our_configuration_reads_no_markup_in_a_warning_of_a_library_either():
+    assert MESSAGE in log(OURS, "logging.getLogger('py.warnings')")
+
+
+def test_every_logger_of_ours_is_opened_here():
+    folders = (ROOT / "src" / "kedro_hone", ROOT / "nodes", ROOT / "pipelines", ROOT / "adaptors")
+    found = [path for folder in folders for path in folder.rglob("*.py") if "logging.getLogger" in path.read_text()]
+    assert [path.relative_to(ROOT).as_posix() for path in found] == ["src/kedro_hone/core/text.py"]
+
+
+def test_a_logger_that_is_opened_twice_has_one_filter():
+    assert open_logger("kedro_hone.twice") is open_logger("kedro_hone.twice")
+    assert len(logging.getLogger("kedro_hone.twice").filters) == 1
+
+
+def test_control_characters_are_replaced_one_by_one():
+    assert clean_text("a\tb\nc\x1b[31md\x07e\u202ef\x9b") == "a\tb\nc\ufffd[31md\ufffde\ufffdf\ufffd"
+    assert len(clean_text(CONTROLS)) == len(CONTROLS)
+    assert not find_controls(clean_text(CONTROLS))
+
+
+def test_other_text_stays():
+    text = "größer ▸ 模型 \u200b\u200f\u2028 [/x] \\ é ✅"
+    assert clean_text(text) == text
+
+
+def test_a_log_message_holds_no_control_characters(caplog):
+    open_logger("kedro_hone.model").warning("%s cannot be read: %s", "ma\x1b[31mtrix", CONTROLS)
+
+    assert "ma\ufffd[31mtrix cannot be read" in caplog.messages[0]
+    assert not find_controls(caplog.text)
+
+
+def test_a_log_message_without_them_keeps_its_arguments(caplog):
+    open_logger("kedro_hone.model").warning("%d rows in %s", 3, "x")
+
+    assert caplog.records[0].args == (3, "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("at https://me:word@host/x and sqlite:///a", "at https://***@host/x and sqlite:///a"),
+        ("sftp://me:w@rd@host/x", "sftp://***@host/x"),
+        ("zip://x::http://me:word@host/a.zip", "zip://x::http://***@host/a.zip"),
+        ("s3://bucket/a@b and file:///me@home", "s3://bucket/a@b and file:///me@home"),
+    ],
+)
+def test_urls_lose_their_user_and_password(text, shown):
+    assert hide_secrets(text) == shown

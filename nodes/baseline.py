@@ -23,7 +23,7 @@ from kedro_hone.recipe.schema import Recipe
 
 logger = logging.getLogger(__name__)
 
-VERSION = 5
+VERSION = 6
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 
@@ -84,6 +84,7 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         outputs=kept.name,
         digest=key,
         metric=itself.metric,
+        higher_is_better=itself.higher_is_better,
         value=itself.source,
         kind=itself.kind,
         n=itself.n,

@@ -21,7 +21,7 @@ from kedro_hone.recipe.schema import Recipe
 
 logger = logging.getLogger(__name__)
 
-VERSION = 4
+VERSION = 5
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 

@@ -34,6 +34,7 @@ class Score(Value):
 
     Attributes:
         metric: The metric's name.
+        higher_is_better: Its direction.
         kind: ``proportion``, ``mean`` or ``bootstrap``.
         source: The source's value.
         candidate: The candidate's value.
@@ -44,6 +45,7 @@ class Score(Value):
     """
 
     metric: str
+    higher_is_better: bool
     kind: str
     source: float
     candidate: float
@@ -56,6 +58,7 @@ class Score(Value):
         """Return it as a quality on a split, with the limit."""
         return Quality(
             metric=self.metric,
+            higher_is_better=self.higher_is_better,
             split=split,
             source=self.source,
             candidate=self.candidate,
@@ -154,6 +157,7 @@ def _read_score(row: Mapping[str, Json], confidence: float) -> Score:
         drop = stats.interval_of_bootstrap(replicates, estimate, confidence=confidence, n=n, span=_find_span(row))
     return Score(
         metric=row["metric"],
+        higher_is_better=row["higher_is_better"],
         kind=row["kind"],
         source=row["source"],
         candidate=row["candidate"],

@@ -50,3 +50,11 @@ def test_a_metric_that_is_best_at_1_may_lose_1(read, kind, span):
 @pytest.mark.parametrize("kind", ["mean", "bootstrap"])
 def test_where_nothing_tells_the_size_of_a_loss_nothing_is_proved(read, kind):
     assert read(kind, source=0.0).high > UNBOUNDED * REACH / 2
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_a_quality_knows_which_direction_is_better(tmp_path, higher):
+    row = {"metric": "m", "higher_is_better": higher, "source": 0.5, "candidate": 0.5, "n": 30, "kind": "proportion"}
+    score = _read_score({**row, "lost": 1, "gained": 1}, 0.95)
+
+    assert score.judge("gate", None).higher_is_better is higher

@@ -92,6 +92,7 @@ class Quality(Value):
 
     Attributes:
         metric: The metric's name.
+        higher_is_better: Its direction.
         split: ``search`` or ``gate``.
         source: The source's value.
         candidate: The candidate's value.
@@ -102,6 +103,7 @@ class Quality(Value):
     """
 
     metric: str
+    higher_is_better: bool = True
     split: str
     source: float
     candidate: float

@@ -63,6 +63,7 @@ class Reference(Value):
         outputs: Name of the ``.npz`` with one array for each output, in the order of the rows.
         digest: Over the source, its run options and the rows; the key of the tree.
         metric: The metric's name.
+        higher_is_better: Its direction.
         value: The source's value of it.
         kind: How the metric is compared: ``proportion``, ``mean`` or ``bootstrap``.
         n: Rows.
@@ -81,6 +82,7 @@ class Reference(Value):
     n: int
     cold_start_ms: float
     peak_memory_bytes: int
+    higher_is_better: bool = True
     doubt: str = ""
     run: str = ""
     since: str = ""

@@ -36,9 +36,10 @@ def ask(gate, limit, **measured):
     return judgement
 
 
-def make_quality(low, high, value=0.99):
+def make_quality(low, high, value=0.99, **changes):
     interval = Interval(estimate=(low + high) / 2, low=low, high=high)
-    return Quality(metric="accuracy", split="gate", source=0.99, candidate=value, drop=interval, n=400)
+    known = {"metric": "accuracy", "split": "gate", "source": 0.99, "candidate": value, "drop": interval, "n": 400}
+    return Quality.model_validate({**known, **changes})
 
 
 def test_gates_are_found_and_asked_in_their_order():
@@ -139,6 +140,15 @@ def test_a_quality_holds_from_the_limit_on(value, limit):
     assert judged is (
         Judged.UNDECIDED if not math.isfinite(value) else Judged.HOLDS if value >= limit else Judged.FAILS
     )
+
+
+@given(value=st.floats(min_value=0, max_value=1e6), limit=st.floats(min_value=0, max_value=1e6))
+def test_a_quality_whose_lower_values_are_better_holds_up_to_the_limit(value, limit):
+    found = make_quality(0, 0.1, value=value, metric="root_mean_squared_error", higher_is_better=False)
+    judgement = ask(quality.GATE, limit, quality=found)
+
+    assert judgement.judgement is (Judged.HOLDS if value <= limit else Judged.FAILS)
+    assert f"where at most {limit:g} is asked for" in judgement.reason
 
 
 def test_a_quality_that_was_not_scored_is_undecided():

@@ -8,6 +8,7 @@ from pathlib import Path
 from kedro_hone.building.steps import digest_worker_folder, identify_environment
 from kedro_hone.comparing.predictions import predict, score_source
 from kedro_hone.comparing.recipe_checks import check_provable
+from kedro_hone.comparing.scoring import may_lose_one
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import HoneError
@@ -62,7 +63,8 @@ def take_baseline(*, source: Artifact, samples: Samples, recipe: Recipe, store: 
     reference = reference.model_copy(update={"since": run.run_id})
     if reference.doubt:
         logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, reference.doubt)
-    if reference.kind == "proportion":  # where the program counts its rows, this was checked before the pull
+    loses_one = may_lose_one(higher_is_better=reference.higher_is_better, source=reference.value)
+    if reference.kind == "proportion" or loses_one:  # where the program counts its rows, checked before the pull too
         check_provable(samples.splits[GATE].n, setting.recipe)
     return reference
 

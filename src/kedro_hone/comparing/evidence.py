@@ -10,6 +10,7 @@ from typing import Any
 
 import kedro_hone
 from kedro_hone.comparing.effort import Effort, sum_effort
+from kedro_hone.comparing.scoring import may_lose_one
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import TIMINGS
@@ -198,7 +199,8 @@ def _compare_speed(race: RaceResult, confirmation: Confirmation, decision: Decis
 
 
 def _add_provable(name: str, quality: Quality, reference: Reference) -> records.GateQuality:
-    known = reference.kind == "proportion"
+    loses_one = may_lose_one(higher_is_better=quality.higher_is_better, source=quality.source)
+    known = reference.kind == "proportion" or loses_one
     provable = smallest_provable_drop(quality.n, quality.drop.confidence) if known else None
     return records.GateQuality(**dict(quality), id=name, provable=provable)
 

@@ -168,9 +168,14 @@ def _read_score(row: Mapping[str, Json], confidence: float) -> Score:
     )
 
 
+def may_lose_one(*, higher_is_better: bool, source: float) -> bool:
+    """Return whether what can be lost is known to be 1: of a metric that is best at 1."""
+    return higher_is_better and 0 <= source <= 1
+
+
 def _find_span(row: Mapping[str, Json]) -> float:
     """How much can be lost: 1 of what is best at 1; else what predictions for other rows would lose, if anything."""
-    if row["higher_is_better"] and 0 <= row["source"] <= 1:
+    if may_lose_one(higher_is_better=row["higher_is_better"], source=row["source"]):
         return 1.0
     return row["span"] or UNBOUNDED
 

@@ -70,7 +70,7 @@ def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[s
 def find_span(metric: Metric, predictions: Any, targets: Mapping[str, Array]) -> float:
     """Return how much is lost where each row is given another row's target, in the metric's unit.
 
-    It scales the interval of a candidate that differs in nothing: that is no proof, and not every metric ends at 1.
+    It scales what rows that were not seen may lose: that none was seen is no proof, and not every metric ends at 1.
 
     Returns:
         The largest loss of a row, or that of the metric where it is no mean over rows; 0 where it is not known.

@@ -20,6 +20,8 @@ from .errors import ReportedError
 
 Array = NDArray[Any]
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
+COPIES_LIMIT = 0.01
+"""The largest share of rows that may be copies of others without a warning."""
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
@@ -222,6 +224,14 @@ def _view_bytes(rows: Array) -> Array:
 def digest_rows(hashes: list[bytes]) -> str:
     """Return ``blake2b:…`` over the hashes of rows, in their order."""
     return "blake2b:" + hashlib.blake2b(b"".join(hashes), digest_size=32).hexdigest()
+
+
+def describe_copies(hashes: list[bytes]) -> list[str]:
+    """Say how many rows are copies of other rows of the same split, where these are more than 1 % of them."""
+    count = len(hashes) - len(set(hashes))
+    if count <= COPIES_LIMIT * len(hashes):
+        return []
+    return [f"{count} of {len(hashes)} rows are copies of other rows; they prove nothing more"]
 
 
 def find_overlaps(hashes: Mapping[str, list[bytes]]) -> list[dict[str, Any]]:

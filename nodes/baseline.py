@@ -7,6 +7,7 @@ from pathlib import Path
 from kedro_hone.building.steps import digest_worker_folder, identify_environment
 from kedro_hone.comparing.predictions import predict, score_source
 from kedro_hone.comparing.recipe_checks import check_provable
+from kedro_hone.comparing.scoring import may_lose_one
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import HoneError
@@ -19,7 +20,7 @@ from kedro_hone.programs import digest_programs, find_metric
 
 logger = open_logger(__name__)
 
-VERSION = 5
+VERSION = 6
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 
@@ -58,7 +59,8 @@ def take_baseline(*, setting: Setting) -> Reference:
     reference = reference.model_copy(update={"since": setting.run.run_id, "subject": setting.scored})
     if reference.doubt:
         logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, reference.doubt)
-    if reference.kind == "proportion":  # where the program counts its rows, this was checked before the pull
+    loses_one = may_lose_one(higher_is_better=reference.higher_is_better, source=reference.value)
+    if reference.kind == "proportion" or loses_one:  # where the program counts its rows, checked before the pull too
         check_provable(samples.splits[GATE].n, recipe)
     return reference
 
@@ -81,6 +83,7 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         outputs=kept.name,
         digest=key,
         metric=itself.metric,
+        higher_is_better=itself.higher_is_better,
         value=itself.source,
         kind=itself.kind,
         n=itself.n,

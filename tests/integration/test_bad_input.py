@@ -262,6 +262,11 @@ CASES = {
         recipe(gates={"drop": 0.01}, program={"name": "fidelity", "options": {"compare": "argmax"}}),
         ("120 gate rows cannot prove", "at least"),
     ),
+    "gate too small for a graded metric": Case(
+        "gate-unprovable",
+        recipe(gates={"drop": 0.01}, program={"name": "fidelity", "options": {"compare": "l2"}}),
+        ("120 gate rows cannot prove", "at least"),
+    ),
     "gate too small for its labels": Case(
         "gate-unprovable",
         recipe(gates={"drop": 0.01}, program={"name": "tabular-classification"}),

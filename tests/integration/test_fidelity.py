@@ -26,7 +26,7 @@ pytestmark = pytest.mark.toolchain
 
 SCRIPT = Path(__file__).parent / "adaptors" / "encoder_model.py"
 OUTPUTS = {"encoder": ("sentence", ("batch", 32)), "decoder": ("logits", ("batch", "length", 50))}
-ROWS = {"calibration": 64, "search": 80, "gate": 60}
+ROWS = {"calibration": 64, "search": 160, "gate": 240}
 LIMIT = 0.05
 
 

@@ -45,7 +45,9 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
 
 
 def check_provable(rows: int, recipe: Recipe) -> None:
-    """Refuse to begin when so many rows, each right or wrong, cannot prove the limit even if nothing is lost.
+    """Refuse to begin when so many rows cannot prove the limit even if nothing is lost.
+
+    For rows that are right or wrong, and for metrics that are best at 1.
 
     Raises:
         HoneError: ``gate-unprovable``, with the rows that would be needed.

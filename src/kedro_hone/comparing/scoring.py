@@ -101,7 +101,6 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
         spread = _measure_spread(_load_array(row["differences"]))
     if kind == "proportion":
         drop = stats.interval_of_paired_proportions(n=n, lost=row["lost"], gained=row["gained"], confidence=confidence)
-        provable = stats.smallest_provable_drop(n, confidence)
     elif n < stats.UNITS:
         # So few rows prove nothing; an interval without ends leaves every gate undecided.
         drop = Interval(estimate=estimate, low=-UNBOUNDED, high=UNBOUNDED, confidence=confidence)
@@ -110,15 +109,22 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
     else:
         replicates = _load_array(row["replicates"])
         drop = stats.interval_of_bootstrap(replicates, estimate, confidence=confidence, n=n, span=_find_span(row))
-    told = {field: row[field] for field in ("metric", "kind", "source", "candidate", "n")} | {
+    if kind == "proportion" or may_lose_one(higher_is_better=row["higher_is_better"], source=row["source"]):
+        provable = stats.smallest_provable_drop(n, confidence)
+    told = {field: row[field] for field in ("metric", "higher_is_better", "kind", "source", "candidate", "n")} | {
         "doubt": row.get("doubt", "")
     }
     return Quality(id=name, **told, **place, drop=drop, provable=provable, spread=spread)
 
 
+def may_lose_one(*, higher_is_better: bool, source: float) -> bool:
+    """Return whether what can be lost is known to be 1: of a metric that is best at 1."""
+    return higher_is_better and 0 <= source <= 1
+
+
 def _find_span(row: Mapping[str, Json]) -> float:
     """How much can be lost: 1 of what is best at 1; else what predictions for other rows would lose, if anything."""
-    if row["higher_is_better"] and 0 <= row["source"] <= 1:
+    if may_lose_one(higher_is_better=row["higher_is_better"], source=row["source"]):
         return 1.0
     return row["span"] or UNBOUNDED
 

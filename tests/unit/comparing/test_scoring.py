@@ -65,3 +65,11 @@ def test_what_rows_that_are_right_or_wrong_could_prove_is_noted(confidence):
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     assert (found.id, found.split, found.limit, found.spread) == ("fast", "gate", 0.01, None)
     assert found.provable == pytest.approx(z**2 / (300 + z**2), rel=1e-3)
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_a_quality_knows_which_direction_is_better(higher):
+    row = {"metric": "m", "higher_is_better": higher, "source": 0.5, "candidate": 0.5, "n": 30, "kind": "proportion"}
+    found = read_quality("fast", {**row, "lost": 1, "gained": 1}, 0.95, split="gate", limit=None)
+
+    assert found.higher_is_better is higher

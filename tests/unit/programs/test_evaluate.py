@@ -270,6 +270,22 @@ def test_rows_that_do_not_average_to_the_metric(evaluate, tmp_path, logits, labe
     assert (rows["same"]["error"]["slug"], "average" in rows["same"]["error"]["what"]) == ("program-failed", True)
 
 
+def test_rows_whose_sign_is_not_that_of_the_direction(evaluate, tmp_path, random):
+    """The mean of the error itself, not of its negative: a worse candidate would look better."""
+    (tmp_path / "wrong_sign.py").write_text(
+        "import numpy as np\n"
+        "METRIC, HIGHER_IS_BETTER = 'error', False\n"
+        "def decode(outputs, options):\n    return outputs['out']\n"
+        "def score(predictions, targets, options):\n    return np.abs(predictions - targets['target']).mean(axis=1)\n"
+        "def metric(predictions, targets, options):\n    return score(predictions, targets, options).mean()\n"
+    )
+    wanted = random.normal(size=(N, 2))
+    found = evaluate("wrong_sign.py", source=wanted + 0.1, targets=wanted, bad=wanted + 3.0)["candidates"]["bad"]
+
+    assert found["error"]["slug"] == "program-failed"
+    assert "higher is better" in found["error"]["why"]
+
+
 def test_a_class_that_many_resamples_lack(evaluate, random):
     labels = np.zeros(N, dtype=int)
     labels[0] = 1

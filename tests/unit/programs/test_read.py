@@ -223,10 +223,21 @@ def test_casts_that_change_the_meaning_are_refused(worker, data, dtype, fits):
     assert (worker.reading.find_lossy_cast(data, dtype) is None) is fits
 
 
+@pytest.mark.parametrize(("copies", "warned"), [(0, False), (1, False), (3, True), (199, True)])
+def test_rows_of_a_gate_split_that_are_copies_are_counted(worker, make_job, save, copies, warned):
+    """Each row counts in the interval as a row of its own; a few equal rows are found in honest tables too."""
+    rows = np.arange(600, dtype=np.float32).reshape(200, 3)
+    rows[len(rows) - copies :] = rows[0]
+    paths = splits(calibration=save("a.npz", features=np.zeros((9, 3))), gate=save("b.npz", features=rows))
+    notes = worker.read(make_job("fidelity", inputs=[TABLE_INPUT], splits=paths))
+    line = f"gate (b.npz): {copies} of 200 rows are copies of other rows; they prove nothing more"
+    assert notes["warnings"] == [line] * warned
+
+
 def test_rows_with_numbers_that_are_not_finite_are_counted(worker, make_job, save):
     rows = np.zeros((5, 3), np.float32)
     rows[1, 0], rows[1, 2], rows[4, 1] = np.nan, np.inf, -np.inf
-    paths = splits(calibration=save("a.npz", features=rows), gate=save("b.npz", features=np.ones((4, 3))))
+    paths = splits(calibration=save("a.npz", features=rows), gate=save("b.npz", features=np.arange(12.0).reshape(4, 3)))
     notes = worker.read(make_job("fidelity", inputs=[TABLE_INPUT], splits=paths))
     assert notes["warnings"] == ["calibration (a.npz): 2 of 5 rows of 'features' hold numbers that are not finite"]
     assert notes["splits"]["calibration"]["n"] == 5

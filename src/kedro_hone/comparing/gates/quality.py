@@ -1,4 +1,4 @@
-"""Quality: the metric on the gate split reaches a number of its own, whatever the source reaches."""
+"""Quality: the metric on the gate split is as good as a number of its own, whatever the source reaches."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from kedro_hone.core.values.judgement import Judged, Judgement
 
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
-    """Compare the metric with the limit; exactly the limit holds."""
+    """Compare the metric with the limit, in its own direction; exactly the limit holds."""
     quality = candidate.quality
-    reason = f"the metric of {candidate.id} was not measured, where {limit:g} is asked for"
+    reason = f"the metric of {candidate.id} was not measured, where a limit of {limit:g} is asked for"
     said = Judgement(name=GATE.name, candidate=candidate.id, judgement=Judged.UNDECIDED, limit=limit, reason=reason)
     if quality is None or not math.isfinite(quality.candidate):
         return (said,)
+    holds = quality.candidate >= limit if quality.higher_is_better else quality.candidate <= limit
+    asked = f"at {'least' if quality.higher_is_better else 'most'} {limit:g}"
     found = {
-        "judgement": Judged.HOLDS if quality.candidate >= limit else Judged.FAILS,
+        "judgement": Judged.HOLDS if holds else Judged.FAILS,
         "measured": quality.candidate,
         "unit": quality.metric,
-        "reason": f"{quality.metric} of {candidate.id} is {quality.candidate:.4f}, where {limit:g} is asked for",
+        "reason": f"{quality.metric} of {candidate.id} is {quality.candidate:.4f}, where {asked} is asked for",
     }
     return (said.model_copy(update=found),)
 
@@ -29,7 +31,10 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
 GATE = Gate(
     name="quality",
     takes=float | None,
-    field=Field(default=None, description="Absolute: the published metric must reach this."),
+    field=Field(
+        default=None,
+        description="Absolute: the published metric must reach this, or not exceed it where lower is better.",
+    ),
     judge=judge,
     scored=True,
 )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.core.stats.levels import check_confidence, find_t
-from kedro_hone.core.stats.proportions import interval_of_paired_proportions, smallest_provable_drop
+from kedro_hone.core.stats.proportions import interval_of_paired_proportions
 from kedro_hone.core.values.measurement import Interval
 
 Floats = Sequence[float] | NDArray[np.float64]
@@ -42,26 +42,29 @@ def interval_of_ratios(ratios: Floats, *, confidence: float) -> Interval:
 def interval_of_mean(differences: Floats, *, confidence: float, span: float = 1.0) -> Interval:
     """The mean of one difference for each row, such as source score minus candidate score.
 
-    Student's t, if 20 rows at least differ at all. Where fewer do, the mean rests on those few and t is too sure of
-    itself (nothing differs: [0, 0]); then the ends reach at least as far as the interval of paired proportions, of rows
-    that got worse and rows that got better, times the largest difference that one row showed.
+    Student's t, but at least as wide as Tango's interval of paired proportions, in which a row that differs by d counts
+    as ``(d / span)²`` rows lost or gained: what it adds to the variance. So rows that lose the span or nothing have the
+    interval of rows that are right or wrong. Where the differences are noise, t is too sure of itself: rows that were
+    not seen may still lose the span, and n rows cannot exclude a share ``z²/(n+z²)`` of them. The ends reach as far
+    beyond the estimate, whatever the differences.
 
     Args:
         differences: One for each row, positive is worse.
         confidence: The two-sided level.
-        span: The largest difference that one row can have, used when no row differs: 1 for scores between 0 and 1.
+        span: The largest difference that one row can have: 1 for scores between 0 and 1. A larger one that was seen
+            takes its place.
 
     Raises:
-        ValueError: Fewer than 20 rows, or a difference that is not finite.
+        ValueError: Fewer than 20 rows, a difference that is not finite, or a span that is not positive.
     """
     rows = _check_units(differences, "differences")
     middle, half = _find_half_width(rows, confidence)
-    worse, better = int((rows > 0).sum()), int((rows < 0).sum())
-    low, high = middle - half, middle + half
-    if worse + better < UNITS:
-        few = interval_of_paired_proportions(n=rows.size, lost=worse, gained=better, confidence=confidence)
-        scale = float(np.abs(rows).max()) or span
-        low, high = min(low, few.low * scale), max(high, few.high * scale)
+    span = max(_check_span(span), float(np.abs(rows).max()))
+    weights = (rows / span) ** 2
+    lost, gained = float(weights[rows > 0].sum()), float(weights[rows < 0].sum())
+    few = interval_of_paired_proportions(n=rows.size, lost=lost, gained=gained, confidence=confidence)
+    low = middle - max(half, span * (few.estimate - few.low))
+    high = middle + max(half, span * (few.high - few.estimate))
     return Interval(estimate=middle, low=low, high=high, confidence=confidence)
 
 
@@ -72,18 +75,21 @@ def interval_of_bootstrap(
 
     Percentiles of the replicates, at the wider level that makes up for a bootstrap of n units being too narrow by
     ``sqrt((n - 1) / n)`` and by the normal's tails against Student's (Hesterberg 2015, *Am. Stat.* 69:371-386,
-    "expanded percentile interval"). The estimate is always within.
+    "expanded percentile interval"). The estimate is always within. Where n is known, the interval is at least as wide
+    as that of paired proportions, as for a mean (``interval_of_mean``): the variance of the replicates says how many
+    units differ by the span, half of them counted as lost and half as gained. "Nothing changed" is no proof of no
+    change, only of a change in fewer than about ``4 / n`` units, and neither is a change by noise.
 
     Args:
         replicates: The metric, or the drop of a metric, on each resample; some thousands.
         estimate: The same on the rows themselves.
         confidence: The two-sided level.
         n: How many units were resampled, if known.
-        span: The largest drop that the metric can have, used when all replicates are equal: 1 for metrics between 0
-            and 1. "Nothing changed" is no proof of no change, only of a change in fewer than about ``4 / n`` units.
+        span: The largest drop that the metric can have: 1 for metrics between 0 and 1.
 
     Raises:
-        ValueError: Fewer than 20 units or replicates, one that is not finite, or all are equal and n is not given.
+        ValueError: Fewer than 20 units or replicates, one that is not finite, a span that is not positive, or all are
+            equal and n is not given.
     """
     check_confidence(confidence)
     values = _check_units(replicates, "replicates")
@@ -91,16 +97,25 @@ def interval_of_bootstrap(
         raise ValueError(f"an estimate is finite, not {estimate!r}")
     if n is not None and n < UNITS:
         raise ValueError(f"a bootstrap needs {UNITS} units at least, not {n}")
-    if np.ptp(values) == 0:
-        if n is None:
-            raise ValueError("all replicates are equal: without the number of units there is no interval")
-        reach = span * smallest_provable_drop(n, confidence)
-        low, high = values[0] - reach, values[0] + reach
-    else:
-        tail = (1 - confidence) / 2 if n is None else _expand_tail(confidence, n)
-        low, high = np.quantile(values, (tail, 1 - tail))
-    low, high = min(float(low), estimate), max(float(high), estimate)
+    if n is None and np.ptp(values) == 0:
+        raise ValueError("all replicates are equal: without the number of units there is no interval")
+    tail = (1 - confidence) / 2 if n is None else _expand_tail(confidence, n)
+    low, high = np.quantile(values, (tail, 1 - tail))
+    reach = 0.0 if n is None else _find_reach(values, n, confidence, _check_span(span))
+    low, high = min(float(low), estimate - reach), max(float(high), estimate + reach)
     return Interval(estimate=estimate, low=low, high=high, confidence=confidence)
+
+
+def _find_reach(replicates: NDArray[np.float64], n: int, confidence: float, span: float) -> float:
+    """How far the interval of a metric reaches at least, from the variance of its replicates."""
+    units = min(float(n), float((n * (replicates / span).std()) ** 2))
+    return span * interval_of_paired_proportions(n=n, lost=units / 2, gained=units / 2, confidence=confidence).high
+
+
+def _check_span(span: float) -> float:
+    if not span > 0:
+        raise ValueError(f"a span is positive, not {span!r}")
+    return span
 
 
 def _expand_tail(confidence: float, n: int) -> float:

@@ -8,7 +8,7 @@ from kedro_hone.core.stats.levels import find_z
 from kedro_hone.core.values.measurement import Interval
 
 
-def interval_of_paired_proportions(*, n: int, lost: int, gained: int, confidence: float) -> Interval:
+def interval_of_paired_proportions(*, n: int, lost: float, gained: float, confidence: float) -> Interval:
     """How much lower the candidate's share of right predictions is than the source's, on the same rows.
 
     Tango's score interval (Tango 1998, *Statistics in Medicine* 17:891-908): all drops that the score test, with the
@@ -17,7 +17,7 @@ def interval_of_paired_proportions(*, n: int, lost: int, gained: int, confidence
 
     Args:
         n: The number of rows.
-        lost: Rows that the source gets right and the candidate does not.
+        lost: Rows that the source gets right and the candidate does not; a fraction of a row where it is graded.
         gained: Rows that the candidate gets right and the source does not.
         confidence: The upper end alone errs with half of what is left of it.
 
@@ -38,7 +38,7 @@ def interval_of_paired_proportions(*, n: int, lost: int, gained: int, confidence
     )
 
 
-def _find_upper_end(n: int, lost: int, gained: int, z: float) -> float:
+def _find_upper_end(n: int, lost: float, gained: float, z: float) -> float:
     """The drop above the estimate at which the score test turns from accepting to rejecting."""
     if lost == n:
         return 1.0

@@ -91,6 +91,7 @@ class Quality(Value):
     Attributes:
         id: The candidate's id.
         metric: The metric's name.
+        higher_is_better: Its direction.
         split: ``search`` or ``gate``.
         source: The source's value.
         candidate: The candidate's value.
@@ -105,6 +106,7 @@ class Quality(Value):
 
     id: str = ""
     metric: str
+    higher_is_better: bool = True
     split: str
     source: float
     candidate: float

@@ -83,6 +83,7 @@ class Reference(Value):
     Attributes:
         outputs: Name of the ``.npz`` with one array for each output, in the order of the rows.
         digest: Over the source, its run options and the rows; the key of the tree.
+        higher_is_better: The metric's direction.
         value: The source's value of the metric.
         kind: How the metric is compared: ``proportion``, ``mean`` or ``bootstrap``.
         cold_start_ms: From the start of loading to the first outputs, without the interpreter's start.
@@ -101,6 +102,7 @@ class Reference(Value):
     n: int
     cold_start_ms: float
     peak_memory_bytes: int
+    higher_is_better: bool = True
     doubt: str = ""
     run: str = ""
     since: str = ""

@@ -92,7 +92,8 @@ def read(job: Job) -> Notes:
 
     Returns:
         ``splits``: name to ``{"n": rows}``; ``overlaps``: pairs of splits that share rows; ``warnings``: what the
-        program warned of (``UserWarning``), and inputs with numbers that are not finite, one line each. Or ``error``.
+        program warned of (``UserWarning``), inputs with numbers that are not finite, and copies of rows in the gate
+        split, one line each. Or ``error``.
     """
     program, options = _load(job)
     job = {**job, "program": {"path": job["options"]["program"], "options": options}}
@@ -102,7 +103,9 @@ def read(job: Job) -> Notes:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             arrays = _prepare(program, job, split=name, path=path)
-        texts = [*_list_warnings(caught), *reading.describe_not_finite(arrays[0])]
+        hashes[name] = reading.hash_rows(arrays[0])
+        copies = reading.describe_copies(hashes[name]) if name == "gate" else []
+        texts = [*_list_warnings(caught), *reading.describe_not_finite(arrays[0]), *copies]
         said += [f"{name} ({path.name}): {text}" for text in texts]
         folder = Path(job["output"], name)
         folder.mkdir(parents=True, exist_ok=True)

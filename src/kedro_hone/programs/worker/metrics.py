@@ -33,8 +33,8 @@ class Metric:
         name: Its name in reports.
         higher_is_better: Its direction.
         value: The number, from predictions and targets.
-        rows: One number for each row, higher is better, whose mean is the metric or its negative; returns None when the
-            metric is no mean over rows.
+        rows: One number for each row, higher is better, whose mean is the metric, or its negative where lower is
+            better; returns None when the metric is no mean over rows.
         probabilities: Whether it takes the probabilities of classes as predictions.
         kind: ``proportion`` or ``mean`` where the program says it; None lets the numbers tell.
     """

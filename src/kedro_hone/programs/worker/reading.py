@@ -20,6 +20,8 @@ from .errors import ReportedError
 
 Array = NDArray[Any]
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
+COPIES_LIMIT = 0.01
+"""The largest share of rows that may be copies of others without a warning."""
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
@@ -217,6 +219,14 @@ def _view_bytes(rows: Array) -> Array:
     texts = (json.dumps(row).encode() for row in rows.tolist())
     hashes = b"".join(hashlib.blake2b(text, digest_size=16).digest() for text in texts)
     return np.frombuffer(hashes, np.uint8).reshape(len(rows), -1)
+
+
+def describe_copies(hashes: list[bytes]) -> list[str]:
+    """Say how many rows are copies of other rows of the same split, where these are more than 1 % of them."""
+    count = len(hashes) - len(set(hashes))
+    if count <= COPIES_LIMIT * len(hashes):
+        return []
+    return [f"{count} of {len(hashes)} rows are copies of other rows; they prove nothing more"]
 
 
 def find_overlaps(hashes: Mapping[str, list[bytes]]) -> list[dict[str, Any]]:

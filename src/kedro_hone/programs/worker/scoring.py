@@ -46,16 +46,21 @@ def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[s
         when the metric is no mean over rows.
 
     Raises:
-        ReportedError: ``program-failed`` when the rows do not average to the metric.
+        ReportedError: ``program-failed`` when the rows do not average to the metric, or to its negative where lower is
+            better.
     """
     rows = [metric.rows(predictions, targets) for predictions in (source, candidate)]
     if rows[0] is None or rows[1] is None:
         return None
     before, after = (np.asarray(row, dtype=np.float64) for row in rows)
+    sign, expected = (1.0, "metric") if metric.higher_is_better else (-1.0, "minus metric, since lower is better")
     for scores, predictions in ((before, source), (after, candidate)):
         mean, value = scores.mean(), measure(metric, predictions, targets)
-        if not np.isclose(abs(mean), abs(value), rtol=ROUNDING, atol=ROUNDING):  # the interval would be of another
-            why = f"score averages to {mean:.6g}, and metric is {value:.6g}; let score return None if it is no mean"
+        if not np.isclose(mean, sign * value, rtol=ROUNDING, atol=ROUNDING):  # the interval would be of another
+            why = (
+                f"score (higher is better for each row) averages to {mean:.6g} instead of {sign * value:.6g}, which is "
+                f"{expected}; mend its sign, or let score return None if it is no mean"
+            )
             raise ReportedError("program-failed", f"The rows of {metric.name!r} do not average to it.", why)
     if metric.kind != "mean" and np.isin(before, (0, 1)).all() and np.isin(after, (0, 1)).all():
         return {"kind": "proportion", "lost": int((before > after).sum()), "gained": int((before < after).sum())}
@@ -65,7 +70,7 @@ def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[s
 def find_span(metric: Metric, predictions: Any, targets: Mapping[str, Array]) -> float:
     """Return how much is lost where each row is given another row's target, in the metric's unit.
 
-    It scales the interval of a candidate that differs in nothing: that is no proof, and not every metric ends at 1.
+    It scales what rows that were not seen may lose: that none was seen is no proof, and not every metric ends at 1.
 
     Returns:
         The largest loss of a row, or that of the metric where it is no mean over rows; 0 where it is not known.

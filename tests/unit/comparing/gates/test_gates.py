@@ -38,9 +38,10 @@ def ask(gate, limit, **measured):
     return judgement
 
 
-def make_quality(low, high, value=0.99):
+def make_quality(low, high, value=0.99, **changes):
     interval = Interval(estimate=(low + high) / 2, low=low, high=high)
-    return Quality(metric="accuracy", split="gate", source=0.99, candidate=value, drop=interval, n=400)
+    known = {"metric": "accuracy", "split": "gate", "source": 0.99, "candidate": value, "drop": interval, "n": 400}
+    return Quality.model_validate({**known, **changes})
 
 
 def test_gates_are_found_and_asked_in_their_order():
@@ -222,15 +223,24 @@ def test_a_judgement_on_quality_says_what_was_measured():
         limit=0.9,
         measured=0.95,
         unit="accuracy",
-        reason="accuracy of a is 0.9500, where 0.9 is asked for",
+        reason="accuracy of a is 0.9500, where at least 0.9 is asked for",
     )
     assert ask(quality.GATE, 0.9) == Judgement(
         name="quality",
         candidate="a",
         judgement=Judged.UNDECIDED,
         limit=0.9,
-        reason="the metric of a was not measured, where 0.9 is asked for",
+        reason="the metric of a was not measured, where a limit of 0.9 is asked for",
     )
+
+
+@given(value=st.floats(min_value=0, max_value=1e6), limit=st.floats(min_value=0, max_value=1e6))
+def test_a_quality_whose_lower_values_are_better_holds_up_to_the_limit(value, limit):
+    found = make_quality(0, 0.1, value=value, metric="root_mean_squared_error", higher_is_better=False)
+    judgement = ask(quality.GATE, limit, quality=found)
+
+    assert judgement.judgement is (Judged.HOLDS if value <= limit else Judged.FAILS)
+    assert f"where at most {limit:g} is asked for" in judgement.reason
 
 
 @pytest.mark.parametrize(

@@ -132,8 +132,8 @@ class Store:
             key: From ``step_key``.
 
         Returns:
-            The record. None when there is none, when it is damaged (it is removed then), or when its artifact is
-            missing or damaged.
+            The record. None when there is none, when it is damaged or of another key (it is removed then), or when its
+            artifact is missing or damaged.
         """
         name = _name("steps", key, ".json")
         content = self._storage.read(name)
@@ -142,6 +142,8 @@ class Store:
         try:
             record = StepRecord.model_validate(content)
         except ValidationError:
+            record = None
+        if record is None or record.key != key:
             self._storage.remove(name)
             return None
         lost = isinstance(record.outcome, Artifact) and self.find_artifact(record.outcome.digest) is None
@@ -173,8 +175,9 @@ class Store:
         Raises:
             UnsealableError: Something in it is neither a file nor a folder, or leads out.
         """
-        self._keep(folder, tree=key)
-        return self.root / _name("trees", key) / FILES
+        name = _name("trees", key)
+        self._keep(folder, attributes={"tree": name.partition("/")[2]}, tree=name)
+        return self.root / name / FILES
 
     def find_tree(self, key: str) -> Path | None:
         """Return where the files kept under a key are; None when there are none, or one is missing or cut short."""
@@ -196,15 +199,15 @@ class Store:
         """Make an empty folder on the store's file system, removed at the end."""
         return self._storage.make_folder()
 
-    def _keep(self, folder: Path, *, attributes: Json = None, tree: str | None = None) -> str:
-        """Seal a folder, as a tree or else as an artifact, and return its digest."""
+    def _keep(self, folder: Path, *, attributes: Json, tree: str | None = None) -> str:
+        """Seal a folder, as the tree of this name or else as an artifact, and return its digest."""
         with self._storage.make_folder() as stage:
             self._storage.bring(folder, stage)
             if tree is None and not measure_files(stage / FILES):
                 raise UnsealableError(f"{folder} holds no file")
             with explain_disk_errors(self.root):
                 digest = seal_files(stage, attributes)
-            self._storage.keep(stage, _name("objects", digest) if tree is None else _name("trees", tree))
+            self._storage.keep(stage, tree or _name("objects", digest))
         return digest
 
     def _explain_missing(self, what: str) -> HoneError:

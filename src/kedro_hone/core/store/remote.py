@@ -1,8 +1,9 @@
 """A store that many machines share, on any storage that fsspec reaches; each machine's local store is its cache.
 
 It has the layout of the local store. A sealed folder is uploaded file by file and its manifest last: a folder with a
-manifest is complete. What is downloaded is compared with the manifest byte for byte before it is used. Each file
-appears at once or not at all (`fsspec's transactions`_, which on an object storage are single or multipart uploads).
+manifest is complete. What is downloaded is compared with the manifest byte for byte before it is used, and the manifest
+with the name. Each file appears at once or not at all (`fsspec's transactions`_, which on an object storage are single
+or multipart uploads).
 
 .. _fsspec's transactions: https://filesystem-spec.readthedocs.io/en/latest/features.html#transactions
 """
@@ -64,15 +65,16 @@ class Remote:
             self._files.rm_file(self._locate(name))
 
     def push(self, place: Path, name: str) -> None:
-        """Upload a sealed folder of the local store, unless it is there.
+        """Upload a sealed folder of the local store, unless it is there. One with a manifest of another is replaced.
 
         Args:
             place: The folder, with its manifest.
             name: Its place in the store, such as ``objects/<hex>``.
         """
+        if self._has(name):
+            return
+        self.remove(f"{name}/{MANIFEST}")
         with self._explain():
-            if self._files.exists(self._locate(f"{name}/{MANIFEST}")):
-                return
             files = [f"{FILES}/{file}" for file in Manifest.read(place / MANIFEST).files]
             for file in (*files, MANIFEST):
                 with (
@@ -90,18 +92,22 @@ class Remote:
             stage: An empty folder of this machine.
 
         Returns:
-            Whether ``stage`` now holds it, each byte as it was sealed. A damaged one is forgotten, so that it can be
-            made and uploaded again.
+            Whether ``stage`` now holds it, each byte as it was sealed. One that is damaged, or sealed under another
+            name, is forgotten, so that it can be made and uploaded again.
         """
         content = self.read(f"{name}/{MANIFEST}")
         if content is None:
             return False
         try:
             manifest = Manifest.model_validate_json(content)
-            found = [
-                self._download(f"{name}/{FILES}/{file}", _place_inside(stage / FILES, file)) for file in manifest.files
-            ]
-            sound = all(found) and manifest.find_difference(stage / FILES) is None
+            sound = (
+                manifest.is_of(name)
+                and all(
+                    self._download(f"{name}/{FILES}/{file}", _place_inside(stage / FILES, file))
+                    for file in manifest.files
+                )
+                and manifest.find_difference(stage / FILES) is None
+            )
         except ValueError:
             sound = False
         if sound:
@@ -111,6 +117,13 @@ class Remote:
         else:
             self.remove(f"{name}/{MANIFEST}")
         return sound
+
+    def _has(self, name: str) -> bool:
+        content = self.read(f"{name}/{MANIFEST}")
+        try:
+            return content is not None and Manifest.model_validate_json(content).is_of(name)
+        except ValueError:
+            return False
 
     def _download(self, name: str, target: Path) -> bool:
         target.parent.mkdir(parents=True, exist_ok=True)

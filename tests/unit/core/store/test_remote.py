@@ -229,3 +229,45 @@ def test_the_cache_is_plain_files(machines):
 
     assert Path(one.root / "objects" / digest.removeprefix("sha256:") / "files" / "model.onnx").is_file()
     assert not list((one.root / "steps").iterdir())
+
+
+def swap(url: str, place: str, other: str) -> None:
+    """Put the sealed folder of one name in the place of another."""
+    files, root = fsspec.core.url_to_fs(url)
+    files.rm(f"{root}/{place}", recursive=True)
+    for name in files.find(f"{root}/{other}"):
+        files.cp_file(name, name.replace(other, place))
+
+
+@pytest.mark.parametrize("looked", [True, False])
+def test_an_artifact_in_the_place_of_another_is_uploaded_again(machines, url, looked):
+    one, two = machines
+    first, second = seal(one, "first"), seal(one, "second")
+    swap(url, *(f"objects/{artifact.digest.removeprefix('sha256:')}" for artifact in (first, second)))
+    if looked:
+        assert two.find_artifact(first.digest) is None
+        assert not read_files(two, first.digest)
+
+    seal(one, "first")
+
+    assert read_files(two, two.find_artifact(first.digest).digest)["model.onnx"] == "first"
+
+
+def test_a_shared_tree_in_the_place_of_another_is_a_miss(machines, url, tmp_path):
+    one, two = machines
+    for key in ("one", "two"):
+        (tmp_path / f"made-{key}").mkdir()
+        (tmp_path / f"made-{key}" / "x.npz").write_text(key)
+        one.keep_tree(key, tmp_path / f"made-{key}")
+    swap(url, "trees/one", "trees/two")
+
+    assert two.find_tree("one") is None
+    one.keep_tree("one", tmp_path / "made-one")
+    assert (two.find_tree("one") / "x.npz").read_text() == "one"
+
+
+def test_a_shared_record_of_another_key_is_a_miss(machines):
+    one, two = machines
+    one.record("1" * 64, record(Refused(by="a.b", reason="no")))
+
+    assert two.find("1" * 64) is None

@@ -97,11 +97,28 @@ class Gate:
             raise ValueError(f"the gate {self.name!r} needs an identifier as its name and a described field")
 
     def ask(self, limit: Any, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:
-        """Judge a candidate, or the source itself where it stays; undecided where ``judge`` returned nothing."""
+        """Judge a candidate, or the source itself where it stays; undecided where ``judge`` returned nothing.
+
+        Raises:
+            HoneError: ``gate-invalid``: ``judge`` raised, or returned no judgement of this gate on it.
+        """
         if not is_asked(limit):
             return (self.skip(candidate.id, "the recipe sets no limit"),)
+        try:
+            rows = tuple(self.judge(limit, candidate, source))
+            for row in rows:
+                self._check(row, candidate.id)
+        except HoneError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise HoneError(
+                "gate-invalid",
+                f"The gate {self.name} cannot judge {candidate.id}.",
+                why=f"{name_function(self.judge)} failed: {type(error).__name__}: {error}",
+                hint="Mend the gate, or set no limit for it; Write a gate in the documentation says what it returns.",
+            ) from error
         reason = f"the gate {self.name} returned no judgement on {candidate.id}"
-        return tuple(self.judge(limit, candidate, source)) or (self._judge(candidate.id, Judged.UNDECIDED, reason),)
+        return rows or (self._judge(candidate.id, Judged.UNDECIDED, reason),)
 
     def skip(self, candidate: str, reason: str) -> Judgement:
         """Return the judgement of a gate that is not asked."""
@@ -111,8 +128,20 @@ class Gate:
         """Return the judgement on a candidate for which there is nothing to judge."""
         return self._judge(candidate, Judged.FAILS, reason)
 
+    def _check(self, row: object, candidate: str) -> None:
+        if not isinstance(row, Judgement):
+            raise TypeError(f"it returned a {type(row).__name__}, not judgements")
+        if (row.name, row.candidate) != (self.name, candidate):
+            raise ValueError(f"it returned a judgement of the gate {row.name!r} on {row.candidate!r}")
+
     def _judge(self, candidate: str, judged: Judged, reason: str) -> Judgement:
         return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason)
+
+
+def name_function(function: Callable[..., Any]) -> str:
+    """Return where a function is defined, ``module.name``, for a person; a callable object is named by its class."""
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def is_asked(limit: Any) -> bool:
@@ -210,7 +239,7 @@ def _load(point: metadata.EntryPoint, origin: str) -> Gate:
         gate = point.load()
         if not isinstance(gate, Gate):
             raise TypeError(f"it is a {type(gate).__name__}, not a Gate")  # noqa: TRY301
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise HoneError(
             "gate-invalid",
             f"The gate of {origin} cannot be used.",

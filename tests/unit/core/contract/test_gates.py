@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import pytest
 from pydantic import Field
@@ -8,7 +9,7 @@ from pydantic import Field
 from kedro_hone.core.contract import gates
 from kedro_hone.core.contract.gates import Gate, Measurements, read_gates, register_gate
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.judgement import Judged
+from kedro_hone.core.values.judgement import Judged, Judgement
 
 MODULE = """
 from pydantic import Field
@@ -95,6 +96,7 @@ def test_two_gates_of_one_name_are_refused():
         ("import nothing_of_that_name\n", "fake_gate:GATE", "No module named 'nothing_of_that_name'"),
         ("", "fake_gate:GATE", "has no attribute 'GATE'"),
         ("GATE = 3\n", "fake_gate:GATE", "it is a int, not a Gate"),
+        ("import sys; sys.exit(0)\n", "fake_gate:GATE", "SystemExit: 0"),
     ],
 )
 def test_a_gate_that_cannot_be_loaded_ends_the_run(site, text, target, words):
@@ -119,3 +121,42 @@ def test_a_judge_that_returns_nothing_has_not_decided():
 
     assert judgement.judgement is Judged.UNDECIDED
     assert judgement.reason == "the gate joules returned no judgement on a"
+
+
+def judge_by(call, limit, candidate, source):
+    return call()
+
+
+def hold(**changes):
+    return Judgement(**{"name": "joules", "candidate": "a", "judgement": Judged.HOLDS} | changes)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda: sys.exit(0), "SystemExit: 0"),
+        (lambda: None, "NoneType"),
+        (lambda: True, "bool"),
+        (lambda: [True], "bool"),
+        (lambda: (1 / 0 for _ in range(1)), "ZeroDivisionError"),
+        (lambda: [hold(), hold(name="drop")], "drop"),
+        (lambda: [hold(candidate="other")], "other"),
+    ],
+)
+def test_a_judge_that_does_not_judge_ends_the_run(call, words):
+    gate = make("joules", judge=partial(judge_by, call))
+    with pytest.raises(HoneError) as caught:
+        gate.ask(1.0, Measurements(id="a"), Measurements(id="source"))
+
+    assert caught.value.slug == "gate-invalid"
+    assert "joules" in caught.value.what
+    assert words in caught.value.why
+
+
+def test_a_judge_judges_each_shape():
+    gate = make("joules", judge=partial(judge_by, lambda: (hold(shape=shape) for shape in ("one", "two"))))
+
+    rows = gate.ask(1.0, Measurements(id="a"), Measurements(id="source"))
+
+    assert [row.shape for row in rows] == ["one", "two"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pydantic.fields import FieldInfo
 
-from kedro_hone.core.contract.entry_points import list_entry_points, merge
+from kedro_hone.core.contract.entry_points import list_entry_points, merge, name_function
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.judgement import Judged, Judgement
@@ -138,12 +138,6 @@ class Gate:
         return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason)
 
 
-def name_function(function: Callable[..., Any]) -> str:
-    """Return where a function is defined, ``module.name``, for a person; a callable object is named by its class."""
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{named.__module__}.{named.__qualname__}"
-
-
 def is_asked(limit: Any) -> bool:
     """Return whether a recipe's limit asks for anything."""
     return limit is not None and limit != {}
@@ -201,9 +195,10 @@ def register_gate(gate: Gate) -> None:
     Registering the same again replaces it, so settings may be imported twice.
 
     Raises:
-        HoneError: ``gate-invalid``: another gate has this name.
+        HoneError: ``gate-invalid``: another registered gate has this name. A name that is built in or another
+            package's is found when the gates are read.
     """
-    gates = merge([*_REGISTERED, (gate, "register_gate()")], slug="gate-invalid", identify=_identify)
+    gates = _merge((), (*_REGISTERED, (gate, "register_gate()")))
     _REGISTERED[:] = [(known, "register_gate()") for known in gates.values()]
 
 
@@ -221,7 +216,7 @@ def read_gates() -> tuple[Gate, ...]:
     Raises:
         HoneError: ``gate-invalid``: two gates have one name, or a module of a gate cannot be imported or has none.
     """
-    gates = merge([*_read_installed(), *_REGISTERED], slug="gate-invalid", identify=_identify)
+    gates = _merge(_read_installed(), _REGISTERED)
     return tuple(sorted(gates.values(), key=lambda gate: (not gate.relative, gate.scored, gate.name)))
 
 
@@ -249,5 +244,6 @@ def _load(point: metadata.EntryPoint, origin: str) -> Gate:
     return gate
 
 
-def _identify(gate: Gate) -> tuple[str, str]:
-    return gate.judge.__module__, getattr(gate.judge, "__qualname__", "")
+def _merge(offers: Iterable[tuple[Gate, str]], registered: Iterable[tuple[Gate, str]]) -> dict[str, Gate]:
+    identify = lambda gate: name_function(gate.judge)  # noqa: E731
+    return merge(offers, registered, slug="gate-invalid", noun="gate", identify=identify)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import partial
 
 import pytest
 from pydantic import Field
 
+from kedro_hone.comparing.gates import drop, make_ceiling
 from kedro_hone.core.contract import gates
 from kedro_hone.core.contract.gates import Gate, Measurements, read_gates, register_gate
 from kedro_hone.core.errors import HoneError
@@ -160,3 +162,43 @@ def test_a_judge_judges_each_shape():
     rows = gate.ask(1.0, Measurements(id="a"), Measurements(id="source"))
 
     assert [row.shape for row in rows] == ["one", "two"]
+
+
+def test_a_gate_made_as_a_built_in_one_is_made_does_not_replace_it():
+    mine = make_ceiling("size_mb", lambda _: 0.0, unit="MB", subject="{}", description="Mine.")
+    register_gate(mine)
+
+    with pytest.raises(HoneError, match="Two gates are named 'size_mb'"):
+        read_gates()
+
+
+def test_a_changed_copy_of_a_built_in_gate_does_not_replace_it():
+    off = replace(drop.GATE, takes=float | None, field=Field(default=None, description="Off."))
+    register_gate(off)
+
+    with pytest.raises(HoneError, match="Two gates are named 'drop'"):
+        read_gates()
+
+
+def test_a_built_in_gate_that_is_registered_too_is_one_gate():
+    register_gate(drop.GATE)
+
+    assert [gate for gate in read_gates() if gate.name == "drop"] == [drop.GATE]
+
+
+def test_a_gate_of_a_package_is_not_replaced_by_a_registered_one(site):
+    install(site, MODULE.format(name="joules"))
+    import fake_gate
+
+    register_gate(replace(fake_gate.GATE))
+
+    with pytest.raises(HoneError, match="the package fake-package"):
+        read_gates()
+
+
+def test_a_project_that_is_loaded_again_replaces_its_own_gate():
+    register_gate(make("joules"))
+    edited = make("joules")
+    register_gate(edited)
+
+    assert edited in read_gates()

@@ -11,7 +11,7 @@ or multipart uploads).
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -25,6 +25,9 @@ from kedro_hone.core.values.base import Json
 
 _WITH_FOLDERS: Final = frozenset({"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"})
 """Where a folder must be made before its files. On an object storage the same call would create a bucket."""
+
+_LONGEST_NAME: Final = 255
+"""Of a file or a folder, in bytes, on the usual file systems."""
 
 
 class Remote:
@@ -103,7 +106,7 @@ class Remote:
             sound = (
                 manifest.is_of(name)
                 and all(
-                    self._download(f"{name}/{FILES}/{file}", _place_inside(stage / FILES, file))
+                    self._download(f"{name}/{FILES}/{file}", _place_inside(stage / FILES, file, manifest.files))
                     for file in manifest.files
                 )
                 and manifest.find_difference(stage / FILES) is None
@@ -158,9 +161,15 @@ class Remote:
             ) from error
 
 
-def _place_inside(folder: Path, name: str) -> Path:
-    """A manifest from elsewhere must not name a file outside its folder."""
+def _place_inside(folder: Path, name: str, others: Collection[str]) -> Path:
+    """A manifest from elsewhere must not name a file outside its folder, or one that no folder can hold."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
         raise ValueError(f"{name!r} leads out of the folder")
+    if str(path) != name or not path.parts or "\0" in name:
+        raise ValueError(f"{name!r} is no name of a file")
+    if any(len(part.encode()) > _LONGEST_NAME for part in path.parts):
+        raise ValueError(f"{name!r} is too long")
+    if any(str(parent) in others for parent in path.parents):
+        raise ValueError(f"{name!r} is in a file")
     return folder / path

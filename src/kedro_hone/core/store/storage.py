@@ -85,7 +85,7 @@ class Storage:
             return None if content is None else json.loads(content)
         except FileNotFoundError:
             return None
-        except ValueError:  # cut short, or not even text
+        except (ValueError, RecursionError):  # cut short, not even text, or nested too deeply
             self.remove(name)
             return None
 

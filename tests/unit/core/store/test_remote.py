@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import fsspec
@@ -8,7 +9,8 @@ import pytest
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import StepRecord, Store
-from kedro_hone.core.store.manifest import is_unharmed
+from kedro_hone.core.store.manifest import Manifest, is_unharmed
+from kedro_hone.core.store.manifest import _digest as manifest_digest
 from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Refused
@@ -271,3 +273,33 @@ def test_a_shared_record_of_another_key_is_a_miss(machines):
     one.record("1" * 64, record(Refused(by="a.b", reason="no")))
 
     assert two.find("1" * 64) is None
+
+
+@pytest.mark.parametrize("names", [["a", "a/b"], ["x" * 300], ["a\0b"], [""], ["."], ["a//b", "a/b"]])
+def test_names_that_no_folder_can_hold_are_a_miss(machines, url, names):
+    one, two = machines
+    made = seal(one)
+    files, root = fsspec.core.url_to_fs(url)
+    place = f"{root}/objects/{made.digest.removeprefix('sha256:')}"
+    manifest = json.loads(files.cat_file(f"{place}/artifact.json"))
+    entry = manifest["files"]["model.onnx"]
+    lying = Manifest.model_validate({**manifest, "files": dict.fromkeys(names, entry)})
+    digest = manifest_digest(lying.files, lying.attributes)
+    wrong = f"{root}/objects/{digest.removeprefix('sha256:')}"
+    files.pipe_file(f"{wrong}/artifact.json", lying.model_copy(update={"digest": digest}).model_dump_json().encode())
+    for name in names:
+        with suppress(FileExistsError):  # this storage has no file inside a file; an object storage has
+            files.pipe_file(f"{wrong}/files/{name}", b"model")
+
+    assert two.find_artifact(digest) is None
+    assert not files.exists(f"{wrong}/artifact.json")
+
+
+@pytest.mark.parametrize("room", ["values", "steps"])
+def test_json_that_is_nested_too_deeply_is_damaged(machines, url, room):
+    _, two = machines
+    files, root = fsspec.core.url_to_fs(url)
+    files.pipe_file(f"{root}/{room}/{KEY}.json", b"[" * 100_000)
+
+    assert (two.read_value if room == "values" else two.find)(KEY) is None
+    assert not files.exists(f"{root}/{room}/{KEY}.json")

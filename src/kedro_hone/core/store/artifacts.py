@@ -5,13 +5,14 @@
     objects/<hex>/files/…          the files of an artifact, read-only
     objects/<hex>/artifact.json    its manifest, next to the files so that no toolchain sees it
     steps/<key>.json               what a step's key gave: see StepRecord
-    values/<key>.json              any JSON value
+    values/<key>.json              any JSON value, with a digest of it and of its key
     trees/<key>/files/…            any folder: samples, reference outputs
     tmp/                           what is being made; everything else is complete, also after a kill
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -29,6 +30,7 @@ from kedro_hone.core.store.storage import Storage
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.base import Format, Json
 from kedro_hone.core.values.device import CPU, Device
+from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 
 __all__ = ["StepRecord", "Store", "UnsealableError", "step_key"]
@@ -155,12 +157,20 @@ class Store:
             self._storage.write(_name("steps", key, ".json"), record.model_dump(mode="json"))
 
     def read_value(self, key: str) -> Json | None:
-        """Return a JSON value, or None when there is none or it is damaged (it is removed then)."""
-        return self._storage.read(_name("values", key, ".json"))
+        """Return a JSON value; None when there is none, or it is damaged or of another key (it is removed then)."""
+        name = _name("values", key, ".json")
+        content = self._storage.read(name)
+        if content is None:
+            return None
+        if not isinstance(content, dict) or content != _wrap(name, content.get("value")):
+            self._storage.remove(name)
+            return None
+        return content["value"]
 
     def write_value(self, key: str, value: Json) -> None:
         """Keep a JSON value under a key, in place of what was there."""
-        self._storage.write(_name("values", key, ".json"), value)
+        name = _name("values", key, ".json")
+        self._storage.write(name, _wrap(name, json.loads(json.dumps(value))))
 
     def keep_tree(self, key: str, folder: Path) -> Path:
         """Keep a folder of files under a key; one that is already there stays, since it was made from the same inputs.
@@ -217,6 +227,11 @@ class Store:
             why="A node asked for what an earlier one made. The store was emptied or damaged since, or is another one.",
             hint="Run the whole line again: `kedro run`. What the store still holds is reused.",
         )
+
+
+def _wrap(name: str, value: Json) -> dict[str, Json]:
+    """Return what is written of a value: with a digest of it and of its name, it is not taken for another."""
+    return {"value": value, "digest": digest_json([name, value])}
 
 
 def _name(room: str, key: str, ending: str = "") -> str:

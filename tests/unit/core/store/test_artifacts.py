@@ -338,3 +338,29 @@ def test_a_record_of_another_key_is_not_found(store):
     assert store.find("a") is not None
     assert store.find("b") is None
     assert not (store.root / "steps" / "b.json").exists()
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "3", '{"rows": 5}', '{"value": {"rows": 4}}'])
+def test_a_value_that_is_not_the_one_that_was_written_is_removed(store, text):
+    store.write_value("v", {"rows": 4})
+    path = store.root / "values" / "v.json"
+    path.write_text(text)
+
+    assert store.read_value("v") is None
+    assert not path.exists()
+
+
+def test_a_value_of_another_key_is_removed(store):
+    store.write_value("v", {"rows": 4})
+    store.write_value("w", {"rows": 5})
+    (store.root / "values" / "v.json").write_bytes((store.root / "values" / "w.json").read_bytes())
+
+    assert store.read_value("v") is None
+    assert store.read_value("w") == {"rows": 5}
+
+
+@pytest.mark.parametrize("value", [{10: "a", 9: ("b", 0.1)}, float("inf"), "text", [None]])
+def test_any_json_value_is_read_as_it_was_written(store, value):
+    store.write_value("v", value)
+
+    assert store.read_value("v") == json.loads(json.dumps(value))

@@ -57,6 +57,7 @@ SLUGS: Final = MappingProxyType(
         "replay-unknown": "There is no such step to replay",
         "report-missing": "There is no report yet",
         "source-failed": "The source model failed while it was measured",
+        "source-format-broken": "A source format of your own or of another package failed",
         "source-format-taken": "Two source formats have one name",
         "store-full": "The disk that holds the store is full",
         "store-missing": "The store does not hold what an earlier node made",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, Final
 
-from kedro_hone.core.contract.entry_points import list_entry_points
-from kedro_hone.core.errors import HoneError
+from kedro_hone.core.contract.entry_points import list_entry_points, merge, name_function
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Format, Json
 from kedro_hone.sources import formats
@@ -19,16 +18,26 @@ from kedro_hone.sources.source_format import THREADS, Flavor, SourceFormat
 ENTRY_POINTS: Final = "kedro_hone.sources"
 """The entry-point group of other distributions; each entry point names a ``SourceFormat``."""
 
+_BUILT_IN: Final = "built in"
+_OWN: Final = "register()"
+
 # Registered by the user's settings.py while it is imported, hence a module-level list (see core.contract.catalogue).
 _REGISTERED: list[SourceFormat] = []
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """All source formats in the order in which they are asked, and the reason for each that could not be imported."""
+    """All source formats.
+
+    Attributes:
+        formats: In the order in which they are asked.
+        broken: The reason for each that could not be imported.
+        strangers: Where each that is not built in comes from, by its name.
+    """
 
     formats: tuple[SourceFormat, ...]
     broken: Mapping[str, str]
+    strangers: Mapping[str, str] = field(default_factory=dict)
 
     def find_named(self, name: object) -> SourceFormat | None:
         """Return the source format of a name."""
@@ -53,7 +62,7 @@ def register(source: SourceFormat) -> SourceFormat:
             package's is found when a model is pulled.
         TypeError: It is no source format.
     """
-    _merge([(known, "register()") for known in (*_REGISTERED, _check(source))])
+    _merge((), (*_REGISTERED, _check(source)))
     _REGISTERED[:] = [known for known in _REGISTERED if known.name != source.name] + [source]
     return source
 
@@ -70,15 +79,17 @@ def read_sources() -> Sources:
         HoneError: ``source-format-taken``, when two have one name.
     """
     builtin = [importlib.import_module(f"{formats.__name__}.{found.name}") for found in iter_modules(formats.__path__)]
-    offers = [(_check(module.SOURCE_FORMAT), "built in") for module in builtin]
+    offers = [(_check(module.SOURCE_FORMAT), _BUILT_IN) for module in builtin]
     broken: dict[str, str] = {}
     for point, origin in list_entry_points(ENTRY_POINTS):
         try:
             offers.append((_check(point.load()), origin))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - another package's module may raise anything
             broken[f"{point.name} ({origin})"] = f"{type(error).__name__}: {error}"
-    offers += [(source, "register()") for source in _REGISTERED]
-    return Sources(formats=_merge(offers), broken=MappingProxyType(broken))
+    found = _merge(offers, _REGISTERED)
+    origins = {source.name: _OWN for source in _REGISTERED} | {source.name: origin for source, origin in offers}
+    strangers = {name: origin for name, origin in origins.items() if origin != _BUILT_IN}
+    return Sources(formats=found, broken=MappingProxyType(broken), strangers=MappingProxyType(strangers))
 
 
 def name_source(flavor: Flavor) -> dict[str, Json]:
@@ -109,22 +120,17 @@ def _check(value: Any) -> SourceFormat:
     return value
 
 
-def _merge(offers: list[tuple[SourceFormat, str]]) -> tuple[SourceFormat, ...]:
-    """Sort by ``order``, then by name. Of a format that was imported twice, the newer is kept."""
-    found: dict[str, tuple[SourceFormat, str]] = {}
-    for source, origin in offers:
-        other, first = found.get(source.name, (source, origin))
-        if _locate(other) != _locate(source):
-            raise HoneError(
-                "source-format-taken",
-                f"Two source formats are named {source.name!r}.",
-                why=f"One comes from {first} ({_locate(other)}), another from {origin} ({_locate(source)}).",
-                hint="Rename one of them, or uninstall the package that you do not need.",
-            )
-        found[source.name] = (source, first)
-    return tuple(sorted((source for source, _ in found.values()), key=lambda source: (source.order, source.name)))
+def _merge(offers: Iterable[tuple[SourceFormat, str]], registered: Iterable[SourceFormat]) -> tuple[SourceFormat, ...]:
+    """Sort by ``order``, then by name."""
+    found = merge(
+        _name_places(offers),
+        _name_places((source, _OWN) for source in registered),
+        slug="source-format-taken",
+        noun="source format",
+        identify=lambda source: name_function(source.detect),
+    )
+    return tuple(sorted(found.values(), key=lambda source: (source.order, source.name)))
 
 
-def _locate(source: SourceFormat) -> str:
-    """Return where a source format's function is defined: it stays the same when its module is imported again."""
-    return f"{source.detect.__module__}.{source.detect.__qualname__}"
+def _name_places(offers: Iterable[tuple[SourceFormat, str]]) -> list[tuple[SourceFormat, str]]:
+    return [(source, f"{origin} ({name_function(source.detect)})") for source, origin in offers]

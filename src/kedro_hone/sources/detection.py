@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import yaml
 
+from kedro_hone.core.contract.entry_points import name_function
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import TensorSpec
@@ -37,7 +38,8 @@ def read_flavor(folder: Path, *, trust: frozenset[str], author: AuthorClass | No
 
     Raises:
         HoneError: ``pickle-not-trusted``, ``model-unsupported``, ``model-corrupt``, ``recipe-invalid`` when the recipe
-            names a class and the model takes none, or ``model-external-data`` when a link leads out of the folder.
+            names a class and the model takes none, ``source-format-broken``, or ``model-external-data`` when a link
+            leads out of the folder.
     """
     _refuse_links_out(folder)
     mlmodel = _read_mlmodel(folder / MLMODEL) if (folder / MLMODEL).is_file() else None
@@ -46,11 +48,33 @@ def read_flavor(folder: Path, *, trust: frozenset[str], author: AuthorClass | No
     for name, reason in sources.broken.items():
         logger.warning("the source format %s cannot be imported: %s", name, reason)
     for source in sources.formats:
-        found = source.detect(pulled)
+        found = _detect(source, pulled, sources.strangers.get(source.name))
         if found is not None:
             _check_taken(source, found, pulled, trust=trust)
             return _complete(source, found, pulled)
     raise _explain_unknown(pulled, sources)
+
+
+def _detect(source: SourceFormat, pulled: Pulled, origin: str | None) -> Flavor | None:
+    """Ask one source format. What fails in one that is not built in is not taken for a bug of ours."""
+    try:
+        found = source.detect(pulled)
+        if not isinstance(found, Flavor | None):
+            raise TypeError(f"it returned a {type(found).__name__}, not a Flavor")  # noqa: TRY301
+        if found is not None and source.seals and found.format not in source.seals:
+            raise ValueError(f"it found {found.format!r}, which is not in its seals")  # noqa: TRY301
+    except HoneError:
+        raise
+    except (Exception, SystemExit) as error:
+        if origin is None:
+            raise
+        raise HoneError(
+            "source-format-broken",
+            f"The source format {source.name} cannot be used.",
+            why=f"It comes from {origin}, and {name_function(source.detect)} failed: {type(error).__name__}: {error}",
+            hint="Mend its function detect, or uninstall its package.",
+        ) from error
+    return found
 
 
 def _check_taken(source: SourceFormat, found: Flavor, pulled: Pulled, *, trust: frozenset[str]) -> None:
@@ -70,8 +94,6 @@ def _check_taken(source: SourceFormat, found: Flavor, pulled: Pulled, *, trust: 
 
 def _complete(source: SourceFormat, found: Flavor, pulled: Pulled) -> Flavor:
     """Fill in what the format leaves to its description and to the signature."""
-    if source.seals and found.format not in source.seals:
-        raise ValueError(f"the source format {source.name} found {found.format!r}, which is not in its seals")
     interface = found.interface or source.interface
     if interface not in INTERFACES:
         raise make_corrupt(pulled.folder, f"its interface {interface!r} is none of {', '.join(INTERFACES)}")

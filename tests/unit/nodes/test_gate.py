@@ -281,7 +281,7 @@ def test_a_source_that_cannot_be_scored_was_not_measured():
     verdict, reasons, _ = run_gates([finalist("a", "no")], {"source": "it crashed"}, quality=0.9)
 
     assert verdict is Verdict.INCONCLUSIVE
-    assert reasons[-1] == "the metric of source was not measured, where 0.9 is asked for"
+    assert reasons[-1] == "the metric of source was not measured, where a limit of 0.9 is asked for"
 
 
 def test_what_is_not_asked_says_why():

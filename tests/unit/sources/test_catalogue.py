@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -9,6 +11,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.sources import formats
 from kedro_hone.sources.catalogue import describe_baseline, forget_registrations, name_source, read_sources, register
 from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.formats import onnx
 from kedro_hone.sources.source_format import Flavor, SourceFormat
 
 MODULE = """
@@ -178,7 +181,62 @@ def test_no_built_in_format_needs_the_note():
     assert name_source(Flavor(format="onnx", files=(), source="published")) == {}
 
 
-def test_a_format_that_finds_what_it_does_not_seal_is_a_bug(tmp_path):
-    register(SourceFormat(name="here", noun="a file of here", detect=detect_here, seals=frozenset({"onnx"})))
-    with pytest.raises(ValueError, match="'toy-source', which is not in its seals"):
+def test_a_changed_copy_of_a_built_in_format_does_not_replace_it():
+    register(replace(onnx.SOURCE_FORMAT, baseline="a supercomputer, {threads}"))
+
+    with pytest.raises(HoneError) as caught:
+        read_sources()
+    assert caught.value.slug == "source-format-taken"
+    assert "register()" in caught.value.why
+
+
+def test_a_built_in_format_that_is_registered_too_is_one_format():
+    register(onnx.SOURCE_FORMAT)
+
+    assert read_sources().find_named("onnx") is onnx.SOURCE_FORMAT
+
+
+def test_a_project_that_is_loaded_again_replaces_its_own_format():
+    register(SourceFormat(name="here", noun="a file of here", detect=detect_here))
+    edited = register(SourceFormat(name="here", noun="an edited file of here", detect=detect_here))
+
+    assert read_sources().find_named("here") is edited
+
+
+def call_for(call, pulled):
+    return call()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: {}["boom"], "KeyError: 'boom'"),
+        (lambda: sys.exit(0), "SystemExit: 0"),
+        (lambda: True, "bool"),
+        (lambda: Flavor(format="other", files=()), "'other', which is not in its seals"),
+    ],
+)
+def test_a_format_that_fails_is_named(tmp_path, call, words):
+    detect = partial(call_for, call)
+    register(SourceFormat(name="here", noun="a file of here", detect=detect, seals=frozenset({"onnx"}), order=1))
+
+    with pytest.raises(HoneError) as caught:
         read_flavor(pull(tmp_path / "pulled", "model.here"), trust=frozenset())
+
+    assert caught.value.slug == "source-format-broken"
+    assert "here" in caught.value.what
+    assert "register()" in caught.value.why
+    assert words in caught.value.why
+
+
+def test_the_error_of_a_format_itself_is_its_own(tmp_path):
+    error = HoneError("model-corrupt", "It is cut short.", why="None.", hint="None.")
+
+    def detect(pulled):
+        raise error
+
+    register(SourceFormat(name="here", noun="a file of here", detect=detect, order=1))
+
+    with pytest.raises(HoneError) as caught:
+        read_flavor(pull(tmp_path / "pulled", "model.here"), trust=frozenset())
+    assert caught.value is error

@@ -27,6 +27,8 @@ BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = MappingProxyType(
 ENTRY_POINTS: Final = "kedro_hone.adaptors"
 """The entry-point group of other distributions; each entry point names a module with the same two names."""
 
+_TAKEN: Final = "adaptor-name-taken"
+
 _Named = TypeVar("_Named", Adaptor, Toolchain)
 
 
@@ -116,7 +118,7 @@ def register(first: Toolchain | Adaptor | Callable[[], Adaptor], /, *adaptors: A
     else:
         values = _check((first if isinstance(first, Adaptor) else first(), *adaptors))
         offers = [_Offer("register()", value.toolchain, (value,)) for value in values]
-    _gather((*_REGISTERED, *offers), broken={})
+    _gather((), (*_REGISTERED, *offers), broken={})
     _REGISTERED.extend(offer for offer in offers if offer not in _REGISTERED)
     return None if isinstance(first, Toolchain | Adaptor) else first
 
@@ -143,7 +145,7 @@ def read_catalogue(builtin: Mapping[str, str] = BUILTIN_TOOLCHAINS) -> Catalogue
             offers.append(_read_module(load(), origin))
         except (Exception, SystemExit):  # noqa: BLE001  (a third-party module may raise anything; it is shown, not lost)
             broken[name] = traceback.format_exc()
-    return _gather((*offers, *_REGISTERED), broken=broken)
+    return _gather(offers, _REGISTERED, broken=broken)
 
 
 def _read_module(module: Any, origin: str) -> _Offer:
@@ -163,16 +165,24 @@ def _check(values: Iterable[Any], toolchain: Toolchain | None = None) -> tuple[A
     return adaptors
 
 
-def _gather(offers: Iterable[_Offer], *, broken: Mapping[str, str]) -> Catalogue:
-    toolchains, adaptors = [], []
-    for origin, toolchain, some in offers:
-        toolchains.append((toolchain, f"{origin} ({toolchain.folder})"))
-        adaptors += [(adaptor, f"{origin} ({adaptor.toolchain.folder})") for adaptor in some]
+def _gather(offers: Iterable[_Offer], registered: Iterable[_Offer], *, broken: Mapping[str, str]) -> Catalogue:
+    adaptors, own_adaptors = _list_adaptors(offers), _list_adaptors(registered)
+    toolchains, own_toolchains = _list_toolchains(offers), _list_toolchains(registered)
     return Catalogue(
-        adaptors=MappingProxyType(merge(adaptors, slug="adaptor-name-taken", identify=_identify)),
-        toolchains=MappingProxyType(merge(toolchains, slug="adaptor-name-taken", identify=_identify)),
+        adaptors=MappingProxyType(merge(adaptors, own_adaptors, slug=_TAKEN, noun="adaptor", identify=_identify)),
+        toolchains=MappingProxyType(
+            merge(toolchains, own_toolchains, slug=_TAKEN, noun="toolchain", identify=_identify)
+        ),
         broken=MappingProxyType(broken),
     )
+
+
+def _list_adaptors(offers: Iterable[_Offer]) -> list[tuple[Adaptor, str]]:
+    return [(one, f"{offer.origin} ({one.toolchain.folder})") for offer in offers for one in offer.adaptors]
+
+
+def _list_toolchains(offers: Iterable[_Offer]) -> list[tuple[Toolchain, str]]:
+    return [(offer.toolchain, f"{offer.origin} ({offer.toolchain.folder})") for offer in offers]
 
 
 def _identify(value: Adaptor | Toolchain) -> list[object]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pydantic.fields import FieldInfo
 
-from kedro_hone.core.contract.entry_points import list_entry_points, merge
+from kedro_hone.core.contract.entry_points import list_entry_points, merge, name_function
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.judgement import Judged, Judgement
@@ -97,11 +97,28 @@ class Gate:
             raise ValueError(f"the gate {self.name!r} needs an identifier as its name and a described field")
 
     def ask(self, limit: Any, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:
-        """Judge a candidate, or the source itself where it stays; undecided where ``judge`` returned nothing."""
+        """Judge a candidate, or the source itself where it stays; undecided where ``judge`` returned nothing.
+
+        Raises:
+            HoneError: ``gate-invalid``: ``judge`` raised, or returned no judgement of this gate on it.
+        """
         if not is_asked(limit):
             return (self.skip(candidate.id, "the recipe sets no limit"),)
+        try:
+            rows = tuple(self.judge(limit, candidate, source))
+            for row in rows:
+                self._check(row, candidate.id)
+        except HoneError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise HoneError(
+                "gate-invalid",
+                f"The gate {self.name} cannot judge {candidate.id}.",
+                why=f"{name_function(self.judge)} failed: {type(error).__name__}: {error}",
+                hint="Mend the gate, or set no limit for it; Write a gate in the documentation says what it returns.",
+            ) from error
         reason = f"the gate {self.name} returned no judgement on {candidate.id}"
-        return tuple(self.judge(limit, candidate, source)) or (self._judge(candidate.id, Judged.UNDECIDED, reason),)
+        return rows or (self._judge(candidate.id, Judged.UNDECIDED, reason),)
 
     def skip(self, candidate: str, reason: str) -> Judgement:
         """Return the judgement of a gate that is not asked."""
@@ -110,6 +127,12 @@ class Gate:
     def fail(self, candidate: str, reason: str) -> Judgement:
         """Return the judgement on a candidate for which there is nothing to judge."""
         return self._judge(candidate, Judged.FAILS, reason)
+
+    def _check(self, row: object, candidate: str) -> None:
+        if not isinstance(row, Judgement):
+            raise TypeError(f"it returned a {type(row).__name__}, not judgements")
+        if (row.name, row.candidate) != (self.name, candidate):
+            raise ValueError(f"it returned a judgement of the gate {row.name!r} on {row.candidate!r}")
 
     def _judge(self, candidate: str, judged: Judged, reason: str) -> Judgement:
         return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason)
@@ -172,9 +195,10 @@ def register_gate(gate: Gate) -> None:
     Registering the same again replaces it, so settings may be imported twice.
 
     Raises:
-        HoneError: ``gate-invalid``: another gate has this name.
+        HoneError: ``gate-invalid``: another registered gate has this name. A name that is built in or another
+            package's is found when the gates are read.
     """
-    gates = merge([*_REGISTERED, (gate, "register_gate()")], slug="gate-invalid", identify=_identify)
+    gates = _merge((), (*_REGISTERED, (gate, "register_gate()")))
     _REGISTERED[:] = [(known, "register_gate()") for known in gates.values()]
 
 
@@ -192,7 +216,7 @@ def read_gates() -> tuple[Gate, ...]:
     Raises:
         HoneError: ``gate-invalid``: two gates have one name, or a module of a gate cannot be imported or has none.
     """
-    gates = merge([*_read_installed(), *_REGISTERED], slug="gate-invalid", identify=_identify)
+    gates = _merge(_read_installed(), _REGISTERED)
     return tuple(sorted(gates.values(), key=lambda gate: (not gate.relative, gate.scored, gate.name)))
 
 
@@ -210,7 +234,7 @@ def _load(point: metadata.EntryPoint, origin: str) -> Gate:
         gate = point.load()
         if not isinstance(gate, Gate):
             raise TypeError(f"it is a {type(gate).__name__}, not a Gate")  # noqa: TRY301
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise HoneError(
             "gate-invalid",
             f"The gate of {origin} cannot be used.",
@@ -220,5 +244,6 @@ def _load(point: metadata.EntryPoint, origin: str) -> Gate:
     return gate
 
 
-def _identify(gate: Gate) -> tuple[str, str]:
-    return gate.judge.__module__, getattr(gate.judge, "__qualname__", "")
+def _merge(offers: Iterable[tuple[Gate, str]], registered: Iterable[tuple[Gate, str]]) -> dict[str, Gate]:
+    identify = lambda gate: name_function(gate.judge)  # noqa: E731
+    return merge(offers, registered, slug="gate-invalid", noun="gate", identify=identify)

@@ -15,6 +15,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from kedro_hone.core.contract.entry_points import list_entry_points
+from kedro_hone.core.contract.guarded import GuardedRegistry
 from kedro_hone.core.contract.registry import Registry
 from kedro_hone.core.errors import HoneError
 
@@ -47,7 +48,7 @@ class RegistryOffer:
     point: metadata.EntryPoint
 
     def make(self, project: Path | None = None) -> Registry:
-        """Import the registry and make one with its defaults.
+        """Import the registry and make one with its defaults; one of another package is a ``GuardedRegistry``.
 
         Args:
             project: The project's folder, for registries that take one; the current folder when not given.
@@ -73,7 +74,9 @@ class RegistryOffer:
                 why=f"It comes from {self.origin}, and {self.point.value} failed: {type(error).__name__}: {error}.",
                 hint="See `kedro hone registries` for the traceback; update or uninstall the package.",
             ) from error
-        return registry
+        return (
+            registry if self.origin == _BUILT_IN else GuardedRegistry(registry, origin=self.origin, scheme=self.scheme)
+        )
 
     def find_fault(self) -> str | None:
         """Return why the registry cannot be used, as a traceback; None when it can be imported."""

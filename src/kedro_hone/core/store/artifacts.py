@@ -5,13 +5,14 @@
     objects/<hex>/files/…          the files of an artifact, read-only
     objects/<hex>/artifact.json    its manifest, next to the files so that no toolchain sees it
     steps/<key>.json               what a step's key gave: see StepRecord
-    values/<key>.json              any JSON value
+    values/<key>.json              any JSON value, with a digest of it and of its key
     trees/<key>/files/…            any folder: samples, reference outputs
     tmp/                           what is being made; everything else is complete, also after a kill
 """
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -27,6 +28,7 @@ from kedro_hone.core.store.steps import StepRecord, step_key
 from kedro_hone.core.store.storage import Storage
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 
 __all__ = ["StepRecord", "Store", "UnsealableError", "step_key"]
@@ -97,8 +99,8 @@ class Store:
     def find(self, key: str) -> StepRecord | None:
         """Return what a step's key gave before.
 
-        It is None when there is none, when it is damaged (it is removed then), or when its artifact is missing or
-        damaged.
+        It is None when there is none, when it is damaged or of another key (it is removed then), or when its artifact
+        is missing or damaged.
         """
         name = _name("steps", key, ".json")
         content = self._storage.read(name)
@@ -107,6 +109,8 @@ class Store:
         try:
             record = StepRecord.model_validate(content)
         except ValidationError:
+            record = None
+        if record is None or record.facts.key != key:
             self._storage.remove(name)
             return None
         lost = isinstance(record.outcome, Artifact) and self.find_artifact(record.outcome.digest) is None
@@ -118,12 +122,20 @@ class Store:
             self._storage.write(_name("steps", key, ".json"), record.model_dump(mode="json"))
 
     def read_value(self, key: str) -> Json | None:
-        """Return a JSON value, or None when there is none or it is damaged (it is removed then)."""
-        return self._storage.read(_name("values", key, ".json"))
+        """Return a JSON value; None when there is none, or it is damaged or of another key (it is removed then)."""
+        name = _name("values", key, ".json")
+        content = self._storage.read(name)
+        if content is None:
+            return None
+        if not isinstance(content, dict) or content != _wrap(name, content.get("value")):
+            self._storage.remove(name)
+            return None
+        return content["value"]
 
     def write_value(self, key: str, value: Json) -> None:
         """Keep a JSON value under a key, in place of what was there."""
-        self._storage.write(_name("values", key, ".json"), value)
+        name = _name("values", key, ".json")
+        self._storage.write(name, _wrap(name, json.loads(json.dumps(value))))
 
     def keep_tree(self, key: str, folder: Path) -> Path:
         """Keep a folder of files under a key, moved or copied as by ``seal``, and return where it is now, read-only.
@@ -133,8 +145,9 @@ class Store:
         Raises:
             UnsealableError: Something in it is neither a file nor a folder, or leads out.
         """
-        self._keep(folder, tree=key)
-        return self.root / _name("trees", key) / FILES
+        name = _name("trees", key)
+        self._keep(folder, attributes={"tree": name.partition("/")[2]}, tree=name)
+        return self.root / name / FILES
 
     def find_tree(self, key: str) -> Path | None:
         """Return where the files kept under a key are; None when there are none, or one is missing or cut short."""
@@ -156,15 +169,15 @@ class Store:
         """Make an empty folder on the store's file system, removed at the end."""
         return self._storage.make_folder()
 
-    def _keep(self, folder: Path, *, attributes: Json = None, tree: str | None = None) -> str:
-        """Seal a folder, as a tree or else as an artifact, and return its digest."""
+    def _keep(self, folder: Path, *, attributes: Json, tree: str | None = None) -> str:
+        """Seal a folder, as the tree of this name or else as an artifact, and return its digest."""
         with self._storage.make_folder() as stage:
             self._storage.bring(folder, stage)
             if tree is None and not measure_files(stage / FILES):
                 raise UnsealableError(f"{folder} holds no file")
             with explain_disk_errors(self.root):
                 digest = seal_files(stage, attributes)
-            self._storage.keep(stage, _name("objects", digest) if tree is None else _name("trees", tree))
+            self._storage.keep(stage, tree or _name("objects", digest))
         return digest
 
     def _explain_missing(self, what: str) -> HoneError:
@@ -174,6 +187,11 @@ class Store:
             why="A node asked for what an earlier one made. The store was emptied or damaged since, or is another one.",
             hint="Run the whole line again: `kedro run`. What the store still holds is reused.",
         )
+
+
+def _wrap(name: str, value: Json) -> dict[str, Json]:
+    """Return what is written of a value: with a digest of it and of its name, it is not taken for another."""
+    return {"value": value, "digest": digest_json([name, value])}
 
 
 def _name(room: str, key: str, ending: str = "") -> str:

@@ -76,7 +76,8 @@ class Manifest(Value):
     Attributes:
         digest: ``sha256:…`` over the files and the attributes.
         files: Each file by its relative name.
-        attributes: An artifact without its digest; None for files that are no artifact.
+        attributes: An artifact without its digest. Of a tree ``{"tree": key}``, so that it is not taken for the tree of
+            another key.
     """
 
     digest: str
@@ -107,6 +108,20 @@ class Manifest(Value):
     def write(self, path: Path) -> None:
         """Write the manifest's file."""
         path.write_text(json.dumps(self.model_dump(mode="json"), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+    def is_of(self, name: str) -> bool:
+        """Return whether this is the manifest of a place of the store, and as it was sealed; no file is read.
+
+        Args:
+            name: The place: ``objects/<hex>``, whose digest it must have with at least one file, or ``trees/<key>``.
+        """
+        room, _, key = name.partition("/")
+        fits = (
+            bool(self.files) and self.digest == f"sha256:{key}"
+            if room == "objects"
+            else self.attributes == {"tree": key}
+        )
+        return fits and self.digest == _digest(self.files, self.attributes)
 
     def has_sizes_of(self, folder: Path) -> bool:
         """Return whether a folder holds these files and no others, each with its size: fast, since none is read.
@@ -153,16 +168,20 @@ def seal_files(place: Path, attributes: Json) -> str:
 
 
 def read_sealed(place: Path) -> Manifest | None:
-    """Return the manifest of a place, or None when it is damaged, or a file is missing or cut short."""
+    """Return the manifest of ``objects/<hex>`` or ``trees/<key>`` in a store.
+
+    It is None when it is damaged or of another place, or when a file is missing or cut short.
+    """
     try:
         manifest = Manifest.read(place / MANIFEST)
-        return manifest if manifest.has_sizes_of(place / FILES) else None
+        sound = manifest.is_of(f"{place.parent.name}/{place.name}") and manifest.has_sizes_of(place / FILES)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
+    return manifest if sound else None
 
 
 def is_unharmed(place: Path) -> bool:
-    """Return whether every byte of a place is as it was sealed: slow, since all is read."""
+    """Return whether every byte of ``objects/<hex>`` or ``trees/<key>`` is as it was sealed; slow: all is read."""
     manifest = read_sealed(place)
     try:
         return manifest is not None and manifest.find_difference(place / FILES) is None

@@ -1,8 +1,9 @@
 """A store that many machines share, on any storage that fsspec reaches; each machine's local store is its cache.
 
 It has the layout of the local store. A sealed folder is uploaded file by file and its manifest last: a folder with a
-manifest is complete. What is downloaded is compared with the manifest byte for byte before it is used. Each file
-appears at once or not at all (`fsspec's transactions`_, which on an object storage are single or multipart uploads).
+manifest is complete. What is downloaded is compared with the manifest byte for byte before it is used, and the manifest
+with the name. Each file appears at once or not at all (`fsspec's transactions`_, which on an object storage are single
+or multipart uploads).
 
 .. _fsspec's transactions: https://filesystem-spec.readthedocs.io/en/latest/features.html#transactions
 """
@@ -10,7 +11,7 @@ appears at once or not at all (`fsspec's transactions`_, which on an object stor
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -25,6 +26,9 @@ from kedro_hone.core.values.base import Json
 
 _WITH_FOLDERS: Final = frozenset({"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"})
 """Where a folder must be made before its files. On an object storage the same call would create a bucket."""
+
+_LONGEST_NAME: Final = 255
+"""Of a file or a folder, in bytes, on the usual file systems."""
 
 
 class Remote:
@@ -65,10 +69,14 @@ class Remote:
             self._files.rm_file(self._locate(name))
 
     def push(self, place: Path, name: str) -> None:
-        """Upload a sealed folder of the local store under a name such as ``objects/<hex>``, unless it is there."""
+        """Upload a sealed folder of the local store under a name such as ``objects/<hex>``, unless it is there.
+
+        One with a manifest of another is replaced.
+        """
+        if self._has(name):
+            return
+        self.remove(f"{name}/{MANIFEST}")
         with self._explain():
-            if self._files.exists(self._locate(f"{name}/{MANIFEST}")):
-                return
             files = [f"{FILES}/{file}" for file in Manifest.read(place / MANIFEST).files]
             for file in (*files, MANIFEST):
                 target = f"{name}/{file}"
@@ -78,17 +86,21 @@ class Remote:
     def pull(self, name: str, stage: Path) -> bool:
         """Download a sealed folder into an empty one, and return whether each byte is as it was sealed.
 
-        A damaged one is forgotten, so that it can be made and uploaded again.
+        One that is damaged, or sealed under another name, is forgotten, so that it can be made and uploaded again.
         """
         content = self.read(f"{name}/{MANIFEST}")
         if content is None:
             return False
         try:
             manifest = Manifest.model_validate_json(content)
-            found = [
-                self._download(f"{name}/{FILES}/{file}", _place_inside(stage / FILES, file)) for file in manifest.files
-            ]
-            sound = all(found) and manifest.find_difference(stage / FILES) is None
+            sound = (
+                manifest.is_of(name)
+                and all(
+                    self._download(f"{name}/{FILES}/{file}", _place_inside(stage / FILES, file, manifest.files))
+                    for file in manifest.files
+                )
+                and manifest.find_difference(stage / FILES) is None
+            )
         except ValueError:
             sound = False
         if sound:
@@ -98,6 +110,13 @@ class Remote:
         else:
             self.remove(f"{name}/{MANIFEST}")
         return sound
+
+    def _has(self, name: str) -> bool:
+        content = self.read(f"{name}/{MANIFEST}")
+        try:
+            return content is not None and Manifest.model_validate_json(content).is_of(name)
+        except ValueError:
+            return False
 
     def _download(self, name: str, target: Path) -> bool:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -132,9 +151,15 @@ class Remote:
             ) from error
 
 
-def _place_inside(folder: Path, name: str) -> Path:
-    """A manifest from elsewhere must not name a file outside its folder."""
+def _place_inside(folder: Path, name: str, others: Collection[str]) -> Path:
+    """A manifest from elsewhere must not name a file outside its folder, or one that no folder can hold."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
         raise ValueError(f"{name!r} leads out of the folder")
+    if str(path) != name or not path.parts or "\0" in name:
+        raise ValueError(f"{name!r} is no name of a file")
+    if any(len(part.encode()) > _LONGEST_NAME for part in path.parts):
+        raise ValueError(f"{name!r} is too long")
+    if any(str(parent) in others for parent in path.parents):
+        raise ValueError(f"{name!r} is in a file")
     return folder / path

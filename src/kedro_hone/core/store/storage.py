@@ -68,7 +68,7 @@ class Storage:
             self._remote.push(self.root / name, name)
 
     def find(self, name: str) -> Manifest | None:
-        """Return the manifest of a sealed folder, downloaded if need be; None if it is missing or not complete."""
+        """Return the manifest of a sealed folder, downloaded if need be; None if there is no sound one of this name."""
         manifest = read_sealed(self.root / name)
         if manifest is not None or self._remote is None:
             return manifest
@@ -84,7 +84,7 @@ class Storage:
             return None if content is None else json.loads(content)
         except FileNotFoundError:
             return None
-        except ValueError:  # cut short, or not even text
+        except (ValueError, RecursionError):  # cut short, not even text, or nested too deeply
             self.remove(name)
             return None
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -220,3 +221,24 @@ def test_unknown_names_come_with_the_nearest(site):
     with pytest.raises(HoneError) as caught:
         catalogue.find_toolchain("zzz")
     assert "Did you mean" not in caught.value.hint
+
+
+def test_a_copy_with_other_functions_does_not_replace_an_installed_adaptor(site):
+    builtin = {"first": write_module(site, "fake_first")}
+    adaptor = read_catalogue(builtin).find_adaptor("first.one")
+    take = lambda *_: None  # noqa: E731 - it gets the name of the real one, as a closure of one factory has
+    take.__module__, take.__qualname__ = adaptor.can_take.__module__, adaptor.can_take.__qualname__
+    register(replace(adaptor, can_take=take))
+
+    with pytest.raises(HoneError) as caught:
+        read_catalogue(builtin)
+    assert caught.value.slug == "adaptor-name-taken"
+    assert "another from register()" in caught.value.why
+
+
+def test_an_installed_adaptor_that_is_registered_too_is_one_adaptor(site):
+    builtin = {"first": write_module(site, "fake_first")}
+    adaptor = read_catalogue(builtin).find_adaptor("first.one")
+    register(adaptor)
+
+    assert read_catalogue(builtin).find_adaptor("first.one") is adaptor

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from pydantic import Field
 
+from kedro_hone.comparing.gates import drop, make_ceiling
 from kedro_hone.core.contract import gates
 from kedro_hone.core.contract.gates import Gate, Measurements, read_gates, register_gate
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.judgement import Judged
+from kedro_hone.core.values.judgement import Judged, Judgement
 
 MODULE = """
 from pydantic import Field
@@ -100,6 +103,7 @@ def test_two_gates_of_one_name_are_refused():
         ),
         ("", "fake_gate:GATE", "has no attribute 'GATE'"),
         ("GATE = 3\n", "fake_gate:GATE", "TypeError: it is a int, not a Gate"),
+        ("import sys; sys.exit(0)\n", "fake_gate:GATE", "SystemExit: 0"),
     ],
 )
 def test_a_gate_that_cannot_be_loaded_ends_the_run(site, text, target, words):
@@ -125,3 +129,82 @@ def test_a_judge_that_returns_nothing_has_not_decided():
 
     assert judgement.judgement is Judged.UNDECIDED
     assert judgement.reason == "the gate joules returned no judgement on a"
+
+
+def judge_by(call, limit, candidate, source):
+    return call()
+
+
+def hold(**changes):
+    return Judgement(**{"name": "joules", "candidate": "a", "judgement": Judged.HOLDS} | changes)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda: sys.exit(0), "SystemExit: 0"),
+        (lambda: None, "NoneType"),
+        (lambda: True, "bool"),
+        (lambda: [True], "bool"),
+        (lambda: (1 / 0 for _ in range(1)), "ZeroDivisionError"),
+        (lambda: [hold(), hold(name="drop")], "drop"),
+        (lambda: [hold(candidate="other")], "other"),
+    ],
+)
+def test_a_judge_that_does_not_judge_ends_the_run(call, words):
+    gate = make("joules", judge=partial(judge_by, call))
+    with pytest.raises(HoneError) as caught:
+        gate.ask(1.0, Measurements(id="a"), Measurements(id="source"))
+
+    assert caught.value.slug == "gate-invalid"
+    assert "joules" in caught.value.what
+    assert words in caught.value.why
+
+
+def test_a_judge_judges_each_shape():
+    gate = make("joules", judge=partial(judge_by, lambda: (hold(shape=shape) for shape in ("one", "two"))))
+
+    rows = gate.ask(1.0, Measurements(id="a"), Measurements(id="source"))
+
+    assert [row.shape for row in rows] == ["one", "two"]
+
+
+def test_a_gate_made_as_a_built_in_one_is_made_does_not_replace_it():
+    mine = make_ceiling("size_mb", lambda _: 0.0, unit="MB", subject="{}", description="Mine.")
+    register_gate(mine)
+
+    with pytest.raises(HoneError, match="Two gates are named 'size_mb'"):
+        read_gates()
+
+
+def test_a_changed_copy_of_a_built_in_gate_does_not_replace_it():
+    off = replace(drop.GATE, takes=float | None, field=Field(default=None, description="Off."))
+    register_gate(off)
+
+    with pytest.raises(HoneError, match="Two gates are named 'drop'"):
+        read_gates()
+
+
+def test_a_built_in_gate_that_is_registered_too_is_one_gate():
+    register_gate(drop.GATE)
+
+    assert [gate for gate in read_gates() if gate.name == "drop"] == [drop.GATE]
+
+
+def test_a_gate_of_a_package_is_not_replaced_by_a_registered_one(site):
+    install(site, MODULE.format(name="joules"))
+    import fake_gate
+
+    register_gate(replace(fake_gate.GATE))
+
+    with pytest.raises(HoneError, match="the package fake-package"):
+        read_gates()
+
+
+def test_a_project_that_is_loaded_again_replaces_its_own_gate():
+    register_gate(make("joules"))
+    edited = make("joules")
+    register_gate(edited)
+
+    assert edited in read_gates()

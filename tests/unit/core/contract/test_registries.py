@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -76,7 +77,7 @@ def test_other_packages_come_by_entry_points_and_are_imported_when_asked_for(sit
     install(site, "hub", "Hub", target)
     assert read_registries()["hub"].origin == "the package hub"
     assert "fake_registries" not in sys.modules
-    assert type(find_registry("hub://digits/3")).__name__ == "Remote"
+    assert type(find_registry("hub://digits/3").registry).__name__ == "Remote"
 
 
 def test_a_registry_that_takes_the_project_is_given_it(site):
@@ -142,3 +143,55 @@ def test_the_errors_of_a_registry_itself_are_its_own(site):
     )
     install(site, "hub", "hub", "fake_broken:make")
     assert catch(lambda: find_registry("hub://digits/3")).slug == "registry-unreachable"
+
+
+CALLS = {
+    "resolve": lambda hub: hub.resolve("hub://digits/3"),
+    "pull": lambda hub: hub.pull("hub://digits/3", Path("pulled")),
+    "versions_since": lambda hub: hub.versions_since(None),
+    "publish": lambda hub: hub.publish(None, name="digits", tags={}, alias=None),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    ("text", "clue"),
+    [
+        ("raise KeyError('boom')", "KeyError: 'boom'"),
+        ("import sys; sys.exit(0)", "SystemExit: 0"),
+        ("return None", "returned a NoneType"),
+    ],
+)
+def test_a_method_that_fails_names_its_package(site, name, text, clue):
+    body = "".join(f"    def {one}(self, *rest, **named):\n        {text}\n" for one in CALLS)
+    (site / "fake_broken.py").write_text(f"class Hub:\n{body}")
+    install(site, "hub", "hub", "fake_broken:Hub")
+    hub = find_registry("hub://digits/3")
+
+    error = catch(lambda: CALLS[name](hub))
+
+    assert error.slug == "registry-broken"
+    assert "the package hub" in error.why
+    assert f"{name} " in error.why
+    assert clue in error.why
+
+
+def test_what_a_method_returns_or_says_is_passed_on(site, tmp_path):
+    (site / "fake_hub.py").write_text(
+        "from kedro_hone.core.contract.registry import Publication, VersionInfo\n"
+        "from kedro_hone.core.errors import HoneError\n"
+        "INFO = VersionInfo(uri='hub:/digits/3', name='digits', version='3')\n"
+        "class Hub:\n"
+        "    def resolve(self, uri): raise HoneError('model-unknown', 'None.', why='None.', hint='None.')\n"
+        "    def pull(self, uri, folder): return INFO\n"
+        "    def versions_since(self, cursor): return (INFO,), '3'\n"
+        "    def publish(self, winner, *, name, tags, alias, metrics=None):\n"
+        "        return Publication(uri=name, version='4', alias=alias)\n"
+    )
+    install(site, "hub", "hub", "fake_hub:Hub")
+    hub = find_registry("hub://digits/3")
+
+    assert catch(lambda: hub.resolve("hub:/digits/3")).slug == "model-unknown"
+    assert hub.pull("hub:/digits/3", tmp_path).version == "3"
+    assert [info.version for info in hub.versions_since(None)[0]] == ["3"]
+    assert hub.publish(None, name="digits", tags={}, alias="best").alias == "best"

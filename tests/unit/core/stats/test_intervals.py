@@ -95,17 +95,13 @@ def test_without_a_span_one_row_may_differ_by_one():
     assert interval_of_bootstrap(np.zeros(100), 0.0, confidence=0.9, n=100) == spanned
 
 
-def test_twenty_rows_that_differ_are_enough_for_student():
+def test_an_interval_of_skewed_rows_reaches_no_less_far_than_students():
     rows = np.zeros(1000)
     rows[:20] = 1.0
     interval = interval_of_mean(rows, confidence=0.9)
     ends = distributions.t.interval(0.9, 999, loc=rows.mean(), scale=distributions.sem(rows))
-    assert (interval.low, interval.high) == pytest.approx(ends)
-    rows[19] = 0.0
-    assert (
-        interval_of_mean(rows, confidence=0.9).high
-        > distributions.t.interval(0.9, 999, loc=rows.mean(), scale=distributions.sem(rows))[1]
-    )
+    assert interval.low == pytest.approx(ends[0])
+    assert ends[1] < interval.high < ends[1] + 0.002
 
 
 def test_an_interval_carries_its_confidence():

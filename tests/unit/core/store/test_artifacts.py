@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import StepRecord, Store, UnsealableError
-from kedro_hone.core.store.manifest import is_unharmed
+from kedro_hone.core.store.manifest import Manifest, is_unharmed
 from kedro_hone.core.values.artifact import Artifact, Shape, StepFacts, TensorSpec
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
 
@@ -312,3 +313,84 @@ def test_a_workspace_is_removed_after_an_error(store):
     with pytest.raises(ZeroDivisionError), store.workspace() as workspace:
         _ = 1 / 0
     assert not workspace.exists()
+
+
+def swap(store: Store, room: str, name: str, other: str) -> None:
+    """Put the sealed folder of one name in the place of another."""
+    folder = store.root / room
+    shutil.rmtree(folder / name)
+    shutil.copytree(folder / other, folder / name)
+
+
+def test_an_artifact_in_the_place_of_another_is_replaced_when_it_is_sealed_again(store, tmp_path):
+    one = seal(store, write_model(tmp_path / "one", "one"))
+    two = seal(store, write_model(tmp_path / "two", "two"))
+    swap(store, "objects", *(artifact.digest.removeprefix("sha256:") for artifact in (one, two)))
+    assert store.find_artifact(one.digest) is None
+
+    assert seal(store, tmp_path / "one") == one
+    assert (store.locate(one) / "model.onnx").read_text() == "one"
+
+
+def test_a_manifest_whose_attributes_were_edited_is_not_found(store, tmp_path):
+    artifact = seal(store, write_model(tmp_path / "model"))
+    path = store.locate(artifact).parent / "artifact.json"
+    path.chmod(0o644)
+    path.write_text(path.read_text().replace('"onnx"', '"openvino"'))
+
+    assert store.find_artifact(artifact.digest) is None
+
+
+def test_a_manifest_without_files_is_no_artifact(store, tmp_path):
+    artifact = seal(store, write_model(tmp_path / "model"))
+    empty = Manifest.measure(tmp_path / "nothing", artifact.manifest())
+    place = store.root / "objects" / empty.digest.removeprefix("sha256:")
+    (place / "files").mkdir(parents=True)
+    empty.write(place / "artifact.json")
+
+    assert store.find_artifact(empty.digest) is None
+
+
+def test_a_tree_in_the_place_of_another_is_not_found(store, tmp_path):
+    store.keep_tree("one", write_model(tmp_path / "one", "one"))
+    store.keep_tree("two", write_model(tmp_path / "two", "two"))
+    swap(store, "trees", "one", "two")
+
+    assert store.find_tree("one") is None
+    assert (store.keep_tree("one", tmp_path / "one") / "model.onnx").read_text() == "one"
+    assert store.find_tree("one") is not None
+
+
+def test_a_record_of_another_key_is_not_found(store):
+    store.record("a", make_record(Refused(by="a.b", reason="no"), "a"))
+    (store.root / "steps" / "b.json").write_bytes((store.root / "steps" / "a.json").read_bytes())
+
+    assert store.find("a") is not None
+    assert store.find("b") is None
+    assert not (store.root / "steps" / "b.json").exists()
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "3", '{"rows": 5}', '{"value": {"rows": 4}}'])
+def test_a_value_that_is_not_the_one_that_was_written_is_removed(store, text):
+    store.write_value("v", {"rows": 4})
+    path = store.root / "values" / "v.json"
+    path.write_text(text)
+
+    assert store.read_value("v") is None
+    assert not path.exists()
+
+
+def test_a_value_of_another_key_is_removed(store):
+    store.write_value("v", {"rows": 4})
+    store.write_value("w", {"rows": 5})
+    (store.root / "values" / "v.json").write_bytes((store.root / "values" / "w.json").read_bytes())
+
+    assert store.read_value("v") is None
+    assert store.read_value("w") == {"rows": 5}
+
+
+@pytest.mark.parametrize("value", [{10: "a", 9: ("b", 0.1)}, float("inf"), "text", [None]])
+def test_any_json_value_is_read_as_it_was_written(store, value):
+    store.write_value("v", value)
+
+    assert store.read_value("v") == json.loads(json.dumps(value))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import fsspec
@@ -10,7 +11,8 @@ import pytest
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store import remote as remote_module
 from kedro_hone.core.store.artifacts import StepRecord, Store
-from kedro_hone.core.store.manifest import is_unharmed
+from kedro_hone.core.store.manifest import Manifest, is_unharmed
+from kedro_hone.core.store.manifest import _digest as manifest_digest
 from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.outcome import Refused
@@ -177,8 +179,8 @@ def test_a_value_has_the_same_bytes_here_and_there(machines, tmp_path):
     local.write_value("v", value)
     machines[0].write_value("v", value)
 
-    text = json.dumps(value, indent=1, sort_keys=True)
-    assert (local.root / "values" / "v.json").read_text() == text
+    text = (local.root / "values" / "v.json").read_text()
+    assert json.loads(text)["value"] == value
     assert machines[1]._storage._remote.read("values/v.json").decode() == text
 
 
@@ -315,3 +317,75 @@ def test_the_cache_is_plain_files(machines):
 
     assert Path(one.root / "objects" / digest.removeprefix("sha256:") / "files" / "model.onnx").is_file()
     assert not list((one.root / "steps").iterdir())
+
+
+def swap(url: str, place: str, other: str) -> None:
+    """Put the sealed folder of one name in the place of another."""
+    files, root = fsspec.core.url_to_fs(url)
+    files.rm(f"{root}/{place}", recursive=True)
+    for name in files.find(f"{root}/{other}"):
+        files.cp_file(name, name.replace(other, place))
+
+
+@pytest.mark.parametrize("looked", [True, False])
+def test_an_artifact_in_the_place_of_another_is_uploaded_again(machines, url, looked):
+    one, two = machines
+    first, second = seal(one, "first"), seal(one, "second")
+    swap(url, *(f"objects/{artifact.digest.removeprefix('sha256:')}" for artifact in (first, second)))
+    if looked:
+        assert two.find_artifact(first.digest) is None
+        assert not read_files(two, first.digest)
+
+    seal(one, "first")
+
+    assert read_files(two, two.find_artifact(first.digest).digest)["model.onnx"] == "first"
+
+
+def test_a_shared_tree_in_the_place_of_another_is_a_miss(machines, url, tmp_path):
+    one, two = machines
+    for key in ("one", "two"):
+        (tmp_path / f"made-{key}").mkdir()
+        (tmp_path / f"made-{key}" / "x.npz").write_text(key)
+        one.keep_tree(key, tmp_path / f"made-{key}")
+    swap(url, "trees/one", "trees/two")
+
+    assert two.find_tree("one") is None
+    one.keep_tree("one", tmp_path / "made-one")
+    assert (two.find_tree("one") / "x.npz").read_text() == "one"
+
+
+def test_a_shared_record_of_another_key_is_a_miss(machines):
+    one, two = machines
+    one.record("1" * 64, record(Refused(by="a.b", reason="no")))
+
+    assert two.find("1" * 64) is None
+
+
+@pytest.mark.parametrize("names", [["a", "a/b"], ["x" * 300], ["a\0b"], [""], ["."], ["a//b", "a/b"]])
+def test_names_that_no_folder_can_hold_are_a_miss(machines, url, names):
+    one, two = machines
+    made = seal(one)
+    files, root = fsspec.core.url_to_fs(url)
+    place = f"{root}/objects/{made.digest.removeprefix('sha256:')}"
+    manifest = json.loads(files.cat_file(f"{place}/artifact.json"))
+    entry = manifest["files"]["model.onnx"]
+    lying = Manifest.model_validate({**manifest, "files": dict.fromkeys(names, entry)})
+    digest = manifest_digest(lying.files, lying.attributes)
+    wrong = f"{root}/objects/{digest.removeprefix('sha256:')}"
+    files.pipe_file(f"{wrong}/artifact.json", lying.model_copy(update={"digest": digest}).model_dump_json().encode())
+    for name in names:
+        with suppress(FileExistsError):  # this storage has no file inside a file; an object storage has
+            files.pipe_file(f"{wrong}/files/{name}", b"model")
+
+    assert two.find_artifact(digest) is None
+    assert not files.exists(f"{wrong}/artifact.json")
+
+
+@pytest.mark.parametrize("room", ["values", "steps"])
+def test_json_that_is_nested_too_deeply_is_damaged(machines, url, room):
+    _, two = machines
+    files, root = fsspec.core.url_to_fs(url)
+    files.pipe_file(f"{root}/{room}/{KEY}.json", b"[" * 100_000)
+
+    assert (two.read_value if room == "values" else two.find)(KEY) is None
+    assert not files.exists(f"{root}/{room}/{KEY}.json")

@@ -10,9 +10,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 # The project itself: linked, so that an edit is seen at once.
 LINK := --no-deps --no-build-isolation --editable .
-# Locks are complete, and every line has digests. PyTorch is apart: its CPU build where pip finds it, or else that for CUDA.
+# Locks are complete, and every line has digests. PyTorch is apart: one of two builds.
 CHECKED := --no-deps --require-hashes --requirement
-TORCH := $(PIP) $(CHECKED) adaptors/pytorch/requirements-cpu.lock 2>/dev/null || $(PIP) $(CHECKED) adaptors/pytorch/requirements-cuda.lock
+TORCH := ./tools/install-torch $(PIP) $(CHECKED)
 
 # A stamp says from which lock the environment was installed; newer than the lock, it is left alone.
 RUN_READY := $(VENV)/.ready-to-run

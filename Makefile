@@ -11,7 +11,10 @@ PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 # The project itself: linked, so that an edit is seen at once.
 LINK := --no-deps --no-build-isolation --editable .
 # Locks are complete, and every line has digests. PyTorch is apart: one of two builds.
-CHECKED := --no-deps --require-hashes --requirement
+CHECKED := --no-deps --require-hashes --only-binary :all: --requirement
+# What has no wheels is built by the setuptools of the lock, which is installed first, and not by one that nobody checked.
+BUILT := --no-binary antlr4-python3-runtime --no-build-isolation
+BUILDER := sed -n '/^setuptools==/,/[^\]$$/p' requirements.lock | $(PIP) $(CHECKED) /dev/stdin
 TORCH := ./tools/install-torch $(PIP) $(CHECKED)
 
 # A stamp says from which lock the environment was installed; newer than the lock, it is left alone.
@@ -64,14 +67,16 @@ $(BIN)/python:
 
 $(RUN_READY): requirements.lock pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV); this takes a minute or two."
-	$(PIP) $(CHECKED) requirements.lock
+	$(BUILDER)
+	$(PIP) $(CHECKED) requirements.lock $(BUILT)
 	$(TORCH)
 	$(PIP) $(LINK)
 	@touch $@
 
 $(DEV_READY): requirements-dev.lock requirements.lock pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV); this takes a minute or two."
-	$(PIP) $(CHECKED) requirements-dev.lock
+	$(BUILDER)
+	$(PIP) $(CHECKED) requirements-dev.lock $(BUILT)
 	$(TORCH)
 	$(PIP) $(LINK)
 	@touch $(RUN_READY) $@

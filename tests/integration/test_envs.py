@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -229,6 +231,25 @@ def test_a_first_build_that_is_found_and_broken_is_a_failure_and_the_second_is_n
 
     assert isinstance(failed, Failed), failed
     assert Path(failed.log).name == "install-cpu.log"
+
+
+@pytest.mark.usefixtures("installer")
+def test_a_lock_with_digests_runs_no_code_of_a_source_archive(store, tmp_path, links):
+    archive, mark = links / "honetoy-1.0.tar.gz", tmp_path / "mark"
+    setup = f"open({str(mark)!r}, 'w').close()\nfrom setuptools import setup\nsetup(name='honetoy', version='1.0')\n"
+    with tarfile.open(archive, "w:gz") as tar:
+        for name, text in (("setup.py", setup), ("PKG-INFO", "Metadata-Version: 2.1\nName: honetoy\nVersion: 1.0\n")):
+            member = tarfile.TarInfo(f"honetoy-1.0/{name}")
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    lock = f"honetoy==1.0 --hash=sha256:{digest}\n"
+
+    failed = store.ensure(make_toolchain(tmp_path / "tiny", lock=lock, ranges="honetoy\n"))
+
+    assert isinstance(failed, Failed), failed
+    assert "honetoy==1.0" in Path(failed.log).read_text()
+    assert not mark.exists()
 
 
 def test_a_lock_that_does_not_satisfy_the_ranges_is_a_failure(store, tmp_path):

@@ -101,7 +101,8 @@ def choose_installer(variables: Mapping[str, str] = os.environ) -> Installer | s
 def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> Installed | Failed:
     """Make a virtual environment with a toolchain's locked requirements, where nothing is yet.
 
-    A lock with digests is complete: nothing else is installed, and nothing that is not checked. Of a toolchain's
+    A lock with digests is complete: nothing else is installed, nothing that is not checked, and nothing is built, since
+    what builds a source archive would be downloaded unchecked. Of a toolchain's
     builds, such as PyTorch's for CPU and for CUDA, the first that is found is installed. The next one is tried only
     where one is not found: any other failure, such as a wrong digest, ends the installation.
 
@@ -117,7 +118,7 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> Installed | Fail
         return _run([*command], toolchain=toolchain, log=logs / f"{step}.log")
 
     def add(step: str, lock: Path) -> Failed | None:
-        checked = ("--require-hashes", "--no-deps") if "--hash=" in lock.read_text() else ()
+        checked = ("--require-hashes", "--no-deps", "--only-binary", ":all:") if "--hash=" in lock.read_text() else ()
         return run(step, [*installer.install(python, lock.absolute()), *checked])
 
     failed = run("create", installer.create(venv)) or add("install", toolchain.lock)

@@ -10,9 +10,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 # The project itself: linked, so that an edit is seen at once.
 LINK := --no-deps --no-build-isolation --editable .
-# Locks are complete, and every line has digests. PyTorch is apart: its CPU build where pip finds it, or else that for CUDA.
-CHECKED := --no-deps --require-hashes --requirement
-TORCH := $(PIP) $(CHECKED) adaptors/pytorch/requirements-cpu.lock 2>/dev/null || $(PIP) $(CHECKED) adaptors/pytorch/requirements-cuda.lock
+# Locks are complete, and every line has digests. PyTorch is apart: one of two builds.
+CHECKED := --no-deps --require-hashes --only-binary :all: --requirement
+# What has no wheels is built by the setuptools of the lock, which is installed first, and not by one that nobody checked.
+BUILT := --no-binary antlr4-python3-runtime --no-build-isolation
+BUILDER := sed -n '/^setuptools==/,/[^\]$$/p' requirements.lock | $(PIP) $(CHECKED) /dev/stdin
+TORCH := ./tools/install-torch $(PIP) $(CHECKED)
 
 # A stamp says from which lock the environment was installed; newer than the lock, it is left alone.
 RUN_READY := $(VENV)/.ready-to-run
@@ -68,14 +71,16 @@ $(BIN)/python:
 
 $(RUN_READY): requirements.lock pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV); this takes a minute or two."
-	$(PIP) $(CHECKED) requirements.lock
+	$(BUILDER)
+	$(PIP) $(CHECKED) requirements.lock $(BUILT)
 	$(TORCH)
 	$(PIP) $(LINK)
 	@touch $@
 
 $(DEV_READY): requirements-dev.lock requirements.lock pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV); this takes a minute or two."
-	$(PIP) $(CHECKED) requirements-dev.lock
+	$(BUILDER)
+	$(PIP) $(CHECKED) requirements-dev.lock $(BUILT)
 	$(TORCH)
 	$(PIP) $(LINK)
 	@touch $(RUN_READY) $@

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
-import zipfile
 from pathlib import Path
 
 import pytest
+from empty_wheel import make_wheel
 
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import Environment, EnvironmentStore, environment_key
@@ -46,19 +48,6 @@ def make_toolchain(folder: Path, lock: str = "six==1.16.0\n", ranges: str = "six
     (folder / "requirements.in").write_text(ranges)
     (folder / "requirements.lock").write_text(lock)
     return Toolchain(name="tiny", folder=folder)
-
-
-def make_wheel(folder: Path, name: str, version: str, needs: str = "") -> str:
-    """Make a wheel that holds nothing, and return its digest."""
-    stem = f"{name.replace('-', '_')}-{version}"
-    path = folder / f"{stem}-py3-none-any.whl"
-    wanted = f"Requires-Dist: {needs}\n" if needs else ""
-    with zipfile.ZipFile(path, "w") as wheel:
-        info = f"{stem}.dist-info"
-        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{wanted}")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", f"{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def start_builder(store: EnvironmentStore, toolchain: Toolchain) -> subprocess.Popen:
@@ -175,28 +164,92 @@ def test_a_lock_with_digests_installs_nothing_that_it_does_not_name(store, tmp_p
     assert "Hashes are required" in failed.reason
 
 
-def test_the_first_of_two_builds_that_is_found_is_installed(store, tmp_path, monkeypatch):
-    links = tmp_path / "links"
-    links.mkdir()
+@pytest.fixture
+def links(tmp_path, monkeypatch) -> Path:
+    """A folder in which installers find packages."""
+    folder = tmp_path / "links"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("UV_FIND_LINKS", str(folder))
+    return folder
+
+
+@pytest.fixture
+def two_builds(links, tmp_path) -> Toolchain:
+    """A toolchain with two builds of one package, both of which can be found."""
     index = make_wheel(links, "honetoy", "1.0", needs="honetoy-cuda==2.0")
     cpu = make_wheel(links, "honetoy", "1.0+cpu")
     cuda = make_wheel(links, "honetoy-cuda", "2.0")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(links))
     toolchain = make_toolchain(tmp_path / "tiny", lock=f"six==1.16.0 --hash=sha256:{SIX}\n", ranges="honetoy\n")
     (toolchain.folder / "requirements-cpu.lock").write_text(f"honetoy==1.0+cpu --hash=sha256:{cpu}\n")
     (toolchain.folder / "requirements-cuda.lock").write_text(
         f"honetoy==1.0 --hash=sha256:{index}\nhonetoy-cuda==2.0 --hash=sha256:{cuda}\n"
     )
+    return toolchain
 
-    built = store.ensure(toolchain)
+
+@pytest.fixture(params=["pip", pytest.param("uv", marks=pytest.mark.skipif(not shutil.which("uv"), reason="no uv"))])
+def installer(request, monkeypatch) -> None:
+    monkeypatch.setenv("HONE_INSTALLER", request.param)
+
+
+@pytest.mark.usefixtures("installer")
+def test_the_first_of_two_builds_that_is_found_is_installed(store, two_builds, links):
+    built = store.ensure(two_builds)
     assert isinstance(built, Environment), built
     assert (built.versions["honetoy"], built.versions.get("honetoy-cuda")) == ("1.0+cpu", None)
+    assert built.build == "cpu"
 
     assert store.remove(built.key)
     next(links.glob("*+cpu*")).unlink()
-    built = store.ensure(toolchain)
+    built = store.ensure(two_builds)
     assert isinstance(built, Environment), built
     assert (built.versions["honetoy"], built.versions["honetoy-cuda"]) == ("1.0", "2.0")
+    assert built.build == "cuda"
+
+
+@pytest.mark.usefixtures("installer")
+def test_a_first_build_with_a_wrong_digest_is_a_failure_and_the_second_is_not_tried(store, two_builds):
+    (two_builds.folder / "requirements-cpu.lock").write_text(f"honetoy==1.0+cpu --hash=sha256:{'0' * 64}\n")
+
+    failed = store.ensure(two_builds)
+
+    assert isinstance(failed, Failed), failed
+    assert failed.reason.startswith("honetoy==1.0+cpu: the digest of the downloaded file, ")
+    assert Path(failed.log).name == "install-cpu.log"
+    assert not Path(failed.log).with_name("install-cuda.log").exists()
+
+
+@pytest.mark.usefixtures("installer")
+def test_a_first_build_that_is_found_and_broken_is_a_failure_and_the_second_is_not_tried(store, two_builds, links):
+    wheel = next(links.glob("*+cpu*"))
+    wheel.write_bytes(b"no wheel")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (two_builds.folder / "requirements-cpu.lock").write_text(f"honetoy==1.0+cpu --hash=sha256:{digest}\n")
+
+    failed = store.ensure(two_builds)
+
+    assert isinstance(failed, Failed), failed
+    assert Path(failed.log).name == "install-cpu.log"
+
+
+@pytest.mark.usefixtures("installer")
+def test_a_lock_with_digests_runs_no_code_of_a_source_archive(store, tmp_path, links):
+    archive, mark = links / "honetoy-1.0.tar.gz", tmp_path / "mark"
+    setup = f"open({str(mark)!r}, 'w').close()\nfrom setuptools import setup\nsetup(name='honetoy', version='1.0')\n"
+    with tarfile.open(archive, "w:gz") as tar:
+        for name, text in (("setup.py", setup), ("PKG-INFO", "Metadata-Version: 2.1\nName: honetoy\nVersion: 1.0\n")):
+            member = tarfile.TarInfo(f"honetoy-1.0/{name}")
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    lock = f"honetoy==1.0 --hash=sha256:{digest}\n"
+
+    failed = store.ensure(make_toolchain(tmp_path / "tiny", lock=lock, ranges="honetoy\n"))
+
+    assert isinstance(failed, Failed), failed
+    assert "honetoy==1.0" in Path(failed.log).read_text()
+    assert not mark.exists()
 
 
 def test_a_lock_that_does_not_satisfy_the_ranges_is_a_failure(store, tmp_path):

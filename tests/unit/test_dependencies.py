@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -35,6 +36,22 @@ def test_the_lock_satisfies_what_running_asks_for(wanted):
     pins = read_pins(ROOT / "requirements.lock") | read_pins(ROOT / "adaptors" / "pytorch" / "requirements-cuda.lock")
 
     assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
+
+
+@pytest.mark.parametrize("target", ["run", "test"])
+def test_make_installs_wheels_and_builds_the_rest_with_the_setuptools_of_the_lock(target, tmp_path):
+    command = ["make", "--dry-run", target, f"VENV={tmp_path}", "PIP=cat;: pip"]
+    recipe = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    builder, first, *_ = (line for line in recipe if ": pip --" in line)
+
+    chosen = subprocess.run(["sh", "-c", builder], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert re.fullmatch(r"setuptools==\S+( \\\n    --hash=sha256:[0-9a-f]{64})+\n", chosen)
+    for line in (builder, first):
+        assert {"--require-hashes", "--no-deps", "--only-binary"} <= set(line.split())
+    assert "--no-build-isolation" in first
+    (unwheeled,) = re.findall(r"--no-binary (\S+)", first)
+    assert set(unwheeled.split(",")) <= set(read_pins(ROOT / "requirements.lock"))
 
 
 @pytest.mark.parametrize(

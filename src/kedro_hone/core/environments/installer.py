@@ -37,6 +37,11 @@ _WRONG_DIGEST = re.compile(
 )
 """The package and its digest, as pip or uv names them."""
 
+_NOT_FOUND = re.compile(
+    r"No matching distribution found for|(there is no version of|was not found in|has no wheels with a matching)\s"
+)
+"""What pip or uv says where no index and no folder has a package for this platform."""
+
 
 class Installer(NamedTuple):
     """The commands of one installer.
@@ -62,6 +67,18 @@ PIP: Final = Installer(
 )
 
 
+class Installed(NamedTuple):
+    """What was installed.
+
+    Attributes:
+        versions: By canonical name, sorted.
+        build: Which of the toolchain's builds, such as ``cpu`` for ``requirements-cpu.lock``; empty where it has none.
+    """
+
+    versions: dict[str, str]
+    build: str = ""
+
+
 def choose_installer(variables: Mapping[str, str] = os.environ) -> Installer | str:
     """Return pip's commands, or uv's where the variables say ``HONE_INSTALLER=uv``; or why there is none."""
     name = variables.get("HONE_INSTALLER") or "pip"
@@ -81,14 +98,16 @@ def choose_installer(variables: Mapping[str, str] = os.environ) -> Installer | s
     )
 
 
-def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] | Failed:
+def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> Installed | Failed:
     """Make a virtual environment with a toolchain's locked requirements, where nothing is yet.
 
-    A lock with digests is complete: nothing else is installed, and nothing that is not checked. Of a toolchain's
-    builds, such as PyTorch's for CPU and for CUDA, the first that can be installed is.
+    A lock with digests is complete: nothing else is installed, nothing that is not checked, and nothing is built, since
+    what builds a source archive would be downloaded unchecked. Of a toolchain's
+    builds, such as PyTorch's for CPU and for CUDA, the first that is found is installed. The next one is tried only
+    where one is not found: any other failure, such as a wrong digest, ends the installation.
 
-    The output of each step is kept in the folder for logs. Return what is installed, by canonical name, sorted; or the
-    failure, after which ``venv`` is unusable.
+    The output of each step is kept in the folder for logs. Return what is installed; or the failure, after which
+    ``venv`` is unusable.
     """
     installer = choose_installer()
     if isinstance(installer, str):
@@ -99,16 +118,28 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> dict[str, str] |
         return _run([*command], toolchain=toolchain, log=logs / f"{step}.log")
 
     def add(step: str, lock: Path) -> Failed | None:
-        checked = ("--require-hashes", "--no-deps") if "--hash=" in lock.read_text() else ()
+        checked = ("--require-hashes", "--no-deps", "--only-binary", ":all:") if "--hash=" in lock.read_text() else ()
         return run(step, [*installer.install(python, lock.absolute()), *checked])
 
     failed = run("create", installer.create(venv)) or add("install", toolchain.lock)
+    name = ""
     for build in () if failed else toolchain.builds:
-        failed = add(f"install-{build.stem.partition('-')[2]}", build)
-        if failed is None:
+        name = build.stem.partition("-")[2]
+        failed = add(f"install-{name}", build)
+        if failed is None or not is_not_found(_read(logs / f"install-{name}.log")):
             break
     failed = failed or run("check", installer.check(python))
-    return failed or _check_versions(toolchain, python, logs / "check.log")
+    checked = failed or _check_versions(toolchain, python, logs / "check.log")
+    return checked if isinstance(checked, Failed) else Installed(versions=checked, build=name)
+
+
+def is_not_found(text: str) -> bool:
+    """Tell whether an installer's log says that a package is not available at all; a wrong digest is not that.
+
+    Args:
+        text: The log.
+    """
+    return _NOT_FOUND.search(text) is not None and _WRONG_DIGEST.search(text) is None
 
 
 def find_reason(text: str) -> str:
@@ -140,6 +171,10 @@ def _check_versions(toolchain: Toolchain, python: Path, log: Path) -> dict[str, 
     return versions
 
 
+def _read(log: Path) -> str:
+    return log.read_text(errors="replace") if log.exists() else ""
+
+
 def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | None:
     program = Program(
         command=command,
@@ -155,7 +190,7 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | Non
         end = guarded.wait()
     if end.reason is None and end.exit == 0:
         return None
-    text = log.read_text(errors="replace") if log.exists() else ""
+    text = _read(log)
     failure, reason = FailureClass.INSTALL, find_reason(text)
     if "No space left on device" in text:
         failure = FailureClass.DISK_FULL

@@ -48,6 +48,7 @@ class Environment(Value):
         lock_digest: ``sha256:…`` of the toolchain's lock; where the interpreter that runs us is used, which no lock
             made, of the versions in it.
         versions: What is installed, by canonical name.
+        build: Which of the toolchain's builds is installed, such as ``cpu``; empty where it has none.
     """
 
     toolchain: str
@@ -56,6 +57,7 @@ class Environment(Value):
     own: bool
     lock_digest: str
     versions: dict[str, str]
+    build: str = ""
 
 
 class Stored(Value):
@@ -193,17 +195,18 @@ class EnvironmentStore:
             leftover.mkdir(parents=True)
         _LOG.info("Building the environment of %s; its log is in %s.", toolchain.name, logs)
         # In place: a virtual environment that is moved afterwards does not work.
-        versions = install(toolchain, folder / "venv", logs=logs)
-        if isinstance(versions, Failed):
+        installed = install(toolchain, folder / "venv", logs=logs)
+        if isinstance(installed, Failed):
             remove_tree(folder)
-            return versions
+            return installed
         environment = Environment(
             toolchain=toolchain.name,
             key=key,
             python=str(folder / "venv" / "bin" / "python"),
             own=True,
             lock_digest=digest_file(toolchain.lock),
-            versions=versions,
+            versions=installed.versions,
+            build=installed.build,
         )
         write_json(folder / _RECORD, environment.model_dump(mode="json"), temporary=folder / f".{_RECORD}")
         return environment

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.environments.installer import PIP, choose_installer, find_reason, make_variables
+from kedro_hone.core.environments.installer import PIP, choose_installer, find_reason, is_not_found, make_variables
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,23 @@ from kedro_hone.core.environments.installer import PIP, choose_installer, find_r
 )
 def test_the_reason_is_the_line_that_tells_most(text, reason):
     assert find_reason(text).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "not_found"),
+    [
+        ("ERROR: Could not find a version\nERROR: No matching distribution found for torch==2.13.0+cpu\n", True),
+        ("  cause: Because there is no version of torch==2.13.0+cpu and you require torch==2.13.0+cpu, we", True),
+        ("  cause: Because torch==2.13.0+cpu has no wheels with a matching platform tag (e.g., `any`) and", True),
+        ("  cause: Because torch was not found in the package registry and you require torch==2.13.0+cpu, we", True),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n    a\n   Got  8abb\n", False),
+        ("error: Failed to fetch: `https://index/torch/`\n  cause: operation timed out\n", False),
+        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n", False),
+        ("", False),
+    ],
+)
+def test_a_package_is_not_found_only_where_the_installer_says_so(text, not_found):
+    assert is_not_found(text) is not_found
 
 
 def test_variables_that_would_install_elsewhere_do_not_pass():

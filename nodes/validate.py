@@ -37,7 +37,10 @@ def validate(
     key = _make_key(outcome, reference, setting)
     known = setting.store.read_value(key)
     if known is not None:
-        return Validation.model_validate(known).model_copy(update=place)
+        found = Validation.model_validate(known)
+        # The same artifact may have been validated as another candidate.
+        quality = found.quality and found.quality.model_copy(update={"id": candidate})
+        return found.model_copy(update={**place, "quality": quality})
     started = time.monotonic()
     checked = check_artifact(named, outcome, reference, setting)
     seconds = time.monotonic() - started

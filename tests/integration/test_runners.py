@@ -143,6 +143,8 @@ def test_both_runners_hand_on_the_same_values(finished, spawned):
     for same in ("recipe", "verdict", "source", "data", "environments"):
         assert one[same] == other[same], same
     assert [row["quality"] for row in one["candidates"]] == [row["quality"] for row in other["candidates"]]
+    qualities = {row["id"]: row["quality"]["id"] for row in one["candidates"] if row["quality"]}
+    assert {name: found for name, found in qualities.items() if found not in {"", name}} == {}  # of twins, too
 
 
 def list_texts(value):

@@ -24,6 +24,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import StepRecord, Store
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.store.manifest import is_unharmed
+from kedro_hone.core.values.artifact import StepFacts
 
 def seal(store, text):
     with store.workspace() as workspace:

@@ -42,7 +42,7 @@ def serve(order: dict[str, Any]) -> dict[str, dict[str, float]]:
         For each batch size the median ratio, and the median microseconds of both.
     """
     import torch  # noqa: PLC0415 - only the launches pay for it
-    from networks import NETWORKS  # noqa: PLC0415
+    from networks import NETWORKS  # noqa: PLC0415 - see above
 
     torch.manual_seed(0)
     torch.set_num_threads(order["threads"])
@@ -62,8 +62,8 @@ def serve(order: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 def open_source(folder: str, threads: int) -> Any:
     """Open an exported program by the worker of its toolchain, as a race does with a source."""
-    from kedro_hone.core.contract.catalogue import read_catalogue  # noqa: PLC0415
-    from kedro_hone.core.workers.inside.loading import load_file  # noqa: PLC0415
+    from kedro_hone.core.contract.catalogue import read_catalogue  # noqa: PLC0415 - see above
+    from kedro_hone.core.workers.inside.loading import load_file  # noqa: PLC0415 - see above
 
     specs = {"inputs": [{"name": "x"}], "outputs": [{"name": "y"}]}
     model = {"path": folder, "format": "pytorch", "run_options": {}, **specs}
@@ -73,7 +73,7 @@ def open_source(folder: str, threads: int) -> Any:
 
 def make_call(model: Callable[..., Any], tensor: Any) -> Callable[[], Any]:
     """Return one call of the author's class as its user writes it."""
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415 - see above
 
     def call() -> Any:
         with torch.inference_mode():
@@ -155,7 +155,7 @@ def main() -> None:
     if arguments.child is not None:
         print(json.dumps(serve(arguments.child)))
         return
-    from networks import NETWORKS  # noqa: PLC0415
+    from networks import NETWORKS  # noqa: PLC0415 - see above
 
     order = {"threads": arguments.threads, "rounds": arguments.rounds, "seconds": arguments.seconds}
     order["clock"] = arguments.clock

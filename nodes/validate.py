@@ -18,7 +18,7 @@ from kedro_hone.core.values.samples import Reference
 
 logger = open_logger(__name__)
 
-VERSION = 5
+VERSION = 6
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 
@@ -75,6 +75,7 @@ def _make_key(artifact: Artifact, reference: Reference, setting: Setting) -> str
             setting.samples.digest,
             setting.recipe.gates.drop,
             setting.recipe.gates.confidence,
+            setting.recipe.seed,
             digest_worker_folder(toolchain),
             identify_environment(toolchain),
             read_host().fingerprint,

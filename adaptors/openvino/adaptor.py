@@ -17,7 +17,6 @@ TOOLCHAIN = Toolchain(
     name="openvino",
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"openvino-ir"}),
-    environment={"CI": "true", "NNCF_CI": "true"},  # the telemetry's only switches; see worker/session.py
     limits=Limits(seconds=1200.0),  # accuracy control measures the model once for each layer that it reverts
     extra="openvino",
     runtime_requirements=("openvino>=2026.4,<2027",),

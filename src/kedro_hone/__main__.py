@@ -18,7 +18,7 @@ def main() -> None:
     logging = choose_logging(Path("conf"))
     if logging is not None:  # Kedro reads the variable when it is imported, and prints a line if it is not there
         os.environ["KEDRO_LOGGING_CONFIG"] = str(logging)
-    from kedro_hone.graph import configure  # noqa: PLC0415
+    from kedro_hone.graph import configure  # noqa: PLC0415 - only after the variable is set
 
     configure()
     from kedro_hone.cli import cli  # noqa: PLC0415 - only after the project is configured

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +15,28 @@ Job = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
 
-def import_quietly(name: str) -> Any:
-    """Return a package of the toolchain, imported with its telemetry off.
+@contextmanager
+def without_telemetry() -> Iterator[None]:
+    """Keep the telemetry off for a while; the process may be the user's, whose variables are left as they were.
 
-    The telemetry starts a thread on import that keeps the process alive, and is disabled only by a file in the user's
-    home or by the variable CI.
+    It starts a thread that keeps the process alive, and is disabled only by a file in the user's home or by the
+    variable CI.
     """
     before = {variable: os.environ.get(variable) for variable in ("CI", "NNCF_CI")}
     os.environ.update(dict.fromkeys(before, "true"))
     try:
-        return importlib.import_module(name)
+        yield
     finally:
         for variable, value in before.items():
             os.environ.pop(variable)
             if value is not None:
                 os.environ[variable] = value
+
+
+def import_quietly(name: str) -> Any:
+    """Return a package of the toolchain, imported with its telemetry off."""
+    with without_telemetry():
+        return importlib.import_module(name)
 
 
 class Session:

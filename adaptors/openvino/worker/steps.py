@@ -15,7 +15,8 @@ Notes = dict[str, Any]
 
 def _convert(job: Job, source: Path, output: Path) -> Notes:
     """Convert ONNX to IR, keep the weights in their own precision, and keep the names that OpenVINO drops."""
-    model = session.import_quietly("openvino").convert_model(source / "model.onnx")
+    with session.without_telemetry():
+        model = session.import_quietly("openvino").convert_model(source / "model.onnx")
     specs = (*job["input"]["inputs"], *job["input"]["outputs"])
     for port, spec in zip((*model.inputs, *model.outputs), specs, strict=True):
         if spec["name"] not in port.get_names():

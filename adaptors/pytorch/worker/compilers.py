@@ -63,7 +63,7 @@ def compile_ahead(job: Job) -> Notes:
     return {"outputs": outputs, "static_shapes": [shape["name"] for shape in shapes]}
 
 
-class _HalfPrecision(nn.Module):  # type: ignore[misc]
+class _HalfPrecision(nn.Module):  # type: ignore[misc]  # torch has no types here
     """A model that computes in bfloat16 and keeps the types of its inputs and outputs."""
 
     def __init__(self, model: nn.Module, dtypes: Sequence[str]) -> None:

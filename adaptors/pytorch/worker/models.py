@@ -27,7 +27,7 @@ Spec = dict[str, Any]
 _WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # makes every torch.load below refuse pickled code, if asked for it too
 
 
-class Flat(nn.Module):  # type: ignore[misc]
+class Flat(nn.Module):  # type: ignore[misc]  # torch has no types here
     """A model with positional tensors in and a tuple of tensors out.
 
     Attributes:

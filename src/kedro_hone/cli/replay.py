@@ -38,7 +38,8 @@ def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
         again = job.model_copy(update={"output": str(target), "temporary": None})
         python = Path(environment.python)
         result = call_worker(again, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
-        click.echo(clean_text((folder / "log").read_text(errors="replace")), nl=False)
+        if (folder / "log").exists():  # no worker was started where its limits leave it no room
+            click.echo(clean_text((folder / "log").read_text(errors="replace")), nl=False)
         made = sorted(path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file())
     if isinstance(result, StepResult):
         click.echo(f"{job.adaptor}: done in {result.seconds:.1f} s, notes {json.dumps(result.notes)}, files {made}")
@@ -66,7 +67,7 @@ def _find_step(step: str, run: Path) -> Path:
 
 def _find_toolchain(job: Job) -> Toolchain:
     for toolchain in read_catalogue().toolchains.values():
-        if toolchain.worker.samefile(job.worker):
+        if toolchain.worker == Path(job.worker):
             return toolchain
     raise HoneError(
         "replay-unknown",

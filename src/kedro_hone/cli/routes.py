@@ -89,9 +89,11 @@ class LastRun:
         return "won" if name == self._winner else "confirmed"
 
     def read_outcome(self, name: str) -> Outcome | None:
-        """Return what the route made, or why it made nothing; None where it was not run."""
-        path = self._find_outcome(name)
-        return OUTCOME.validate_json(path.read_bytes()) if path.exists() else None
+        """Return what the route made, or why it made nothing; None where this version has not run it."""
+        try:
+            return OUTCOME.validate_json(self._find_outcome(name).read_bytes())
+        except (FileNotFoundError, ValidationError):
+            return None
 
     def _find_outcome(self, name: str) -> Path:
         return self._work / f"{name}.outcome.json"

@@ -42,8 +42,10 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
     It has the first rows of the search split's inputs (``feeds``, ``.npz``), repeated where they do not suffice.
 
     Raises:
-        HoneError: ``data-unreadable``: the data are smaller than a shape asks for.
+        HoneError: ``recipe-invalid``: a shape names a dimension that the model does not have; ``data-unreadable``: the
+            data are smaller than a shape asks for.
     """
+    _check_dimensions(source, recipe)
     (folder / "shapes").mkdir()
     arrays = _load(feeds)
     for shape in recipe.all_shapes:
@@ -52,6 +54,18 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
             rows = np.take(arrays[spec.name], range(shape.batch), axis=0, mode="wrap")
             batch[spec.name] = np.ascontiguousarray(_crop(rows, spec.shape, shape.sizes))
         np.savez(folder / "shapes" / f"{shape.name}.npz", allow_pickle=False, **batch)
+
+
+def _check_dimensions(source: Artifact, recipe: Recipe) -> None:
+    known = {dim for spec in source.inputs for dim in spec.shape[1:] if isinstance(dim, str)}
+    for shape in recipe.all_shapes:
+        if unknown := sorted(shape.sizes.keys() - known - {"batch"}):
+            raise HoneError(
+                "recipe-invalid",
+                f"The shape {shape.name!r} names {unknown[0]!r}, which is no dimension of the model.",
+                why=f"Besides batch, the sizes of the model that may change are: {', '.join(sorted(known)) or 'none'}.",
+                hint="Name one of these in the recipe's shapes, or leave it out.",
+            )
 
 
 def _crop(rows: NDArray[Any], dims: tuple[int | str, ...], sizes: dict[str, int]) -> NDArray[Any]:

@@ -118,14 +118,14 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
 
 
 def may_lose_one(*, higher_is_better: bool, source: float) -> bool:
-    """Return whether what can be lost is known to be 1: of a metric that is best at 1."""
+    """Return whether at least 1 can be lost: of a metric that is best at 1."""
     return higher_is_better and 0 <= source <= 1
 
 
 def _find_span(row: Mapping[str, Json]) -> float:
-    """How much can be lost: 1 of what is best at 1; else what predictions for other rows would lose, if anything."""
+    """How much can be lost: what predictions for other rows would lose, and at least 1 of what is best at 1."""
     if may_lose_one(higher_is_better=row["higher_is_better"], source=row["source"]):
-        return 1.0
+        return float(max(1.0, row["span"]))  # more for r2 or a correlation, which have no end at 0
     return row["span"] or UNBOUNDED
 
 

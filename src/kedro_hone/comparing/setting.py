@@ -19,7 +19,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import Samples
-from kedro_hone.programs import locate_program
+from kedro_hone.programs import find_metric, locate_program
 from kedro_hone.recipe.schema import Recipe
 
 
@@ -99,12 +99,16 @@ class Setting:
     @property
     def scored(self) -> str:
         """The digest of all that the source's predictions and their score depend on."""
-        return digest_json([self.source.digest, self.samples.digest, self.recipe.program.model_dump(mode="json")])
+        program = self.recipe.program
+        metric = find_metric(program.metric, project=self.run.project)
+        code = metric.digest if metric else None
+        return digest_json([self.source.digest, self.samples.digest, program.model_dump(mode="json"), code])
 
     @property
     def subject(self) -> str:
         """The digest of all that a comparison is about: the source, the data, and the recipe but for ``publish``."""
-        return digest_json([self.scored, self.recipe.model_dump(mode="json", exclude={"publish"})])
+        recipe = self.recipe.model_dump(mode="json", exclude={"publish"})
+        return digest_json([self.scored, {**recipe, "threads": self.recipe.thread_count}])
 
     @property
     def launching(self) -> Launching:

@@ -11,9 +11,10 @@ import os
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -28,6 +29,7 @@ from pydantic import (
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.gates import Gate, read_gates
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.stats import check_looks
 from kedro_hone.core.values.artifact import Shape, TensorSpec
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
@@ -136,7 +138,7 @@ class ConfirmSection(Section):
     """The finalists, measured again in fresh processes."""
 
     finalists: int = Field(default=3, ge=1, description="How many of the best are confirmed.")
-    looks: tuple[int, ...] = Field(
+    looks: Annotated[tuple[int, ...], AfterValidator(check_looks)] = Field(
         default=(7, 10, 13, 16, 20), min_length=1, description="After how many launches of each the data are looked at."
     )
     rounds: int = Field(default=7, ge=3, description="Rounds within one launch.")
@@ -213,6 +215,9 @@ class Recipe(Section):
         limits = [getattr(self.gates, gate.name) for gate in read_gates() if gate.per_shape]
         if unknown := set(self.race.weights).union(*limits) - known:
             raise ValueError(f"unknown shapes {sorted(unknown)}; the recipe has {sorted(known)}")
+        weights = self.race.weights
+        if weights and (set(weights) != known or min(weights.values()) < 0 or not sum(weights.values()) > 0):
+            raise ValueError("race.weights names every shape, with numbers that are not negative and not all 0")
         if self.model.module and "module" not in self.trust:
             raise ValueError("model.module names a class that would be executed: add trust: [module]")
         return self

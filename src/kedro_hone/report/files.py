@@ -31,16 +31,23 @@ def write_text(path: Path, text: str) -> None:
 def keep_winner(artifact: Artifact, files: Path, folder: Path) -> Path:
     """Put the winner into the run's folder, where ``kedro_hone.load`` can open it; return ``winner`` below it.
 
-    Its files are those of a folder of the store, and share their bytes with it.
+    Its files are those of a folder of the store, and share their bytes with it where the file system can.
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / "winner"
     if not place.exists():
         partial = folder / f".winner-{os.getpid()}"
-        shutil.copytree(files, partial, copy_function=os.link)
+        shutil.copytree(files, partial, copy_function=_link_or_copy)
         write_manifest(partial, artifact)
         partial.rename(place)
     return place
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # the store is on another disk, or belongs to another user
+        shutil.copy(source, target)
 
 
 def point_latest(root: Path, folder: Path) -> None:

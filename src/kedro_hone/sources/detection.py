@@ -60,9 +60,9 @@ def _detect(source: SourceFormat, pulled: Pulled, origin: str | None) -> Flavor 
     try:
         found = source.detect(pulled)
         if not isinstance(found, Flavor | None):
-            raise TypeError(f"it returned a {type(found).__name__}, not a Flavor")  # noqa: TRY301
+            raise TypeError(f"it returned a {type(found).__name__}, not a Flavor")  # noqa: TRY301 - see below
         if found is not None and source.seals and found.format not in source.seals:
-            raise ValueError(f"it found {found.format!r}, which is not in its seals")  # noqa: TRY301
+            raise ValueError(f"it found {found.format!r}, which is not in its seals")  # noqa: TRY301 - see below
     except HoneError:
         raise
     except (Exception, SystemExit) as error:

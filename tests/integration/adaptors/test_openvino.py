@@ -435,6 +435,7 @@ def test_no_telemetry_thread_is_left(digits_ir, monkeypatch):
         "spec = importlib.util.spec_from_file_location('w', sys.argv[1], submodule_search_locations=parts)\n"
         "worker = sys.modules['w'] = importlib.util.module_from_spec(spec); spec.loader.exec_module(worker)\n"
         "worker.load(json.loads(sys.argv[2]))\n"
+        "worker.session.import_quietly('nncf')\n"
         "assert 'CI' not in os.environ\n"
         "print([thread.name for thread in threading.enumerate()])\n"
     )
@@ -442,3 +443,4 @@ def test_no_telemetry_thread_is_left(digits_ir, monkeypatch):
     command = [sys.executable, "-c", code, str(module.TOOLCHAIN.worker), json.dumps(job)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=600)
     assert done.stdout.strip() == "['MainThread']"
+    assert module.TOOLCHAIN.environment == {}  # the learner sets these in its user's process

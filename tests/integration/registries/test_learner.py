@@ -161,7 +161,7 @@ def list_pyfunc_blocks():
 
 @pytest.mark.parametrize("interface", ["onnx", "pytorch"])
 @pytest.mark.parametrize("blocks", [*list_pyfunc_blocks()])
-def test_the_documented_lines_for_mlflow_run_as_typed(  # noqa: PLR0917 - fixtures
+def test_the_documented_lines_for_mlflow_run_as_typed(  # noqa: PLR0917 - pytest gives fixtures by name
     blocks, interface, tmp_path, monkeypatch, make_winner, prove
 ):
     """In the project's folder, with the project's own registry, and nothing in the environment that names it.

@@ -100,3 +100,8 @@ def test_routes_that_cannot_be_reached_are_one_row(work):
         ("fast ▸ fast", "won"),
         ("onnx ▸ … (2 routes)", "cannot be reached: no adaptor converts toy to onnx"),
     ]
+
+
+def test_an_outcome_of_an_older_version_is_as_if_it_had_not_run(work):
+    (work / "good.outcome.json").write_text('{"kind": "artifact", "path": "/m"}')
+    assert LastRun(work).describe("good") == "not run yet"

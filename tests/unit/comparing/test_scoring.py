@@ -45,8 +45,9 @@ def test_where_nothing_differs_the_interval_is_in_the_unit_of_the_metric(read, k
 
 @pytest.mark.parametrize("kind", ["mean", "bootstrap"])
 @pytest.mark.parametrize("span", [0.0, 0.7, 1.9])
-def test_a_metric_that_is_best_at_1_may_lose_1(read, kind, span):
-    assert read(kind, source=0.9, higher_is_better=True, span=span).high == pytest.approx(REACH)
+def test_a_metric_that_is_best_at_1_may_lose_1_or_more(read, kind, span):
+    """More is lost of r2 and of correlations, which do not end at 0."""
+    assert read(kind, source=0.9, higher_is_better=True, span=span).high == pytest.approx(max(1.0, span) * REACH)
 
 
 @pytest.mark.parametrize("kind", ["mean", "bootstrap"])

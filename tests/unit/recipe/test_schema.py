@@ -158,3 +158,16 @@ def test_a_name_of_a_shape_that_is_no_file_name_is_refused(name):
 
     assert caught.value.slug == "recipe-invalid"
     assert f"hone.shapes: shape {name!r} needs a name of" in caught.value.why
+
+
+@pytest.mark.parametrize("looks", [[1], [10, 7], [5, 20], [7, 7]])
+def test_looks_that_the_statistics_do_not_cover_are_refused_at_once(looks):
+    with pytest.raises(HoneError, match="looks"):
+        read_recipe({**MODEL, "confirm": {"looks": looks}})
+
+
+@pytest.mark.parametrize("weights", [{"one": 1.0}, {"one": 1.0, "many": -1.0}, {"one": 0.0, "many": 0.0}])
+def test_weights_that_are_no_weights_are_refused_at_once(weights):
+    shapes = {"one": {"batch": 1}, "many": {"batch": 8}}
+    with pytest.raises(HoneError, match="weights"):
+        read_recipe({**MODEL, "shapes": shapes, "race": {"objective": "mean", "weights": weights}})

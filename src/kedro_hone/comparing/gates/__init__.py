@@ -32,7 +32,7 @@ def make_ceiling(
         per: What was measured is divided by this to be in the unit.
     """
 
-    def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
+    def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001 - each judge gets it
         measured = measure(candidate)
         return (
             judge_at_most(

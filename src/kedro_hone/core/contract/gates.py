@@ -233,7 +233,7 @@ def _load(point: metadata.EntryPoint, origin: str) -> Gate:
     try:
         gate = point.load()
         if not isinstance(gate, Gate):
-            raise TypeError(f"it is a {type(gate).__name__}, not a Gate")  # noqa: TRY301
+            raise TypeError(f"it is a {type(gate).__name__}, not a Gate")  # noqa: TRY301 - reported with the others
     except (Exception, SystemExit) as error:
         raise HoneError(
             "gate-invalid",
@@ -245,5 +245,8 @@ def _load(point: metadata.EntryPoint, origin: str) -> Gate:
 
 
 def _merge(offers: Iterable[tuple[Gate, str]], registered: Iterable[tuple[Gate, str]]) -> dict[str, Gate]:
-    identify = lambda gate: name_function(gate.judge)  # noqa: E731
-    return merge(offers, registered, slug="gate-invalid", noun="gate", identify=identify)
+    return merge(offers, registered, slug="gate-invalid", noun="gate", identify=_identify)
+
+
+def _identify(gate: Gate) -> object:
+    return name_function(gate.judge)

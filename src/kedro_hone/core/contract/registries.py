@@ -62,7 +62,7 @@ class RegistryOffer:
             takes = project is not None and "project" in inspect.signature(factory).parameters
             registry = factory(project=project) if takes else factory()
             if not isinstance(registry, Registry):
-                raise TypeError(f"it makes a {type(registry).__name__}, which is not a Registry")  # noqa: TRY301
+                raise TypeError(f"it makes a {type(registry).__name__}, which is not a Registry")  # noqa: TRY301 - see below
         except HoneError:
             raise
         except (Exception, SystemExit) as error:

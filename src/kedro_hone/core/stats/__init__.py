@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kedro_hone.core.stats.intervals import UNITS, interval_of_bootstrap, interval_of_mean, interval_of_ratios
 from kedro_hone.core.stats.levels import correct_for_looks, share_level
-from kedro_hone.core.stats.plan import LOOKS, Finding, LaunchPlan, LaunchStep, next_step
+from kedro_hone.core.stats.plan import LOOKS, Finding, LaunchPlan, LaunchStep, check_looks, next_step
 from kedro_hone.core.stats.proportions import (
     interval_of_paired_proportions,
     needed_rows,
@@ -35,6 +35,7 @@ __all__ = [
     "LaunchPlan",
     "LaunchStep",
     "Percentiles",
+    "check_looks",
     "combine_shapes",
     "correct_for_looks",
     "find_dropped",

@@ -22,6 +22,20 @@ Ratios = Mapping[str, Floats]
 """For each shape one ratio for each launch, the source over another that was started at the same time."""
 
 
+def check_looks(looks: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the looks of a plan, after how many launches each, if the correction of the level covers them.
+
+    Raises:
+        ValueError: They do not ascend, begin with a single launch, or are further and further apart.
+    """
+    if not looks or looks[0] < 2 or any(a >= b for a, b in pairwise(looks)):
+        raise ValueError("looks ascend and begin with two launches at least")
+    numbered = list(enumerate(looks, start=1))
+    if any(n * j < m * i for i, n in numbered for j, m in numbered if i < j):
+        raise ValueError("looks that are further and further apart are not covered by the correction of the level")
+    return looks
+
+
 class LaunchPlan(Value):
     """The plan of a confirmation, set before the first launch.
 
@@ -44,12 +58,7 @@ class LaunchPlan(Value):
     @field_validator("looks")
     @classmethod
     def _check_looks(cls, looks: tuple[int, ...]) -> tuple[int, ...]:
-        if not looks or looks[0] < 2 or any(a >= b for a, b in pairwise(looks)):
-            raise ValueError("looks ascend and begin with two launches at least")
-        numbered = list(enumerate(looks, start=1))
-        if any(n * j < m * i for i, n in numbered for j, m in numbered if i < j):
-            raise ValueError("looks that are further and further apart are not covered by the correction of the level")
-        return looks
+        return check_looks(looks)
 
     @property
     def level(self) -> float:

@@ -82,7 +82,7 @@ class Served:
     def prepare(self, feeds: dict[str, Any]) -> Callable[[], Any]:
         """Return one call as it is timed: as the session says, behind the source's interface, or with arrays."""
         if hasattr(self.session, "prepare"):
-            return self.session.prepare(feeds)  # type: ignore[no-any-return]
+            return self.session.prepare(feeds)  # type: ignore[no-any-return]  # a session has no types
         if self.job.get("interface") != "pytorch" or not importlib.util.find_spec("torch"):
             return functools.partial(self.session.run, feeds)
         from . import interfaces

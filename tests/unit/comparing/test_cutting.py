@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kedro_hone.comparing.cutting import cut_shapes
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.recipe.schema import read_recipe
+
+SPEC = TensorSpec(name="ids", dtype="int64", shape=("rows", "length"))
+SOURCE = Artifact(format="onnx", digest="sha256:0", inputs=(SPEC,), outputs=())
+
+
+def cut(folder, sizes):
+    np.savez(folder / "feeds.npz", ids=np.arange(24).reshape(3, 8))
+    recipe = read_recipe({"model": {"uri": "m"}, "program": {"name": "fidelity"}, "shapes": {"one": sizes}})
+    cut_shapes(folder / "feeds.npz", SOURCE, recipe, folder)
+    with np.load(folder / "shapes" / "one.npz") as found:
+        return found["ids"]
+
+
+def test_a_shape_is_the_first_rows_cut_to_its_sizes(tmp_path):
+    assert cut(tmp_path, {"batch": 2, "length": 3}).tolist() == [[0, 1, 2], [8, 9, 10]]
+
+
+def test_rows_are_repeated_where_they_do_not_suffice(tmp_path):
+    assert cut(tmp_path, {"batch": 5})[:, 0].tolist() == [0, 8, 16, 0, 8]
+
+
+def test_a_size_that_the_model_does_not_have_is_refused(tmp_path):
+    with pytest.raises(HoneError) as caught:
+        cut(tmp_path, {"batch": 1, "lenght": 3})
+    assert caught.value.slug == "recipe-invalid"
+    assert "'lenght'" in caught.value.what
+    assert "length" in caught.value.why
+
+
+def test_data_are_cut_and_never_stretched(tmp_path):
+    with pytest.raises(HoneError) as caught:
+        cut(tmp_path, {"batch": 1, "length": 9})
+    assert caught.value.slug == "data-unreadable"

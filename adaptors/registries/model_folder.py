@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import yaml
@@ -21,46 +22,36 @@ from kedro_hone.sources.detection import MLMODEL, OURS
 
 if TYPE_CHECKING:
     from mlflow.models import Model, ModelSignature
-    from mlflow.types import Schema
 
-ARTIFACT: Final = "artifact"
-EVIDENCE: Final = "evidence"
-LOADER: Final = "kedro_hone.learner.pyfunc"
 LARGEST_EXAMPLE: Final = 1_000_000
 """Numbers in an input example; a larger one is left out, since MLflow keeps it as JSON."""
 
 
-def write_winner(
-    folder: Path, winner: ProvenWinner, *, requirements: Sequence[str], identity: Mapping[str, Any] | None = None
-) -> None:
-    """Write the model folder of a winner: its files, manifest, evidence, signature, example and requirements.
+def write_winner(folder: Path, winner: ProvenWinner) -> Model:
+    """Write a winner's files, manifest, evidence, signature, example and requirements into an empty folder.
 
-    Args:
-        folder: An empty directory.
-        winner: The winner with its evidence.
-        requirements: What pip must install to load it, such as ``find_requirements`` returns.
-        identity: Fields of the ``MLmodel``, such as MLflow's ``model_id``.
+    Return MLflow's description of it as saved in ``MLmodel``, for a registry that adds an identity and saves it again.
 
     Raises:
         HoneError: ``evidence-incomplete``: the evidence was altered since it was proved. ``model-corrupt``: the files
-            were altered since they were sealed.
+            were altered since they were sealed. ``toolchain-unknown``: the winner's runtime is not installed any more.
     """
     from mlflow.models import Model  # noqa: PLC0415 - slow to import, and only needed to publish
 
     artifact = winner.artifact
-    copy_tree(winner.files, folder / ARTIFACT, share=False)
-    write_manifest(folder / ARTIFACT, artifact)
-    winner.copy_evidence(folder / EVIDENCE)
-    _write_environment(folder, requirements)
+    _write_environment(folder, artifact)
+    copy_tree(winner.files, folder / "artifact", share=False)
+    write_manifest(folder / "artifact", artifact)
+    winner.copy_evidence(folder / "evidence")
     unnamed = artifact.metadata.get("interface") == "pytorch"
-    model = Model(**(identity or {}))
-    model.signature = make_signature(artifact.inputs, artifact.outputs, unnamed=unnamed)
-    model.add_flavor(OURS, artifact=ARTIFACT, format=artifact.format, runtime=artifact.runtime, digest=artifact.digest)
+    model = Model(signature=make_signature(artifact.inputs, artifact.outputs, unnamed=unnamed))
+    described = {"format": artifact.format, "runtime": artifact.runtime, "digest": artifact.digest}
+    model.add_flavor(OURS, artifact="artifact", **described)
     # As mlflow.pyfunc.add_to_model does; importing mlflow.pyfunc warns of MLflow's own classes.
     model.add_flavor(
         "python_function",
-        loader_module=LOADER,
-        data=ARTIFACT,
+        loader_module="kedro_hone.learner.pyfunc",
+        data="artifact",
         env={"conda": "conda.yaml", "virtualenv": "python_env.yaml"},
         python_version=platform.python_version(),
     )
@@ -68,91 +59,78 @@ def write_winner(
         _write_example(folder, model, artifact, unnamed=unnamed)
     model.model_size_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     model.save(folder / MLMODEL)
-
-
-def find_requirements(artifact: Artifact) -> tuple[str, ...]:
-    """Return what pip must install to load an artifact in its runtime.
-
-    Raises:
-        HoneError: ``toolchain-unknown``.
-    """
-    toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
-    extra = f"[{toolchain.extra}]" if toolchain.extra else ""
-    return (f"kedro-hone{extra}=={__version__}", *toolchain.runtime_requirements)
+    return model
 
 
 def make_signature(
     inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], *, unnamed: bool
 ) -> ModelSignature | None:
-    """Return MLflow's signature of a model.
+    """Return MLflow's signature of a model; None where a tensor has a type that MLflow's readers do not know.
 
     Args:
         inputs: The model's inputs.
         outputs: The model's outputs.
         unnamed: Whether a single tensor goes without its name, as in PyTorch's flavor; MLflow then asks for an array,
             else for a dictionary.
-
-    Returns:
-        The signature, or None when there is a type that numpy does not know, such as bfloat16, or text: by a signature
-        with text MLflow refuses arrays of objects, and so the columns of tables.
     """
-    from mlflow.models import ModelSignature  # noqa: PLC0415
+    from mlflow import models, types  # noqa: PLC0415
 
-    try:
-        return ModelSignature(*(_make_schema(side, unnamed=unnamed and len(side) == 1) for side in (inputs, outputs)))
-    except TypeError:
+    if not all(_is_known(spec.dtype) for spec in (*inputs, *outputs)):
         return None
+    sides = []
+    for specs in (inputs, outputs):
+        shapes = [tuple(size if isinstance(size, int) else -1 for size in spec.shape) for spec in specs]
+        names = [None if unnamed and len(specs) == 1 else spec.name for spec in specs]
+        dtypes = [np.dtype(spec.dtype) for spec in specs]
+        sides.append(types.Schema(list(map(types.TensorSpec, dtypes, shapes, names))))
+    return models.ModelSignature(*sides)
 
 
-def _make_schema(specs: Sequence[TensorSpec], *, unnamed: bool) -> Schema:
-    from mlflow.types import Schema  # noqa: PLC0415
-    from mlflow.types import TensorSpec as MlflowSpec  # noqa: PLC0415
+def _is_known(name: str) -> bool:
+    """Tell whether a type is numpy's own (packages such as ml_dtypes add others) and not text.
 
-    def convert(spec: TensorSpec) -> MlflowSpec:
-        shape = tuple(size if isinstance(size, int) else -1 for size in spec.shape)
-        return MlflowSpec(_find_dtype(spec.dtype), shape, None if unnamed else spec.name)
-
-    return Schema(list(map(convert, specs)))
-
-
-def _find_dtype(name: str) -> np.dtype[Any]:
-    dtype = np.dtype(name)
-    if dtype.kind == "U":
-        raise TypeError("MLflow takes no objects for text")
-    if dtype.isbuiltin != 1:  # packages such as ml_dtypes teach numpy types that MLflow's readers need not know
-        raise TypeError(f"{name} is no type of numpy's own")
-    return dtype
+    By a signature with text MLflow refuses arrays of objects, and so the columns of tables.
+    """
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        return False
+    return dtype.isbuiltin == 1 and dtype.kind != "U"
 
 
 def _write_example(folder: Path, model: Model, artifact: Artifact, *, unnamed: bool) -> None:
     """Write zeros for every input, at the first shape that the artifact was made for, or one row."""
     sizes = artifact.static_shapes[0].sizes if artifact.static_shapes else {}
-    example = {
-        spec.name: np.zeros([size if isinstance(size, int) else sizes.get(size, 1) for size in spec.shape], spec.dtype)
+    shapes = {
+        spec.name: [size if isinstance(size, int) else sizes.get(size, 1) for size in spec.shape]
         for spec in artifact.inputs
     }
-    if not example or sum(array.size for array in example.values()) > LARGEST_EXAMPLE:
+    if not shapes or sum(map(math.prod, shapes.values())) > LARGEST_EXAMPLE:
         return
-    rows = {name: array.tolist() for name, array in example.items()}
+    rows = {spec.name: np.zeros(shapes[spec.name], spec.dtype).tolist() for spec in artifact.inputs}
     value = next(iter(rows.values())) if unnamed and len(rows) == 1 else rows
-    (folder / "input_example.json").write_text(json.dumps(value), encoding="utf-8")
-    (folder / "serving_input_example.json").write_text(json.dumps({"inputs": value}), encoding="utf-8")
-    model.saved_input_example_info = {
-        "artifact_path": "input_example.json",
-        "serving_input_path": "serving_input_example.json",
-        "type": "ndarray",
-    }
+    files = {"artifact_path": "input_example.json", "serving_input_path": "serving_input_example.json"}
+    for name, content in zip(files.values(), (value, {"inputs": value}), strict=True):
+        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+    model.saved_input_example_info = {**files, "type": "ndarray"}
 
 
-def _write_environment(folder: Path, requirements: Sequence[str]) -> None:
-    # MLflow writes these only from pyfunc.save_model, which also copies a uv project that is in the current folder.
-    (folder / "requirements.txt").write_text("\n".join(requirements) + "\n", encoding="utf-8")
+def _write_environment(folder: Path, artifact: Artifact) -> None:
+    """Write what pip must install to load an artifact in its runtime, as MLflow's three files say it.
+
+    MLflow writes them only from ``pyfunc.save_model``, which also copies a uv project that is in the current folder.
+    """
+    toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
+    extra = f"[{toolchain.extra}]" if toolchain.extra else ""
+    requirements = [f"kedro-hone{extra}=={__version__}", *toolchain.runtime_requirements]
     python = platform.python_version()
     build = ["pip", "setuptools", "wheel"]
-    conda = ["pip", f"python={python}", {"pip": list(requirements)}]
+    conda = ["pip", f"python={python}", {"pip": requirements}]
     files = {
+        "requirements.txt": "\n".join(requirements) + "\n",
         "python_env.yaml": {"python": python, "build_dependencies": build, "dependencies": ["-r requirements.txt"]},
         "conda.yaml": {"name": "mlflow-env", "channels": ["conda-forge"], "dependencies": conda},
     }
     for name, value in files.items():
-        (folder / name).write_text(yaml.safe_dump(value, default_flow_style=False), encoding="utf-8")
+        text = value if isinstance(value, str) else yaml.safe_dump(value, default_flow_style=False)
+        (folder / name).write_text(text, encoding="utf-8")

@@ -24,7 +24,7 @@ PLANTS = {
     ),
     "registries-independent": (
         "adaptors/registries/local/registry.py",
-        "from kedro_hone.adaptors.registries.mlflow.names import read_uri",
+        "from kedro_hone.adaptors.registries.mlflow.versions import read_uri",
     ),
     "nodes-independent": ("nodes/confirm.py", "from kedro_hone.nodes.race import race"),
     "adaptors-light": ("adaptors/pytorch/adaptor.py", "import torch"),

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.adaptors.registries import publication
-from kedro_hone.adaptors.registries.local.arrivals import SUFFIX, list_arrivals
-from kedro_hone.adaptors.registries.model_folder import find_requirements, write_winner
-from kedro_hone.adaptors.registries.suggestions import suggest
+from kedro_hone.adaptors.registries.model_folder import write_winner
+from kedro_hone.adaptors.registries.publication import KEY, derive_key, is_alive, name_publisher
+from kedro_hone.adaptors.registries.suggestions import explain_unknown
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import RECIPE, Publication, VersionInfo
+from kedro_hone.core.contract.registry import Publication, VersionInfo
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.digest import digest_file, digest_tree
+from kedro_hone.core.store.disk import remove_tree
+from kedro_hone.core.values.digest import digest_file, digest_json, digest_tree
+from kedro_hone.learner.manifest import MANIFEST
 from kedro_hone.sources.detection import MLMODEL
 
+SUFFIX: Final = "-hone"
+"""The folder with the winners of ``models/digits`` is ``models/digits-hone``."""
 TAGS: Final = "hone.json"
 """The file with a published version's tags."""
+_MODELS: Final = (".onnx", ".pt2")
 _STAGE: Final = ".publishing-"
 
 
@@ -42,21 +46,19 @@ class LocalRegistry:
         path = (self.root / uri).resolve()
         if not path.exists():
             raise _explain_missing(path)
-        digest = digest_file(path) if path.is_file() else digest_tree(path)
         tags = _read_tags(path)
-        home = path.parent if tags else None
+        model, links = path, []
+        if tags:
+            model = path.parent.with_name(path.parent.name.removesuffix(SUFFIX))
+            links = [link for link in path.parent.glob("[!.]*") if link.is_symlink() and link.resolve() == path]
+        root = self.root.resolve()
         return VersionInfo(
             uri=str(path),
-            name=self._name(home.with_name(home.name.removesuffix(SUFFIX)) if home else path),
-            version=digest,
-            aliases=_list_aliases(home, path) if home else (),
+            name=str(model.relative_to(root) if model.is_relative_to(root) else model),
+            version=digest_file(path) if path.is_file() else digest_tree(path),
+            aliases=tuple(sorted(link.name for link in links)),
             tags=tags,
         )
-
-    def _name(self, model: Path) -> str:
-        """Return the name for ``publish`` with which winners go next to the model."""
-        root = self.root.resolve()
-        return str(model.relative_to(root) if model.is_relative_to(root) else model)
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
         """Copy a path's files, as they are, into an empty directory, which is made when it does not exist.
@@ -84,14 +86,28 @@ class LocalRegistry:
         """Return the models in the root folder that are new or changed, and new winners of them, oldest first.
 
         A model that is changed in its place is a new version, since the digest of its content is its version. One that
-        is still being copied may be listed twice: half, and whole.
+        is still being copied may be listed twice: half, and whole. Only files whose size or modification time differs
+        from the last poll are read.
 
         Raises:
             HoneError: ``model-unknown``: the folder does not exist.
         """
         if not self.root.is_dir():
             raise _explain_missing(self.root.resolve())
-        return list_arrivals(self.root, self.resolve, cursor)
+        known: dict[str, list[str]] = json.loads(cursor) if cursor else {}
+        seen: dict[str, list[str]] = {}
+        found: list[tuple[int, VersionInfo]] = []
+        for path in map(str, _list_models(self.root.resolve())):
+            changed, stamp = _read_stamp(Path(path))
+            old_stamp, version = known.get(path, ("", ""))
+            if stamp != old_stamp:
+                info = self.resolve(path)
+                if info.version != version:
+                    found.append((changed, info))
+                version = info.version
+            seen[path] = [stamp, version]
+        found.sort(key=lambda pair: pair[0])
+        return tuple(info for _, info in found), json.dumps(seen)
 
     def publish(
         self,
@@ -110,22 +126,24 @@ class LocalRegistry:
         Raises:
             HoneError: ``toolchain-unknown``, or ``evidence-incomplete``.
         """
-        requirements = find_requirements(winner.artifact)
         path = (self.root / name).absolute()
         home = path.with_name(path.name + SUFFIX)
         home.mkdir(parents=True, exist_ok=True)
         _remove_stages(home)
-        key = publication.derive_key(winner, name=str(path), recipe=tags.get(RECIPE))
+        key = derive_key(winner, name=str(path), tags=tags)
         published = (each for each in home.iterdir() if each.name.isdecimal())
-        place = next((each for each in published if _read_tags(each).get(publication.KEY) == key), None)
+        place = next((each for each in published if _read_tags(each).get(KEY) == key), None)
         if place is None:
-            stage = home / f"{_STAGE}{publication.name_publisher()}"
+            stage = home / f"{_STAGE}{name_publisher()}"
             stage.mkdir()
-            write_winner(stage, winner, requirements=requirements)
-            content = {publication.KEY: key, **tags}
-            content |= {f"hone.metric.{metric}": repr(float(value)) for metric, value in (metrics or {}).items()}
-            (stage / TAGS).write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-            place = _claim_number(home, stage)
+            try:
+                write_winner(stage, winner)
+                numbers = {f"hone.metric.{metric}": repr(float(value)) for metric, value in (metrics or {}).items()}
+                content = json.dumps({KEY: key, **tags, **numbers}, indent=1, sort_keys=True)
+                (stage / TAGS).write_text(content + "\n", encoding="utf-8")
+                place = _claim_number(home, stage)
+            finally:
+                remove_tree(stage)  # it was renamed, unless something failed
         if alias is not None:
             _move_alias(home, alias, place)
         return Publication(uri=str(place), version=place.name, alias=alias)
@@ -146,7 +164,7 @@ def _claim_number(home: Path, stage: Path) -> Path:
 def _move_alias(home: Path, alias: str, place: Path) -> None:
     if alias.isdecimal() or "/" in alias or alias.startswith("."):
         raise ValueError(f"{alias!r} cannot be an alias: it is a number or a path")
-    link = home / f"{_STAGE}{publication.name_publisher()}-link"
+    link = home / f"{_STAGE}{name_publisher()}-link"
     link.symlink_to(place.name)
     link.replace(home / alias)
 
@@ -155,17 +173,8 @@ def _remove_stages(home: Path) -> None:
     """Remove what killed publications left."""
     for path in home.glob(f"{_STAGE}*"):
         publisher = path.name.removeprefix(_STAGE).removesuffix("-link")
-        if publication.is_alive(publisher, changed=path.lstat().st_mtime):
-            continue
-        if path.is_symlink():
-            path.unlink()
-        else:
-            shutil.rmtree(path)
-
-
-def _list_aliases(home: Path, place: Path) -> tuple[str, ...]:
-    links = (path for path in home.iterdir() if path.is_symlink() and not path.name.startswith("."))
-    return tuple(sorted(link.name for link in links if link.resolve() == place))
+        if not is_alive(publisher, changed=path.lstat().st_mtime):
+            remove_tree(path)
 
 
 def _read_tags(path: Path) -> dict[str, str]:
@@ -174,10 +183,29 @@ def _read_tags(path: Path) -> dict[str, str]:
     return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
 
 
+def _list_models(root: Path) -> Iterator[Path]:
+    for path in sorted(root.iterdir()):
+        if path.name.startswith(".") or path.is_symlink():
+            continue
+        if path.is_file():
+            if path.suffix in _MODELS:
+                yield path
+        elif path.name.endswith(SUFFIX):
+            yield from (version for version in sorted(path.iterdir()) if version.name.isdecimal())
+        elif any(file.name in {MLMODEL, MANIFEST} or file.suffix in _MODELS for file in path.iterdir()):
+            yield path
+
+
+def _read_stamp(path: Path) -> tuple[int, str]:
+    """Return when a model was changed last, in nanoseconds, and what changes with each of its files."""
+    files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
+    rows = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return max((changed for _, _, changed in rows), default=0), digest_json(rows)
+
+
 def _explain_missing(path: Path) -> HoneError:
     home = next(parent for parent in path.parents if parent.is_dir())
+    names = sorted(file.name for file in home.iterdir())
     missing = path.relative_to(home).parts[0]
-    why, hint = suggest(missing, sorted(file.name for file in home.iterdir()), f"files in {home}:")
-    return HoneError(
-        "model-unknown", f"There is no {path}.", why=why, hint=f"{hint} Name a model file or a folder with {MLMODEL}."
-    )
+    advice = f" Name a model file or a folder with {MLMODEL}."
+    return explain_unknown("model-unknown", f"There is no {path}.", missing, names, f"files in {home}:", advice=advice)

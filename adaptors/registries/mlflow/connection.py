@@ -12,70 +12,55 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
+
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException, RestException
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import hide_secrets
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
 
 PATIENCE_SECONDS: Final = 20.0
 """How long a registry behind a network may take to respond once."""
 BUSY_SECONDS: Final = 60.0
 """How long SQLite waits for another process that has locked the file, such as one that makes its tables."""
+EMBEDDED: Final = "data/mlflow.db"
+"""The project's own store."""
 _PROBE: Final = "/api/2.0/mlflow/registered-models/search"
 _DATABASES: Final = frozenset({"postgresql", "mysql", "mssql"})
 _LOCAL: Final = frozenset({"", "file", "sqlite"})
 _BUILDING: Final = threading.Lock()
 """MLflow fills its table of kinds of stores at the first use, and two threads must not do that at once."""
-EMBEDDED: Final = "data/mlflow.db"
-ARTIFACTS: Final = "mlartifacts"
-"""The folder with the artifacts of a SQLite store, next to its file."""
 
 # MLflow draws a bar for every download, even of a few files into a log; the run has a display of its own.
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 
-def find_tracking_uri(project: Path) -> str:
-    """Return what ``mlflow.set_tracking_uri`` or ``MLFLOW_TRACKING_URI`` says; else the project's embedded store."""
-    import mlflow  # noqa: PLC0415 - slow to import, and only needed with MLflow
-
-    if mlflow.is_tracking_uri_set():
-        return str(mlflow.get_tracking_uri())
-    return f"sqlite:///{project.resolve() / EMBEDDED}"
-
-
-def connect(tracking_uri: str, *, patience: float = PATIENCE_SECONDS) -> MlflowClient:
+def connect(tracking_uri: str, *, makes: bool = True, patience: float = PATIENCE_SECONDS) -> MlflowClient:
     """Return a client of a store that responded.
 
     A registry behind a network has to respond once within the patience; what is imported for that is imported before.
     After that the limits of MLflow hold (``MLFLOW_HTTP_REQUEST_TIMEOUT`` and so on). A local file has no limit:
-    MLflow's first use of it makes the tables, which takes as long as the machine takes.
+    MLflow's first use of it makes the tables, which takes as long as the machine takes. One that does not exist is
+    made only if ``makes``.
 
     Raises:
         HoneError: ``registry-unreachable``.
     """
-    from mlflow import MlflowClient  # noqa: PLC0415
-
-    check_sqlite(tracking_uri)
+    check_sqlite(tracking_uri, makes=makes)
     registry = os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri
-    try:
+    with explain_errors(registry, Exception):  # the driver of the database is missing or unknown
         probe = find_probe(registry)
-    except Exception as error:  # the driver of the database is missing or unknown
-        raise _explain_unreachable(registry, _first_line(error)) from error
     if probe is not None:
         run_bounded(probe, registry, patience)
-    try:
-        with _BUILDING:
-            client = MlflowClient(tracking_uri=tracking_uri)
-            client.search_registered_models(max_results=1)
-    except Exception as error:
-        raise _explain_unreachable(tracking_uri, _first_line(error)) from error
+    with explain_errors(tracking_uri, Exception), _BUILDING:
+        client = MlflowClient(tracking_uri=tracking_uri)
+        client.search_registered_models(max_results=1)
     return client
 
 
@@ -94,22 +79,16 @@ def find_probe(uri: str) -> Callable[[], object] | None:
     if kind in {"http", "https"}:
         importlib.import_module("mlflow.tracking.request_header.registry")  # which a request imports by itself
         from mlflow.utils.credentials import get_default_host_creds  # noqa: PLC0415
-        from mlflow.utils.rest_utils import http_request, verify_rest_response  # noqa: PLC0415
+        from mlflow.utils.rest_utils import http_request_safe  # noqa: PLC0415
 
-        def request() -> object:
-            # Two tries of 8 s with a pause between them stay under the patience.
-            limits = {"timeout": 8, "max_retries": 1, "backoff_factor": 1}
-            response = http_request(get_default_host_creds(uri), _PROBE, "GET", params={"max_results": 1}, **limits)
-            return verify_rest_response(response, _PROBE)
-
-        return request
+        # Two tries of 8 s with a pause between them stay under the patience.
+        limits = {"timeout": 8, "max_retries": 1, "backoff_factor": 1, "params": {"max_results": 1}}
+        return partial(http_request_safe, get_default_host_creds(uri), _PROBE, "GET", **limits)
     if kind in _DATABASES:
         from mlflow.store.db.utils import create_sqlalchemy_engine  # noqa: PLC0415
 
         engine = create_sqlalchemy_engine(uri)  # imports the driver, and does not connect
         return lambda: engine.connect().close()
-    from mlflow import MlflowClient  # noqa: PLC0415
-
     return lambda: MlflowClient(tracking_uri=uri).search_registered_models(max_results=1)
 
 
@@ -140,61 +119,37 @@ def run_bounded(call: Callable[[], object], tracking_uri: str, patience: float =
             future.set_exception(error)
 
     threading.Thread(target=work, name="hone-registry", daemon=True).start()
-    try:
-        error = future.exception(patience)
-    except TimeoutError:
-        raise _explain_unreachable(tracking_uri, f"It did not respond within {patience:g} seconds.") from None
-    if error is not None:
-        raise _explain_unreachable(tracking_uri, _first_line(error)) from error
-    return future.result()
+    if not wait([future], patience).done:
+        raise _explain_unreachable(tracking_uri, f"It did not respond within {patience:g} seconds.")
+    with explain_errors(tracking_uri, BaseException):
+        return future.result()
 
 
-def _explain_unreachable(tracking_uri: str, why: str) -> HoneError:
-    """Return the error for a registry that cannot be used, without secrets in it."""
-    what = f"at {hide_secrets(tracking_uri)} does not respond"
-    check = "Check MLFLOW_TRACKING_URI and that the server runs"
-    file = find_sqlite_file(tracking_uri)
-    if file is not None:
-        what = f"in {file} cannot be used"
-        check = "Check the file and its folder, and that no other process locks it. MLFLOW_TRACKING_URI names it"
-    default = f"without the variable, it is {EMBEDDED} in the project's folder, which the first publication makes."
-    return HoneError(
-        "registry-unreachable", f"The MLflow registry {what}.", why=hide_secrets(why), hint=f"{check}; {default}"
-    )
-
-
-def require_store(tracking_uri: str) -> None:
-    """Refuse to read from a SQLite store that does not exist: MLflow would make an empty one.
-
-    Raises:
-        HoneError: ``registry-unreachable``.
-    """
-    path = find_sqlite_file(tracking_uri)
-    if path is not None and not path.exists():
-        raise _explain_unreachable(tracking_uri, f"There is no file {path}.")
-
-
-def check_sqlite(tracking_uri: str, *, busy: float = BUSY_SECONDS) -> None:
-    """Look at a SQLite store's file before MLflow does, which makes folders and retries for hours.
+def check_sqlite(tracking_uri: str, *, makes: bool = True, busy: float = BUSY_SECONDS) -> None:
+    """Look at a SQLite store's file before MLflow does, which makes files and folders and retries for hours.
 
     Args:
         tracking_uri: Any URI; others than SQLite's pass.
+        makes: Whether the file may be missing, in a folder that exists.
         busy: Seconds to wait for another process that has locked the file.
 
     Raises:
-        HoneError: ``registry-unreachable``: the folder does not exist, the file is no database, cannot be written, or
-            stays locked.
+        HoneError: ``registry-unreachable``: the file or its folder does not exist, it is no database, cannot be
+            written, or stays locked.
     """
     path = find_sqlite_file(tracking_uri)
     if path is None:
         return
-    if not path.parent.is_dir():
-        raise _explain_unreachable(tracking_uri, f"The folder {path.parent} does not exist.")
-    if path.is_dir():
-        raise _explain_unreachable(tracking_uri, f"{path} is a folder.")
-    if not os.access(path if path.exists() else path.parent, os.R_OK | os.W_OK):
-        raise _explain_unreachable(tracking_uri, f"{path} cannot be written.")
-    if path.exists():
+    known = path.exists()
+    faults = {
+        f"There is no file {path}.": not (known or makes),
+        f"The folder {path.parent} does not exist.": not path.parent.is_dir(),
+        f"{path} is a folder.": path.is_dir(),
+        f"{path} cannot be written.": not os.access(path if known else path.parent, os.R_OK | os.W_OK),
+    }
+    if why := next((why for why, wrong in faults.items() if wrong), None):
+        raise _explain_unreachable(tracking_uri, why)
+    if known:
         try:
             with closing(sqlite3.connect(path, timeout=busy)) as database:
                 database.execute("PRAGMA schema_version").fetchone()
@@ -211,22 +166,33 @@ def find_sqlite_file(tracking_uri: str) -> Path | None:
 
 
 @contextmanager
-def explain_errors(tracking_uri: str) -> Iterator[None]:
-    """Turn MLflow's errors into ours; unknown names are handled where the names are known."""
-    from mlflow.exceptions import MlflowException, RestException  # noqa: PLC0415
-
+def explain_errors(tracking_uri: str, kind: type[BaseException] = MlflowException) -> Iterator[None]:
+    """Turn errors of this kind, MLflow's own, into ours; unknown names are handled where the names are known."""
     try:
         yield
     except RestException as error:
         raise HoneError(
             "registry-unreachable",
             f"The MLflow registry at {hide_secrets(tracking_uri)} refuses the request.",
-            why=hide_secrets(_first_line(error)),
+            why=_quote(error),
             hint="Check MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN, and your rights.",
         ) from error
-    except MlflowException as error:
-        raise _explain_unreachable(tracking_uri, _first_line(error)) from error
+    except kind as error:
+        raise _explain_unreachable(tracking_uri, _quote(error)) from error
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _explain_unreachable(tracking_uri: str, why: str) -> HoneError:
+    """Return the error for a registry that cannot be used, without secrets in it."""
+    what = f"at {hide_secrets(tracking_uri)} does not respond"
+    check = "Check MLFLOW_TRACKING_URI and that the server runs"
+    file = find_sqlite_file(tracking_uri)
+    if file is not None:
+        what = f"in {file} cannot be used"
+        check = "Check the file and its folder, and that no other process locks it. MLFLOW_TRACKING_URI names it"
+    default = f"without the variable, it is {EMBEDDED} in the project's folder, which the first publication makes."
+    return HoneError("registry-unreachable", f"The MLflow registry {what}.", why=why, hint=f"{check}; {default}")
+
+
+def _quote(error: BaseException) -> str:
+    """Return the first line of an error, without secrets."""
+    return hide_secrets((str(error).strip().splitlines() or [type(error).__name__])[0])

@@ -13,18 +13,31 @@ Publications of a process that is still running are not touched.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Final
 
-from kedro_hone.adaptors.registries import publication
-from kedro_hone.adaptors.registries.mlflow.names import iterate_versions
+from mlflow import MlflowClient
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities.model_registry import ModelVersion
+from kedro_hone.adaptors.registries.mlflow.versions import iterate_versions
+from kedro_hone.adaptors.registries.publication import KEY, is_alive, name_publisher
+
+STATE: Final = "hone.state"
+FINISHED: Final = "finished"
+PENDING_ALIAS: Final = "hone.pending_alias"
+"""The alias that is still to be moved; removed once it was."""
+MODEL: Final = "hone.model"
+"""On a run: the registered model that it publishes to."""
+_PUBLISHING: Final = "publishing"
+_PUBLISHER: Final = "hone.publisher"
+
+
+def make_marks() -> dict[str, str]:
+    """Return the tags of what this process is publishing."""
+    return {STATE: _PUBLISHING, _PUBLISHER: name_publisher()}
 
 
 def settle(client: MlflowClient, experiment: str, name: str, key: str) -> str | None:
-    """Complete or remove what killed publications left.
+    """Complete or remove what killed publications to a model left.
 
     Args:
         client: The registry.
@@ -35,17 +48,20 @@ def settle(client: MlflowClient, experiment: str, name: str, key: str) -> str | 
     Returns:
         The version of this publication, now complete; None when there is none.
     """
-    versions = [version for version in iterate_versions(client, name) if publication.KEY in version.tags]
     done = None
-    for version in versions:  # newest first
-        mine, unfinished = version.tags[publication.KEY] == key, _is_unfinished(version)
-        # With its alias moved, it was killed after its last visible step: everybody may have seen it.
-        if not unfinished or _has_alias(client, version) or (mine and done is None):
+    for version in [version for version in iterate_versions(client, name) if KEY in version.tags]:  # newest first
+        number, tags = str(version.version), version.tags
+        mine = tags[KEY] == key
+        unfinished = tags.get(STATE) == _PUBLISHING or PENDING_ALIAS in tags
+        # With its alias moved, it was killed after its last visible step: everybody may have seen it. What a search
+        # returns may lack the aliases.
+        seen = unfinished and tags.get(PENDING_ALIAS) in (client.get_model_version(name, number).aliases or ())
+        if not unfinished or seen or (mine and done is None):
             if unfinished:
-                finish_version(client, name, str(version.version))
-            done = done or (str(version.version) if mine else None)
-        elif mine or not _is_alive(version):
-            client.delete_model_version(version.name, version.version)
+                finish_version(client, name, number)
+            done = done or (number if mine else None)
+        elif mine or not _is_alive(tags, version.last_updated_timestamp):
+            client.delete_model_version(name, number)
             if version.run_id:
                 _remove_run(client, experiment, version.run_id)
     _remove_runs(client, experiment, name)
@@ -54,27 +70,23 @@ def settle(client: MlflowClient, experiment: str, name: str, key: str) -> str | 
 
 def finish_version(client: MlflowClient, name: str, version: str) -> None:
     """Say that a version, whose files are complete, is finished; then move its alias."""
-    alias = client.get_model_version(name, version).tags.get(publication.PENDING_ALIAS)
-    client.set_model_version_tag(name, version, publication.STATE, publication.FINISHED)
+    alias = client.get_model_version(name, version).tags.get(PENDING_ALIAS)
+    client.set_model_version_tag(name, version, STATE, FINISHED)
     if alias is not None:
         client.set_registered_model_alias(name, alias, version)
-        client.delete_model_version_tag(name, version, publication.PENDING_ALIAS)
+        client.delete_model_version_tag(name, version, PENDING_ALIAS)
 
 
-def _is_unfinished(version: ModelVersion) -> bool:
-    tags = version.tags
-    return tags.get(publication.STATE) == publication.PUBLISHING or publication.PENDING_ALIAS in tags
-
-
-def _has_alias(client: MlflowClient, version: ModelVersion) -> bool:
-    # What a search returns may lack the aliases.
-    aliases = client.get_model_version(version.name, version.version).aliases or ()
-    return version.tags.get(publication.PENDING_ALIAS) in aliases
-
-
-def _is_alive(version: ModelVersion) -> bool:
-    changed = version.last_updated_timestamp / 1000
-    return publication.is_alive(version.tags.get(publication.PUBLISHER), changed=changed)
+def _remove_runs(client: MlflowClient, experiment: str, name: str) -> None:
+    """Remove runs that were killed before they had a version."""
+    wanted = f"tags.`{STATE}` = '{_PUBLISHING}' and tags.`{MODEL}` = '{name}'"
+    for run in client.search_runs([experiment], wanted):
+        if _is_alive(run.data.tags, run.info.end_time or run.info.start_time):
+            continue
+        if client.search_model_versions(f"run_id='{run.info.run_id}'"):
+            client.set_tag(run.info.run_id, STATE, FINISHED)
+        else:
+            _remove_run(client, experiment, run.info.run_id)
 
 
 def _remove_run(client: MlflowClient, experiment: str, run: str) -> None:
@@ -84,14 +96,5 @@ def _remove_run(client: MlflowClient, experiment: str, run: str) -> None:
     client.delete_run(run)
 
 
-def _remove_runs(client: MlflowClient, experiment: str, name: str) -> None:
-    """Remove runs that were killed before they had a version, with their logged models."""
-    mark = f"tags.`{publication.STATE}` = '{publication.PUBLISHING}'"
-    for run in client.search_runs([experiment], f"{mark} and tags.`{publication.MODEL}` = '{name}'"):
-        changed = (run.info.end_time or run.info.start_time) / 1000
-        if publication.is_alive(run.data.tags.get(publication.PUBLISHER), changed=changed):
-            continue
-        if client.search_model_versions(f"run_id='{run.info.run_id}'"):
-            client.set_tag(run.info.run_id, publication.STATE, publication.FINISHED)
-        else:
-            _remove_run(client, experiment, run.info.run_id)
+def _is_alive(tags: Mapping[str, str], changed_ms: int) -> bool:
+    return is_alive(tags.get(_PUBLISHER), changed=changed_ms / 1000)

@@ -96,6 +96,8 @@ def test_a_publication_carries_everything(source, make_winner, prove, tmp_path):
     winner.evidence.check(tmp_path / "pulled" / "evidence")
     assert "kedro-hone[onnxruntime]==" in (tmp_path / "pulled" / "requirements.txt").read_text()
     loaded = mlflow.models.Model.load(str(tmp_path / "pulled"))
+    assert (loaded.model_id, loaded.model_uuid, loaded.run_id) == (model.model_id, model.model_id, version.run_id)
+    assert loaded.artifact_path == model.artifact_location
     np.testing.assert_array_equal(loaded.load_input_example(str(tmp_path / "pulled"))["x"], np.zeros((1, 4)))
     flavor = read_flavor(tmp_path / "pulled", trust=NOTHING)
     assert flavor.artifact.digest == make_winner("again").digest

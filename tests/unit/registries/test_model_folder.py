@@ -31,12 +31,7 @@ def write(folder: Path, *, inputs=(X,), **metadata) -> dict:
     )
     artifact = artifact.model_copy(update={"digest": Manifest.measure(folder / "sealed", artifact.manifest()).digest})
     (folder / "model").mkdir()
-    write_winner(
-        folder / "model",
-        prove(folder, artifact),
-        requirements=["numpy"],
-        identity={"model_id": "m-1", "run_id": "r-1"},
-    )
+    write_winner(folder / "model", prove(folder, artifact))
     return yaml.safe_load((folder / "model" / "MLmodel").read_text())
 
 
@@ -53,10 +48,13 @@ def test_what_mlflow_reads_of_a_winner(tmp_path):
     }
     assert model.flavors["python_function"]["loader_module"] == "kedro_hone.learner.pyfunc"
     assert model.flavors["python_function"]["data"] == "artifact"
-    assert (model.model_id, model.run_id) == ("m-1", "r-1")
     assert model.signature.inputs.input_names() == ["x"]
     example = model.load_input_example(str(tmp_path / "model"))
     np.testing.assert_array_equal(example["x"], np.zeros((1, 4), np.float32))
+    requirements = (tmp_path / "model" / "requirements.txt").read_text().split()
+    assert requirements[0].startswith("kedro-hone[onnxruntime]==")
+    conda = yaml.safe_load((tmp_path / "model" / "conda.yaml").read_text())
+    assert conda["dependencies"][-1] == {"pip": requirements}
 
 
 def test_nothing_of_the_current_folder_is_published(tmp_path, monkeypatch):

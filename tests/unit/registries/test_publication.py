@@ -9,14 +9,10 @@ import time
 import pytest
 
 from kedro_hone.adaptors.registries import publication
-from kedro_hone.adaptors.registries.mlflow.connection import (
-    check_sqlite,
-    find_sqlite_file,
-    find_tracking_uri,
-    run_bounded,
-)
-from kedro_hone.adaptors.registries.mlflow.names import read_uri
-from kedro_hone.adaptors.registries.suggestions import suggest
+from kedro_hone.adaptors.registries.mlflow.connection import check_sqlite, find_sqlite_file, run_bounded
+from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
+from kedro_hone.adaptors.registries.mlflow.versions import read_uri
+from kedro_hone.adaptors.registries.suggestions import explain_unknown
 from kedro_hone.core.errors import HoneError
 
 
@@ -56,12 +52,17 @@ def test_odd_uris(uri, slug):
     assert caught.value.slug == slug
 
 
-def test_suggestions():
-    assert suggest("digit", ["digits", "words"], "models") == (
-        "There are the models digits, words.",
-        "Did you mean 'digits'?",
-    )
-    assert suggest("digit", [], "models") == ("There are no models.", "Register one first.")
+@pytest.mark.parametrize(
+    ("known", "why", "hint"),
+    [
+        (["digits", "words"], "There are the models digits, words.", "Did you mean 'digits'?"),
+        (["words"], "There are the models words.", "Choose one of these."),
+        ([], "There are no models.", "Register one first."),
+    ],
+)
+def test_an_unknown_name_is_explained_by_those_that_there_are(known, why, hint):
+    error = explain_unknown("model-unknown", "There is no digit.", "digit", known, "models")
+    assert (error.slug, error.why, error.hint) == ("model-unknown", why, hint)
 
 
 def test_sqlite_files(tmp_path):
@@ -80,9 +81,9 @@ def test_sqlite_files(tmp_path):
 
 def test_where_the_store_is(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    assert find_tracking_uri(tmp_path) == "http://127.0.0.1:9"
+    assert MlflowRegistry(project=tmp_path).tracking_uri == "http://127.0.0.1:9"
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    assert find_tracking_uri(tmp_path) == f"sqlite:///{tmp_path}/data/mlflow.db"
+    assert MlflowRegistry(project=tmp_path).tracking_uri == f"sqlite:///{tmp_path}/data/mlflow.db"
 
 
 def test_a_call_that_hangs_is_given_up():

@@ -10,9 +10,10 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kedro_hone.core.contract.toolchain import Toolchain
@@ -24,9 +25,6 @@ from kedro_hone.core.workers.host.variables import SECRET
 INSTALL_SECONDS: Final = 3600.0
 """How long one step of an installation may take; the largest toolchains are gigabytes."""
 
-_LOG_BYTES = 4 << 20
-_NO_LIMIT = 1 << 62
-_INTERVAL = 0.5  # seconds between two looks of the guard
 _MISLEADING = re.compile(
     r"PYTHON.*|VIRTUAL_ENV|CONDA_.*|PIP_(USER|TARGET|PREFIX|ROOT|REQUIRE_VIRTUALENV|NO_DEPS|PYTHON)"
 )
@@ -42,60 +40,39 @@ _NOT_FOUND = re.compile(
 )
 """What pip or uv says where no index and no folder has a package for this platform."""
 
-
-class Installer(NamedTuple):
-    """The commands of one installer.
-
-    Attributes:
-        create: Makes the virtual environment at a path.
-        install: Installs a lock for an interpreter.
-        check: Checks that the packages of an interpreter are compatible.
-    """
-
-    create: Callable[[Path], list[str]]
-    install: Callable[[Path, Path], list[str]]
-    check: Callable[[Path], list[str]]
-
-
-PIP: Final = Installer(
-    create=lambda venv: [sys.executable, "-I", "-m", "venv", str(venv)],
-    install=lambda python, lock: [
-        *(str(python), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"),
-        *("--progress-bar=off", "--requirement", str(lock)),
-    ],
-    check=lambda python: [str(python), "-I", "-m", "pip", "check", "--disable-pip-version-check"],
+_COMMANDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "pip": {
+            "create": "{host} -I -m venv {venv}",
+            "install": "{python} -I -m pip install --no-input --disable-pip-version-check --progress-bar=off"
+            " --requirement {lock}",
+            "check": "{python} -I -m pip check --disable-pip-version-check",
+        },
+        "uv": {
+            "create": "{uv} venv --no-project --python {host} {venv}",
+            "install": "{uv} pip install --no-progress --python {python} --requirements {lock}",
+            "check": "{uv} pip check --python {python}",
+        },
+    }
 )
+"""What each installer runs, word by word, to make a virtual environment, install a lock in it, and check it."""
 
 
 class Installed(NamedTuple):
-    """What was installed.
-
-    Attributes:
-        versions: By canonical name, sorted.
-        build: Which of the toolchain's builds, such as ``cpu`` for ``requirements-cpu.lock``; empty where it has none.
-    """
+    """Versions by canonical name, and which of the toolchain's builds: ``cpu`` for ``requirements-cpu.lock``."""
 
     versions: dict[str, str]
     build: str = ""
 
 
-def choose_installer(variables: Mapping[str, str] = os.environ) -> Installer | str:
-    """Return pip's commands, or uv's where the variables say ``HONE_INSTALLER=uv``; or why there is none."""
+def find_commands(variables: Mapping[str, str] = os.environ) -> Mapping[str, str] | str:
+    """Return pip's commands, or uv's where the variables say ``HONE_INSTALLER=uv``; or why there are none."""
     name = variables.get("HONE_INSTALLER") or "pip"
-    if name == "pip":
-        return PIP
-    if name != "uv":
+    if name not in _COMMANDS:
         return f"HONE_INSTALLER is {name!r}; it can be pip or uv"
-    uv = shutil.which("uv")
-    if uv is None:
+    if name == "uv" and shutil.which("uv") is None:
         return "HONE_INSTALLER is uv, and there is no uv on the path"
-    return Installer(
-        create=lambda venv: [uv, "venv", "--no-project", "--python", sys.executable, str(venv)],
-        install=lambda python, lock: [
-            *(uv, "pip", "install", "--no-progress", "--python", str(python), "--requirements", str(lock)),
-        ],
-        check=lambda python: [uv, "pip", "check", "--python", str(python)],
-    )
+    return _COMMANDS[name]
 
 
 def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> Installed | Failed:
@@ -109,45 +86,40 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> Installed | Fail
     The output of each step is kept in the folder for logs. Return what is installed; or the failure, after which
     ``venv`` is unusable.
     """
-    installer = choose_installer()
-    if isinstance(installer, str):
-        return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=installer)
+    commands = find_commands()
+    if isinstance(commands, str):
+        return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=commands)
     python = venv / "bin" / "python"
+    places = {"host": sys.executable, "venv": venv, "python": python, "uv": shutil.which("uv")}
 
-    def run(step: str, command: Sequence[str]) -> Failed | None:
-        return _run([*command], toolchain=toolchain, log=logs / f"{step}.log")
+    def run(step: str, lock: Path | None = None) -> Failed | None:
+        words = [word.format(lock=lock, **places) for word in commands[step.partition("-")[0]].split()]
+        if lock and "--hash=" in lock.read_text():
+            words += ["--require-hashes", "--no-deps", "--only-binary", ":all:"]
+        return _run(words, toolchain=toolchain, log=logs / f"{step}.log")
 
-    def add(step: str, lock: Path) -> Failed | None:
-        checked = ("--require-hashes", "--no-deps", "--only-binary", ":all:") if "--hash=" in lock.read_text() else ()
-        return run(step, [*installer.install(python, lock.absolute()), *checked])
-
-    failed = run("create", installer.create(venv)) or add("install", toolchain.lock)
+    failed = run("create") or run("install", toolchain.lock.absolute())
     name = ""
     for build in () if failed else toolchain.builds:
         name = build.stem.partition("-")[2]
-        failed = add(f"install-{name}", build)
+        failed = run(f"install-{name}", build.absolute())
         if failed is None or not is_not_found(_read(logs / f"install-{name}.log")):
             break
-    failed = failed or run("check", installer.check(python))
-    checked = failed or _check_versions(toolchain, python, logs / "check.log")
-    return checked if isinstance(checked, Failed) else Installed(versions=checked, build=name)
+    failed = failed or run("check")
+    versions = list_versions(python)
+    if failed is None and (problem := _find_problem(toolchain, versions)):
+        log = str(logs / "check.log")
+        failed = Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=problem, log=log)
+    return failed or Installed(versions=versions, build=name)
 
 
 def is_not_found(text: str) -> bool:
-    """Tell whether an installer's log says that a package is not available at all; a wrong digest is not that.
-
-    Args:
-        text: The log.
-    """
+    """Tell whether an installer's log says that a package is not available at all; a wrong digest is not that."""
     return _NOT_FOUND.search(text) is not None and _WRONG_DIGEST.search(text) is None
 
 
 def find_reason(text: str) -> str:
-    """Return the most useful line of an installer's log: the last error, or else the last line.
-
-    Args:
-        text: The log.
-    """
+    """Return the most useful line of an installer's log: the last error, or else the last line."""
     if wrong := _WRONG_DIGEST.search(text):
         package, digest = (group for group in wrong.groups() if group)
         return f"{package}: the digest of the downloaded file, {digest.removeprefix('sha256:')}, is not in the lock"
@@ -157,18 +129,13 @@ def find_reason(text: str) -> str:
     return (errors or told or ["the installer printed nothing"])[-1]
 
 
-def _check_versions(toolchain: Toolchain, python: Path, log: Path) -> dict[str, str] | Failed:
-    """Tell whether what was installed is what was locked, and the lock what the toolchain requires."""
-    versions = list_versions(python)
-    for path, lines in (
-        (toolchain.lock, read_pins(toolchain.lock)),
-        (toolchain.requirements, read_lines(toolchain.requirements)),
-    ):
-        problem = explain_unsatisfied(lines, versions.get)
-        if problem is not None:
-            reason = f"what was installed does not satisfy {path.name}: {problem}"
-            return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=reason, log=str(log))
-    return versions
+def _find_problem(toolchain: Toolchain, versions: Mapping[str, str]) -> str | None:
+    """Tell where what was installed is not what was locked, or the lock not what the toolchain requires."""
+    wanted = {toolchain.lock: read_pins(toolchain.lock), toolchain.requirements: read_lines(toolchain.requirements)}
+    for path, lines in wanted.items():
+        if problem := explain_unsatisfied(lines, versions.get):
+            return f"what was installed does not satisfy {path.name}: {problem}"
+    return None
 
 
 def _read(log: Path) -> str:
@@ -181,10 +148,10 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | Non
         environment=make_variables(os.environ),
         folder=str(toolchain.folder.absolute()),
         log=str(log),
-        log_bytes=_LOG_BYTES,
+        log_bytes=4 << 20,
         seconds=INSTALL_SECONDS,
-        memory_bytes=_NO_LIMIT,
-        interval=_INTERVAL,
+        memory_bytes=1 << 62,  # no limit
+        interval=0.5,
     )
     with closing(start_guarded(program)) as guarded:
         end = guarded.wait()

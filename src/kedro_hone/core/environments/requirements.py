@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import site
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-_HARMLESS = (
-    "--index-url",
-    "-i",
-    "--extra-index-url",
-    "--find-links",
-    "-f",
-    "--pre",
-    "--prefer-binary",
-    "--only-binary",
-)
+_HARMLESS = re.compile(r"(-i|-f|--(extra-)?index-url|--find-links|--pre|--prefer-binary|--only-binary)\b")
 """Options of a requirements file that name where to look, not what is needed."""
 
 
@@ -31,8 +23,8 @@ def read_lines(path: Path) -> tuple[str, ...]:
         OSError: It cannot be read.
     """
     text = path.read_text(encoding="utf-8").replace("\\\n", " ")
-    lines = (line.partition(" #")[0].strip() for line in text.splitlines() if not line.lstrip().startswith("#"))
-    return tuple(" ".join(line.split()) for line in lines if line)
+    lines = (line.partition(" #")[0].split() for line in text.splitlines() if not line.lstrip().startswith("#"))
+    return tuple(" ".join(words) for words in lines if words)
 
 
 def read_pins(path: Path) -> tuple[str, ...]:
@@ -41,12 +33,10 @@ def read_pins(path: Path) -> tuple[str, ...]:
 
 
 def find_version(name: str, path: Sequence[str] | None = None) -> str | None:
-    """Return the version of a distribution that a worker of this interpreter would see, or None.
+    """Return the version of a distribution, in any spelling, that a worker of this interpreter would see, or None.
 
-    Args:
-        name: In any spelling.
-        path: Folders to look into; those of this interpreter when None. What only ``PYTHONPATH`` or the user's own
-            folder holds does not count: workers do not see it.
+    Of the folders in ``path``; else of this interpreter's: what only ``PYTHONPATH`` or the user's own folder holds does
+    not count, since workers do not see it.
     """
     distribution = _find_distribution(name, path)
     return distribution.version if distribution else None
@@ -69,7 +59,7 @@ def explain_unsatisfied(lines: Iterable[str], find: Callable[[str], str | None] 
     installed version of a canonical name.
     """
     for line in lines:
-        if line.startswith(_HARMLESS):
+        if _HARMLESS.match(line):
             continue
         try:
             requirement = Requirement(line)
@@ -98,18 +88,11 @@ def find_closure(lines: Iterable[str], path: Sequence[str] | None = None) -> dic
             continue
         seen.add((name, extras))
         versions[name] = distribution.version
-        pending += _read_needs(distribution, extras)
+        needs = map(Requirement, distribution.requires or ())
+        wanted = {"", *extras}
+        pending += [one for one in needs if not one.marker or any(one.marker.evaluate({"extra": x}) for x in wanted)]
     return dict(sorted(versions.items()))
 
 
 def _find_distribution(name: str, path: Sequence[str] | None) -> metadata.Distribution | None:
-    folders = list(path or site.getsitepackages())
-    return next(iter(metadata.distributions(name=name, path=folders)), None)
-
-
-def _read_needs(distribution: metadata.Distribution, extras: frozenset[str]) -> Iterator[Requirement]:
-    for text in distribution.requires or ():
-        requirement = Requirement(text)
-        marker = requirement.marker
-        if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""}):
-            yield requirement
+    return next(iter(metadata.distributions(name=name, path=list(path or site.getsitepackages()))), None)

@@ -15,8 +15,9 @@ import platform
 import sys
 import sysconfig
 import time
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +30,7 @@ from kedro_hone.core.environments.requirements import explain_unsatisfied, find_
 from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.store.disk import explain_disk_errors, remove_tree, write_json
 from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_file, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
@@ -76,8 +77,7 @@ def environment_key(toolchain: Toolchain) -> str:
     Raises:
         OSError: It has no lock that can be read.
     """
-    locks = [read_lines(lock) for lock in (toolchain.lock, *toolchain.builds)]
-    return digest_json([*_describe_platform(), *locks]).removeprefix("sha256:")
+    return _derive_key(*map(read_lines, (toolchain.lock, *toolchain.builds)))
 
 
 def find_home() -> Path:
@@ -85,16 +85,11 @@ def find_home() -> Path:
 
     On Linux the user's cache folder is ``$XDG_CACHE_HOME``, or ``~/.cache``.
     """
-    chosen = os.environ.get("HONE_HOME")
-    return Path(chosen) if chosen else platformdirs.user_cache_path("kedro-hone", appauthor=False)
+    return Path(os.environ.get("HONE_HOME") or platformdirs.user_cache_path("kedro-hone", appauthor=False))
 
 
 class EnvironmentStore:
-    """The environments below one folder.
-
-    Args:
-        root: The folder; ``find_home`` when None. Nothing is written before an environment is built.
-    """
+    """The environments below one folder, ``find_home`` by default; nothing is written before one is built."""
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = (root or find_home()).absolute()
@@ -110,30 +105,29 @@ class EnvironmentStore:
         Raises:
             HoneError: ``store-full`` or ``store-read-only``.
         """
+        fail = partial(Failed, by=toolchain.name, failure=FailureClass.INSTALL)
         if not toolchain.requirements.exists():
-            return _fail(toolchain, f"{toolchain.requirements} does not exist")
+            return fail(reason=f"{toolchain.requirements} does not exist")
         lines = read_lines(toolchain.requirements)
         unsatisfied = explain_unsatisfied(lines)
         if unsatisfied is None:
             return _describe_current(toolchain, lines)
         if not toolchain.lock.exists():
-            return _fail(toolchain, f"{toolchain.lock} does not exist, and here {unsatisfied}")
+            return fail(reason=f"{toolchain.lock} does not exist, and here {unsatisfied}")
         key = environment_key(toolchain)
-        found = self._find(key, toolchain)
-        if found is not None:
+        if found := self._find(key, toolchain):
             return found
         if not build:
             command = f"kedro hone toolchains build {toolchain.name}"
-            return _fail(toolchain, f"here {unsatisfied}, and its own environment is not built; run `{command}`")
-        with explain_disk_errors(self.root), self._hold(key, f"building the environment of {toolchain.name}"):
+            return fail(reason=f"here {unsatisfied}, and its own environment is not built; run `{command}`")
+        with self._hold(key, f"building the environment of {toolchain.name}"):
             return self._find(key, toolchain) or self._build(key, toolchain)
 
     def list(self) -> tuple[Stored, ...]:
         """Return every environment in the store, the last used first. Half-built ones are not listed."""
         found = []
-        for folder in self._environments.iterdir() if self._environments.exists() else ():
-            environment = _read_record(folder)
-            if environment is not None:
+        for folder in self._environments.glob("*"):
+            if environment := _read_record(folder):
                 size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
                 used = (folder / _RECORD).stat().st_mtime
                 found.append(Stored(environment=environment, size_bytes=size, used=used))
@@ -148,17 +142,15 @@ class EnvironmentStore:
         folder = self._environments / key
         if Path(key).name != key or not folder.exists():
             return False
-        with explain_disk_errors(self.root), self._hold(key, "removing it"):
+        with self._hold(key, "removing it"):
             (folder / _RECORD).unlink(missing_ok=True)  # first: what is half removed does not exist
             remove_tree(folder)
-            return True
+        return True
 
     def collect(self, toolchains: Iterable[Toolchain], *, days: float = 30.0) -> tuple[Stored, ...]:
-        """Remove and return the environments that no known toolchain refers to, and those not used for some time.
+        """Remove and return the environments that none of all toolchains refers to, and those not used for some days.
 
-        Args:
-            toolchains: All that are installed.
-            days: Those not used for this long are removed. One that was used within the last day is kept.
+        One that was used within the last day is kept: a run may be using it.
 
         Raises:
             HoneError: ``store-read-only``.
@@ -166,20 +158,25 @@ class EnvironmentStore:
         known = {environment_key(toolchain) for toolchain in toolchains if toolchain.lock.exists()}
         removed = []
         for stored in self.list():
-            idle = time.time() - stored.used
-            wanted = stored.environment.key in known and idle <= days * _DAY
-            if not wanted and idle > _DAY:  # a run may still be using what was used this recently
+            idle_days = (time.time() - stored.used) / _DAY
+            if idle_days > (max(1.0, days) if stored.environment.key in known else 1.0):
                 self.remove(stored.environment.key)
                 removed.append(stored)
         return tuple(removed)
 
-    def _hold(self, key: str, purpose: str) -> AbstractContextManager[float]:
-        return hold_lock(self.root / "locks" / f"{key}.lock", purpose=purpose)
+    @contextmanager
+    def _hold(self, key: str, purpose: str) -> Iterator[None]:
+        with explain_disk_errors(self.root), hold_lock(self.root / "locks" / f"{key}.lock", purpose=purpose):
+            yield
 
     def _find(self, key: str, toolchain: Toolchain) -> Environment | None:
+        """Return an environment of which nothing is gone, else it is built again. Cheap: nothing is started."""
         folder = self._environments / key
         environment = _read_record(folder)
-        if environment is None or environment.key != key or not _is_whole(environment):
+        if environment is None or environment.key != key:
+            return None
+        python = Path(environment.python)  # a link, which does not exist either when what it leads to is gone
+        if not python.exists() or not environment.versions.keys() <= list_versions(python).keys():
             return None
         try:
             os.utime(folder / _RECORD)
@@ -212,25 +209,22 @@ class EnvironmentStore:
         return environment
 
 
-def _describe_platform() -> tuple[str, ...]:
+def _derive_key(*installed: Json) -> str:
     version = ".".join(map(str, sys.version_info[:2]))
-    return (platform.python_implementation(), version, sysconfig.get_platform(), "-".join(platform.libc_ver()))
+    host = (platform.python_implementation(), version, sysconfig.get_platform(), "-".join(platform.libc_ver()))
+    return digest_json([*host, *installed]).removeprefix("sha256:")
 
 
 def _describe_current(toolchain: Toolchain, lines: Iterable[str]) -> Environment:
     versions = find_closure(lines)
     return Environment(
         toolchain=toolchain.name,
-        key=digest_json([*_describe_platform(), versions]).removeprefix("sha256:"),
+        key=_derive_key(versions),
         python=sys.executable,
         own=False,
         lock_digest=digest_json(versions),
         versions=versions,
     )
-
-
-def _fail(toolchain: Toolchain, reason: str) -> Failed:
-    return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=reason)
 
 
 def _read_record(folder: Path) -> Environment | None:
@@ -239,9 +233,3 @@ def _read_record(folder: Path) -> Environment | None:
         return Environment.model_validate_json((folder / _RECORD).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValidationError):
         return None
-
-
-def _is_whole(environment: Environment) -> bool:
-    """Tell whether nothing of an environment is gone; otherwise it is built again. Cheap: nothing is started."""
-    python = Path(environment.python)  # it does not exist either when the interpreter that its link leads to is gone
-    return python.exists() and environment.versions.keys() <= list_versions(python).keys()

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
+import sys
 
 import pytest
 
-from kedro_hone.core.environments.installer import PIP, choose_installer, find_reason, is_not_found, make_variables
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.environments.installer import find_commands, find_reason, install, is_not_found, make_variables
 
 
 @pytest.mark.parametrize(
@@ -78,16 +79,41 @@ def test_variables_that_would_install_elsewhere_do_not_pass():
 
 
 def test_pip_is_the_default_and_uv_is_chosen_by_name(tmp_path, monkeypatch):
-    assert choose_installer({}) is PIP
-    assert choose_installer({"HONE_INSTALLER": "pip"}) is PIP
+    pip = find_commands({})
+    assert pip["install"].startswith("{python} -I -m pip install ")
+    assert find_commands({"HONE_INSTALLER": "pip"}) == pip
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert choose_installer({"HONE_INSTALLER": "uv"}) == "HONE_INSTALLER is uv, and there is no uv on the path"
-    assert choose_installer({"HONE_INSTALLER": "conda"}) == "HONE_INSTALLER is 'conda'; it can be pip or uv"
+    assert find_commands({"HONE_INSTALLER": "uv"}) == "HONE_INSTALLER is uv, and there is no uv on the path"
+    assert find_commands({"HONE_INSTALLER": "conda"}) == "HONE_INSTALLER is 'conda'; it can be pip or uv"
     program = tmp_path / "uv"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    uv = choose_installer({"HONE_INSTALLER": "uv"})
-    assert not isinstance(uv, str)
-    assert uv.install(Path("/p"), Path("/l")) == [
-        *(str(program), "pip", "install", "--no-progress", "--python", "/p", "--requirements", "/l")
-    ]
+    uv = find_commands({"HONE_INSTALLER": "uv"})
+    assert uv["install"] == "{uv} pip install --no-progress --python {python} --requirements {lock}"
+
+
+def test_each_step_runs_the_command_of_the_installer_in_its_words(tmp_path, monkeypatch):
+    """An installer that writes what it is called with, in a folder with a blank and braces in its name."""
+    place = tmp_path / "a {b}"
+    (place / "bin").mkdir(parents=True)
+    program = place / "bin" / "uv"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    program.chmod(0o755)
+    for name, text in (("requirements.in", ""), ("requirements.lock", "six==1.16.0 --hash=sha256:ab\n")):
+        (place / name).write_text(text)
+    (place / "logs").mkdir()
+    monkeypatch.setenv("HONE_INSTALLER", "uv")
+    monkeypatch.setenv("PATH", f"{place / 'bin'}:/bin:/usr/bin")
+
+    failed = install(Toolchain(name="tiny", folder=place), place / "venv", logs=place / "logs")
+
+    assert failed.reason == "what was installed does not satisfy requirements.lock: six is not installed"
+    python, lock = str(place / "venv" / "bin" / "python"), str(place / "requirements.lock")
+    assert {path.stem: path.read_text().splitlines() for path in (place / "logs").iterdir()} == {
+        "create": ["venv", "--no-project", "--python", sys.executable, str(place / "venv")],
+        "install": [
+            *("pip", "install", "--no-progress", "--python", python, "--requirements", lock),
+            *("--require-hashes", "--no-deps", "--only-binary", ":all:"),
+        ],
+        "check": ["pip", "check", "--python", python],
+    }

@@ -1,0 +1,131 @@
+"""Versions of models: named by a URI, looked up, listed, and explained when they do not exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import Any, Final, NamedTuple
+
+from mlflow import MlflowClient
+from mlflow.entities.model_registry import ModelVersion
+from mlflow.exceptions import MlflowException
+
+from kedro_hone.adaptors.registries.suggestions import explain_unknown
+from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.errors import HoneError
+
+OVERLAP_MS: Final = 60_000
+"""How far a poll looks back behind its cursor, for versions that were committed late."""
+_LATEST: Final = "latest"
+_URI: Final = re.compile(r"models:/+(?P<name>[^/@]+)(?:/(?P<version>[^/@]+)|@(?P<alias>[^/@]+))?/?")
+_MISSING: Final = frozenset({"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND", "ENDPOINT_NOT_FOUND"})
+
+
+class Reference(NamedTuple):
+    """What a ``models:/`` URI says: a name, and a version (or ``latest``) or an alias."""
+
+    name: str
+    version: str | None
+    alias: str | None
+
+
+def read_uri(uri: str) -> Reference:
+    """Return what a URI says.
+
+    Raises:
+        HoneError: ``registry-unknown``: it is no ``models:/`` URI; ``version-unknown``: it names no version.
+    """
+    match = _URI.fullmatch(uri)
+    if match is None:
+        raise HoneError(
+            "registry-unknown",
+            f"{uri!r} is no URI of an MLflow registry.",
+            why="Such a URI is models:/<name>/<version> or models:/<name>@<alias>.",
+            hint="Write the model's name and a version or an alias.",
+        )
+    if not (match["version"] or match["alias"]):
+        model = f"models:/{match['name']}"
+        raise HoneError(
+            "version-unknown",
+            f"{uri!r} names no version.",
+            why="A model has many versions, and the URI must name one.",
+            hint=f"Write {model}/<version>, {model}@<alias> or {model}/{_LATEST}.",
+        )
+    return Reference(**match.groupdict())
+
+
+def find_version(client: MlflowClient, reference: Reference) -> VersionInfo:
+    """Return what the registry knows of a version, pinned.
+
+    Raises:
+        HoneError: ``model-unknown``, ``version-unknown`` or ``alias-unknown``, with what there is.
+    """
+    name, version, alias = reference
+    try:
+        if alias is not None:
+            return _make_info(client.get_model_version_by_alias(name, alias))
+        if version == _LATEST:
+            version = next((str(newest.version) for newest in iterate_versions(client, name)), None)
+        if version is not None and version.isdecimal():
+            return _make_info(client.get_model_version(name, version))
+    except MlflowException as error:
+        # MLflow calls an alias that does not exist an invalid parameter.
+        if error.error_code not in _MISSING and not (alias and error.error_code == "INVALID_PARAMETER_VALUE"):
+            raise
+    raise _explain_missing(client, reference)
+
+
+def list_arrivals(client: MlflowClient, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
+    """Return the versions of all models that came after a cursor, oldest first, and the next cursor.
+
+    Polling is needed since webhooks can get lost.
+    """
+    state: dict[str, Any] = json.loads(cursor) if cursor else {"since": 0, "seen": []}
+    newest = iterate_versions(client, order="creation_timestamp DESC")
+    found = list(takewhile(lambda version: version.creation_timestamp >= state["since"] - OVERLAP_MS, newest))
+    infos = [(version.creation_timestamp, _make_info(version)) for version in reversed(found)]
+    since = max([state["since"], *(created for created, _ in infos)])
+    seen = [info.uri for created, info in infos if created >= since - OVERLAP_MS]
+    new = tuple(info for _, info in infos if info.uri not in state["seen"])
+    return new, json.dumps({"since": since, "seen": seen})
+
+
+def iterate_versions(
+    client: MlflowClient, name: str | None = None, order: str = "version_number DESC"
+) -> Iterator[ModelVersion]:
+    """Yield every version of a model, or of all, newest first; none when there is no such model."""
+    # MLflow's search language knows no escapes but two kinds of quotes.
+    wanted = name and (f'name="{name}"' if "'" in name else f"name='{name}'")
+    token = None
+    while True:
+        page = client.search_model_versions(wanted, order_by=[order], max_results=200, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def _make_info(version: ModelVersion) -> VersionInfo:
+    return VersionInfo(
+        uri=f"models:/{version.name}/{version.version}",
+        name=version.name,
+        version=str(version.version),
+        aliases=tuple(version.aliases or ()),
+        tags=dict(version.tags or {}),
+    )
+
+
+def _explain_missing(client: MlflowClient, reference: Reference) -> HoneError:
+    name, version, alias = reference
+    models = [model.name for model in client.search_registered_models(max_results=1000)]
+    if name not in models:
+        return explain_unknown("model-unknown", f"The registry has no model {name!r}.", name, models, "models")
+    if alias is not None:
+        aliases = sorted(client.get_registered_model(name).aliases or {})
+        return explain_unknown("alias-unknown", f"{name!r} has no alias {alias!r}.", alias, aliases, "aliases")
+    versions = [str(one.version) for one in iterate_versions(client, name)]
+    return explain_unknown(
+        "version-unknown", f"{name!r} has no version {version!r}.", str(version), versions, "versions"
+    )

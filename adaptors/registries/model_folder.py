@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import platform
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import yaml
+from numpy.typing import NDArray
 
 from kedro_hone import __version__
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -37,6 +36,7 @@ def write_winner(folder: Path, winner: ProvenWinner) -> Model:
             were altered since they were sealed. ``toolchain-unknown``: the winner's runtime is not installed any more.
     """
     from mlflow.models import Model  # noqa: PLC0415 - slow to import, and only needed to publish
+    from mlflow.models.utils import _save_example  # noqa: PLC0415 - for authors of flavors
 
     artifact = winner.artifact
     _write_environment(folder, artifact)
@@ -55,8 +55,9 @@ def write_winner(folder: Path, winner: ProvenWinner) -> Model:
         env={"conda": "conda.yaml", "virtualenv": "python_env.yaml"},
         python_version=platform.python_version(),
     )
-    if model.signature is not None:
-        _write_example(folder, model, artifact, unnamed=unnamed)
+    if model.signature is not None and (example := _make_example(artifact)):
+        first, *others = example.values()
+        _save_example(model, first if unnamed and not others else example, str(folder))
     model.model_size_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     model.save(folder / MLMODEL)
     return model
@@ -98,39 +99,29 @@ def _is_known(name: str) -> bool:
     return dtype.isbuiltin == 1 and dtype.kind != "U"
 
 
-def _write_example(folder: Path, model: Model, artifact: Artifact, *, unnamed: bool) -> None:
-    """Write zeros for every input, at the first shape that the artifact was made for, or one row."""
+def _make_example(artifact: Artifact) -> dict[str, NDArray[Any]]:
+    """Return zeros for every input, at the first shape that the artifact was made for, or one row; {} if too large."""
     sizes = artifact.static_shapes[0].sizes if artifact.static_shapes else {}
     shapes = {
         spec.name: [size if isinstance(size, int) else sizes.get(size, 1) for size in spec.shape]
         for spec in artifact.inputs
     }
-    if not shapes or sum(map(math.prod, shapes.values())) > LARGEST_EXAMPLE:
-        return
-    rows = {spec.name: np.zeros(shapes[spec.name], spec.dtype).tolist() for spec in artifact.inputs}
-    value = next(iter(rows.values())) if unnamed and len(rows) == 1 else rows
-    files = {"artifact_path": "input_example.json", "serving_input_path": "serving_input_example.json"}
-    for name, content in zip(files.values(), (value, {"inputs": value}), strict=True):
-        (folder / name).write_text(json.dumps(content), encoding="utf-8")
-    model.saved_input_example_info = {**files, "type": "ndarray"}
+    if sum(map(math.prod, shapes.values())) > LARGEST_EXAMPLE:
+        return {}
+    return {spec.name: np.zeros(shapes[spec.name], spec.dtype) for spec in artifact.inputs}
 
 
 def _write_environment(folder: Path, artifact: Artifact) -> None:
-    """Write what pip must install to load an artifact in its runtime, as MLflow's three files say it.
+    """Write what pip must install to load an artifact in its runtime, in MLflow's three files.
 
-    MLflow writes them only from ``pyfunc.save_model``, which also copies a uv project that is in the current folder.
+    Its own ``pyfunc.save_model`` also copies a uv project that is in the current folder.
     """
+    from mlflow.utils.environment import _mlflow_conda_env, _PythonEnv  # noqa: PLC0415 - for authors of flavors
+
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     extra = f"[{toolchain.extra}]" if toolchain.extra else ""
     requirements = [f"kedro-hone{extra}=={__version__}", *toolchain.runtime_requirements]
-    python = platform.python_version()
-    build = ["pip", "setuptools", "wheel"]
-    conda = ["pip", f"python={python}", {"pip": requirements}]
-    files = {
-        "requirements.txt": "\n".join(requirements) + "\n",
-        "python_env.yaml": {"python": python, "build_dependencies": build, "dependencies": ["-r requirements.txt"]},
-        "conda.yaml": {"name": "mlflow-env", "channels": ["conda-forge"], "dependencies": conda},
-    }
-    for name, value in files.items():
-        text = value if isinstance(value, str) else yaml.safe_dump(value, default_flow_style=False)
-        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "requirements.txt").write_text("\n".join(requirements) + "\n", encoding="utf-8")
+    python = _PythonEnv(build_dependencies=list(_PythonEnv.BUILD_PACKAGES), dependencies=["-r requirements.txt"])
+    python.to_yaml(folder / "python_env.yaml")
+    _mlflow_conda_env(folder / "conda.yaml", additional_pip_deps=requirements, install_mlflow=False)

@@ -85,9 +85,8 @@ class LocalRegistry:
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return the models in the root folder that are new or changed, and new winners of them, oldest first.
 
-        A model that is changed in its place is a new version, since the digest of its content is its version. One that
-        is still being copied may be listed twice: half, and whole. Only files whose size or modification time differs
-        from the last poll are read.
+        A model that is changed in its place is a new version. One that is still being copied may be listed twice: half,
+        and whole. Only files whose size or modification time differs from the last poll are read.
 
         Raises:
             HoneError: ``model-unknown``: the folder does not exist.
@@ -118,10 +117,9 @@ class LocalRegistry:
         alias: str | None,
         metrics: Mapping[str, float] | None = None,
     ) -> Publication:
-        """Write a new version; the alias, a link, is moved last. The metrics are kept with the tags.
+        """Write a new version, which appears whole by one rename; the alias, a link, is moved last.
 
-        A version appears by one rename, whole. What a killed call left is removed by the next call. Publishing is
-        idempotent.
+        The metrics are kept with the tags. What a killed call left is removed by the next call.
 
         Raises:
             HoneError: ``toolchain-unknown``, or ``evidence-incomplete``.

@@ -1,8 +1,8 @@
 """A connection to MLflow: a network has to respond within a bound, a local file has none; errors say what to do.
 
-Nothing here changes MLflow's global tracking URI or the environment variables that configure it, since other threads,
-and the program that uses this package, have their own. There is one exception: importing this module turns MLflow's
-progress bars off, unless ``MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR`` is set, since MLflow has no argument for that.
+Neither MLflow's global tracking URI nor a variable that configures it is changed: other threads, and the program that
+uses this package, have their own. One exception: importing this module turns MLflow's progress bars off, unless
+``MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR`` is set, since MLflow has no argument for that.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException, RestException
+from sqlalchemy.engine import make_url
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import hide_secrets
@@ -42,12 +43,11 @@ os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 
 def connect(tracking_uri: str, *, makes: bool = True, patience: float = PATIENCE_SECONDS) -> MlflowClient:
-    """Return a client of a store that responded.
+    """Return a client of a store that responded; a file that does not exist is made only if ``makes``.
 
-    A registry behind a network has to respond once within the patience; what is imported for that is imported before.
-    After that the limits of MLflow hold (``MLFLOW_HTTP_REQUEST_TIMEOUT`` and so on). A local file has no limit:
-    MLflow's first use of it makes the tables, which takes as long as the machine takes. One that does not exist is
-    made only if ``makes``.
+    A registry behind a network has to respond once within the patience, in seconds; what is imported for that is
+    imported before. After that the limits of MLflow hold (``MLFLOW_HTTP_REQUEST_TIMEOUT`` and so on). A local file has
+    no limit: MLflow's first use of it makes the tables, which takes as long as the machine takes.
 
     Raises:
         HoneError: ``registry-unreachable``.
@@ -65,9 +65,7 @@ def connect(tracking_uri: str, *, makes: bool = True, patience: float = PATIENCE
 
 
 def find_probe(uri: str) -> Callable[[], object] | None:
-    """Import what a store needs, and return the smallest request that shows whether it responds.
-
-    The request imports nothing more. A local file needs none.
+    """Return the smallest request that shows whether a store responds, with all imported; a local file needs none.
 
     Raises:
         ImportError: The driver of the database is not installed.
@@ -97,15 +95,8 @@ def has_server(tracking_uri: str) -> bool:
     return _find_kind(tracking_uri) not in _LOCAL | _DATABASES
 
 
-def _find_kind(uri: str) -> str:
-    """Return the scheme of a URI without the driver: ``postgresql`` of ``postgresql+psycopg2://…``."""
-    return urlsplit(uri).scheme.partition("+")[0]
-
-
 def run_bounded(call: Callable[[], object], tracking_uri: str, patience: float = PATIENCE_SECONDS) -> object:
-    """Return what a call over a network to a store returns, if it does within some seconds.
-
-    A thread is needed since not every database's driver can be given a limit for connecting.
+    """Return what a call over a network returns within some seconds; not every database's driver takes such a limit.
 
     Raises:
         HoneError: ``registry-unreachable``.
@@ -128,14 +119,12 @@ def run_bounded(call: Callable[[], object], tracking_uri: str, patience: float =
 def check_sqlite(tracking_uri: str, *, makes: bool = True, busy: float = BUSY_SECONDS) -> None:
     """Look at a SQLite store's file before MLflow does, which makes files and folders and retries for hours.
 
-    Args:
-        tracking_uri: Any URI; others than SQLite's pass.
-        makes: Whether the file may be missing, in a folder that exists.
-        busy: Seconds to wait for another process that has locked the file.
+    Stores of other kinds pass, and if ``makes`` a file that does not exist in a folder that does. Another process that
+    has locked the file is waited for, ``busy`` seconds at most.
 
     Raises:
-        HoneError: ``registry-unreachable``: the file or its folder does not exist, it is no database, cannot be
-            written, or stays locked.
+        HoneError: ``registry-unreachable``: the file or its folder is missing, it is no database, cannot be written,
+            or stays locked.
     """
     path = find_sqlite_file(tracking_uri)
     if path is None:
@@ -159,10 +148,13 @@ def check_sqlite(tracking_uri: str, *, makes: bool = True, busy: float = BUSY_SE
 
 def find_sqlite_file(tracking_uri: str) -> Path | None:
     """Return the file of a SQLite store, or None when the URI names another kind of store."""
-    parts = urlsplit(tracking_uri)
-    if not parts.scheme.startswith("sqlite") or not parts.path.strip("/"):
-        return None
-    return Path(unquote(parts.path[1:])).resolve()
+    database = make_url(tracking_uri).database if _find_kind(tracking_uri) == "sqlite" else None
+    return Path(database).resolve() if database else None
+
+
+def _find_kind(uri: str) -> str:
+    """Return the scheme of a URI without the driver: ``postgresql`` of ``postgresql+psycopg2://…``."""
+    return urlsplit(uri).scheme.partition("+")[0]
 
 
 @contextmanager
@@ -185,8 +177,7 @@ def _explain_unreachable(tracking_uri: str, why: str) -> HoneError:
     """Return the error for a registry that cannot be used, without secrets in it."""
     what = f"at {hide_secrets(tracking_uri)} does not respond"
     check = "Check MLFLOW_TRACKING_URI and that the server runs"
-    file = find_sqlite_file(tracking_uri)
-    if file is not None:
+    if file := find_sqlite_file(tracking_uri):
         what = f"in {file} cannot be used"
         check = "Check the file and its folder, and that no other process locks it. MLFLOW_TRACKING_URI names it"
     default = f"without the variable, it is {EMBEDDED} in the project's folder, which the first publication makes."

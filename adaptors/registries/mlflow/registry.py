@@ -1,7 +1,13 @@
-"""MLflow's model registry: ``models:/name/version`` and ``models:/name@alias``."""
+"""MLflow's model registry: ``models:/name/version`` and ``models:/name@alias``.
+
+Of a killed publication, a run and a logged model that say ``hone.state=publishing``, and have no version, are removed.
+A version that says so, or has ``hone.pending_alias``, is complete but for its alias: the same publication completes it,
+any other removes it. Publications of a process that is still running are not touched.
+"""
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import time
@@ -16,15 +22,29 @@ from mlflow.artifacts import download_artifacts
 from mlflow.entities import LoggedModel, Metric
 from mlflow.exceptions import MlflowException
 
-from kedro_hone.adaptors.registries.mlflow import connection, unfinished
-from kedro_hone.adaptors.registries.mlflow.versions import find_version, list_arrivals, read_uri
+from kedro_hone.adaptors.registries.mlflow import connection
+from kedro_hone.adaptors.registries.mlflow.versions import (
+    find_version,
+    iterate_versions,
+    list_arrivals,
+    quote,
+    read_uri,
+)
 from kedro_hone.adaptors.registries.model_folder import write_winner
-from kedro_hone.adaptors.registries.publication import KEY, derive_key
+from kedro_hone.adaptors.registries.publication import KEY, derive_key, is_alive, name_publisher
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, VersionInfo
 from kedro_hone.sources.detection import MLMODEL
 
 EXPERIMENT: Final = "kedro-hone"
+_STATE: Final = "hone.state"
+_FINISHED: Final = "finished"
+_PENDING_ALIAS: Final = "hone.pending_alias"
+"""The alias that is still to be moved; removed once it was."""
+_MODEL: Final = "hone.model"
+"""On a run: the registered model that it publishes to."""
+_PUBLISHING: Final = "publishing"
+_PUBLISHER: Final = "hone.publisher"
 
 
 class MlflowRegistry:
@@ -43,10 +63,7 @@ class MlflowRegistry:
         self._client: MlflowClient | None = None
 
     def resolve(self, uri: str) -> VersionInfo:
-        """Return what is known of a version, without downloading it; its number is pinned.
-
-        Args:
-            uri: ``models:/name/version``, ``models:/name/latest`` or ``models:/name@alias``.
+        """Return what is known of ``models:/name/version``, ``models:/name/latest`` or ``models:/name@alias``, pinned.
 
         Raises:
             HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown`` or ``registry-unreachable``.
@@ -94,9 +111,8 @@ class MlflowRegistry:
     ) -> Publication:
         """Write a new version of a registered model, which is made when it does not exist; the alias is moved last.
 
-        It can be killed at any moment. A logged model becomes a version only when all its files are there; a version
-        says that it is unfinished until its alias was moved. The next call completes the same publication, or removes
-        what another one left.
+        It can be killed at any moment: a logged model becomes a version only when all its files are there, a version
+        says that it is unfinished until its alias was moved, and the next call completes or removes what is left.
 
         Raises:
             HoneError: ``registry-unreachable``, ``toolchain-unknown``, or ``evidence-incomplete``.
@@ -106,19 +122,19 @@ class MlflowRegistry:
         key = derive_key(winner, name=name, tags=tags)
         with self._open(makes=True) as client:
             experiment = self._prepare(client, name)
-            version = unfinished.settle(client, experiment, name, key)
+            version = _settle(client, experiment, name, key)
             if version is None:
                 model = _log_model(client, experiment, winner, name=name, metrics=metrics or {})
                 # A server finds ``models:/m-…`` in itself. Without one, MLflow would look for it where its global
                 # tracking URI says, which belongs to others; so the version names the place of the files.
                 source = model.model_uri if connection.has_server(self.tracking_uri) else model.artifact_location
-                pending = {KEY: key, **tags, **unfinished.make_marks()}
-                pending |= {unfinished.PENDING_ALIAS: alias} if alias else {}
+                pending = {KEY: key, **tags, **_make_marks()}
+                pending |= {_PENDING_ALIAS: alias} if alias else {}
                 run, number = model.source_run_id, model.model_id
                 made = client.create_model_version(name, source=source, run_id=run, tags=pending, model_id=number)
-                client.set_tag(run, unfinished.STATE, unfinished.FINISHED)
+                client.set_tag(run, _STATE, _FINISHED)
                 version = str(made.version)
-                unfinished.finish_version(client, name, version)
+                _finish_version(client, name, version)
         return Publication(uri=f"models:/{name}/{version}", version=version, alias=alias)
 
     @contextmanager
@@ -154,11 +170,12 @@ def _log_model(
     client: MlflowClient, experiment: str, winner: ProvenWinner, *, name: str, metrics: Mapping[str, float]
 ) -> LoggedModel:
     """Upload a winner's model folder with its numbers, complete, as the logged model of a run of its own."""
-    marks = {unfinished.MODEL: name, **unfinished.make_marks()}
+    marks = {_MODEL: name, **_make_marks()}
     with tempfile.TemporaryDirectory() as folder:
         described = write_winner(Path(folder), winner)
         run = client.create_run(experiment, run_name=f"publish-{name}", tags=marks).info.run_id
-        model = client.create_logged_model(experiment, name=name, source_run_id=run, tags=dict(marks))
+        allowed = re.sub(r"[/:.%\"']", "-", name)  # a registered model's name may hold more
+        model = client.create_logged_model(experiment, name=allowed, source_run_id=run, tags=dict(marks))
         described.model_id = described.model_uuid = number = model.model_id
         described.run_id, described.artifact_path = run, model.artifact_location
         described.save(Path(folder, MLMODEL))
@@ -170,3 +187,65 @@ def _log_model(
         client.log_batch(run, metrics=rows)
     client.set_terminated(run)
     return model
+
+
+def _make_marks() -> dict[str, str]:
+    """Return the tags of what this process is publishing."""
+    return {_STATE: _PUBLISHING, _PUBLISHER: name_publisher()}
+
+
+def _settle(client: MlflowClient, experiment: str, name: str, key: str) -> str | None:
+    """Complete or remove what killed publications to a model left.
+
+    Return the version of the publication that is about to be made (``key``), now complete; None when there is none.
+    """
+    done = None
+    for version in [version for version in iterate_versions(client, name) if KEY in version.tags]:  # newest first
+        number, tags = str(version.version), version.tags
+        mine = tags[KEY] == key
+        unfinished = tags.get(_STATE) == _PUBLISHING or _PENDING_ALIAS in tags
+        # With its alias moved, it was killed after its last visible step: everybody may have seen it. What a search
+        # returns may lack the aliases.
+        seen = unfinished and tags.get(_PENDING_ALIAS) in (client.get_model_version(name, number).aliases or ())
+        if not unfinished or seen or (mine and done is None):
+            if unfinished:
+                _finish_version(client, name, number)
+            done = done or (number if mine else None)
+        elif mine or not _is_alive(tags, version.last_updated_timestamp):
+            client.delete_model_version(name, number)
+            if version.run_id:
+                _remove_run(client, experiment, version.run_id)
+    _remove_runs(client, experiment, name)
+    return done
+
+
+def _finish_version(client: MlflowClient, name: str, version: str) -> None:
+    """Say that a version, whose files are complete, is finished; then move its alias."""
+    alias = client.get_model_version(name, version).tags.get(_PENDING_ALIAS)
+    client.set_model_version_tag(name, version, _STATE, _FINISHED)
+    if alias is not None:
+        client.set_registered_model_alias(name, alias, version)
+        client.delete_model_version_tag(name, version, _PENDING_ALIAS)
+
+
+def _remove_runs(client: MlflowClient, experiment: str, name: str) -> None:
+    """Remove runs that were killed before they had a version."""
+    wanted = f"tags.`{_STATE}` = '{_PUBLISHING}' and tags.`{_MODEL}` = {quote(name)}"
+    for run in client.search_runs([experiment], wanted):
+        if _is_alive(run.data.tags, run.info.end_time or run.info.start_time):
+            continue
+        if client.search_model_versions(f"run_id='{run.info.run_id}'"):
+            client.set_tag(run.info.run_id, _STATE, _FINISHED)
+        else:
+            _remove_run(client, experiment, run.info.run_id)
+
+
+def _remove_run(client: MlflowClient, experiment: str, run: str) -> None:
+    """Remove a run with its logged models."""
+    for model in client.search_logged_models([experiment], f"source_run_id = '{run}'"):
+        client.delete_logged_model(model.model_id)
+    client.delete_run(run)
+
+
+def _is_alive(tags: Mapping[str, str], changed_ms: int) -> bool:
+    return is_alive(tags.get(_PUBLISHER), changed=changed_ms / 1000)

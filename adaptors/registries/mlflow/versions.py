@@ -96,8 +96,7 @@ def iterate_versions(
     client: MlflowClient, name: str | None = None, order: str = "version_number DESC"
 ) -> Iterator[ModelVersion]:
     """Yield every version of a model, or of all, newest first; none when there is no such model."""
-    # MLflow's search language knows no escapes but two kinds of quotes.
-    wanted = name and (f'name="{name}"' if "'" in name else f"name='{name}'")
+    wanted = name and f"name={quote(name)}"
     token = None
     while True:
         page = client.search_model_versions(wanted, order_by=[order], max_results=200, page_token=token)
@@ -105,6 +104,11 @@ def iterate_versions(
         token = page.token
         if not token:
             return
+
+
+def quote(name: str) -> str:
+    """Return a name in the quotes that it does not hold: MLflow's search language knows two kinds, and no escapes."""
+    return f'"{name}"' if "'" in name else f"'{name}'"
 
 
 def _make_info(version: ModelVersion) -> VersionInfo:

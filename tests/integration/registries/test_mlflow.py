@@ -112,6 +112,14 @@ def test_the_same_publication_is_made_once(make_winner, prove):
     assert registry.resolve("models:/digits@honed").version == "2"
 
 
+@pytest.mark.parametrize("name", ["o'neil", 'an "a"', "shop.digits", "50% off"])
+def test_a_name_may_hold_what_a_registered_model_may(make_winner, prove, name):
+    registry = MlflowRegistry()
+    done = registry.publish(prove(make_winner()), name=name, tags=TAGS, alias="honed")
+    assert registry.resolve(f"models:/{name}@honed").uri == done.uri
+    assert registry.publish(prove(make_winner()), name=name, tags=TAGS, alias="honed") == done
+
+
 def test_without_an_alias_none_is_moved(make_winner, prove):
     registry = MlflowRegistry()
     done = registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias=None)

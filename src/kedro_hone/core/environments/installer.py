@@ -79,12 +79,10 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> Installed | Fail
     """Make a virtual environment with a toolchain's locked requirements, where nothing is yet.
 
     A lock with digests is complete: nothing else is installed, nothing that is not checked, and nothing is built, since
-    what builds a source archive would be downloaded unchecked. Of a toolchain's
-    builds, such as PyTorch's for CPU and for CUDA, the first that is found is installed. The next one is tried only
-    where one is not found: any other failure, such as a wrong digest, ends the installation.
+    what builds a source archive would be downloaded unchecked. Of a toolchain's builds, such as PyTorch's for CPU and
+    for CUDA, the first that is found is installed: any other failure, such as a wrong digest, ends the installation.
 
-    The output of each step is kept in the folder for logs. Return what is installed; or the failure, after which
-    ``venv`` is unusable.
+    The output of each step is kept in the folder for logs. After a failure ``venv`` is unusable.
     """
     commands = find_commands()
     if isinstance(commands, str):
@@ -133,7 +131,7 @@ def _find_problem(toolchain: Toolchain, versions: Mapping[str, str]) -> str | No
     """Tell where what was installed is not what was locked, or the lock not what the toolchain requires."""
     wanted = {toolchain.lock: read_pins(toolchain.lock), toolchain.requirements: read_lines(toolchain.requirements)}
     for path, lines in wanted.items():
-        if problem := explain_unsatisfied(lines, versions.get):
+        if problem := explain_unsatisfied(lines, versions):
             return f"what was installed does not satisfy {path.name}: {problem}"
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import site
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -32,16 +32,6 @@ def read_pins(path: Path) -> tuple[str, ...]:
     return tuple(line.partition(" --")[0] for line in read_lines(path) if not line.startswith("-"))
 
 
-def find_version(name: str, path: Sequence[str] | None = None) -> str | None:
-    """Return the version of a distribution, in any spelling, that a worker of this interpreter would see, or None.
-
-    Of the folders in ``path``; else of this interpreter's: what only ``PYTHONPATH`` or the user's own folder holds does
-    not count, since workers do not see it.
-    """
-    distribution = _find_distribution(name, path)
-    return distribution.version if distribution else None
-
-
 def list_versions(python: Path) -> dict[str, str]:
     """Return what is installed in a virtual environment of our version of python, by canonical name, sorted.
 
@@ -52,22 +42,21 @@ def list_versions(python: Path) -> dict[str, str]:
     return dict(sorted((canonicalize_name(one.metadata["Name"]), one.version) for one in found if one.metadata["Name"]))
 
 
-def explain_unsatisfied(lines: Iterable[str], find: Callable[[str], str | None] = find_version) -> str | None:
+def explain_unsatisfied(lines: Iterable[str], versions: Mapping[str, str]) -> str | None:
     """Return why some requirements (from ``read_lines``) are not satisfied, or None when they are.
 
-    Markers are honoured. What the required distributions require in turn is left to the installer. ``find`` returns the
-    installed version of a canonical name.
+    Markers are honoured. What the required distributions require in turn is left to the installer. ``versions`` are the
+    installed ones by canonical name.
     """
     for line in lines:
         if _HARMLESS.match(line):
             continue
-        try:
-            requirement = Requirement(line)
-        except InvalidRequirement as error:
-            return f"the line {line!r} is no requirement: {str(error).splitlines()[0]}"
+        requirement = _read_requirement(line)
+        if isinstance(requirement, str):
+            return requirement
         if requirement.marker is not None and not requirement.marker.evaluate():
             continue
-        version = find(canonicalize_name(requirement.name))
+        version = versions.get(canonicalize_name(requirement.name))
         if version is None:
             return f"{requirement.name} is not installed"
         if not requirement.specifier.contains(version, prereleases=True):
@@ -75,15 +64,20 @@ def explain_unsatisfied(lines: Iterable[str], find: Callable[[str], str | None] 
     return None
 
 
-def find_closure(lines: Iterable[str], path: Sequence[str] | None = None) -> dict[str, str]:
-    """Return the installed versions of what is required, directly or through others, by canonical name, sorted."""
-    pending = [Requirement(line) for line in lines if not line.startswith("-")]
+def find_closure(lines: Iterable[str], path: Sequence[str] = ()) -> dict[str, str]:
+    """Return the installed versions of what is required, directly or through others, by canonical name, sorted.
+
+    They are looked for in some folders; else in this interpreter's, as a worker sees them: what only ``PYTHONPATH`` or
+    the user's own folder holds does not count.
+    """
+    folders = list(path or site.getsitepackages())
+    pending = [one for one in map(_read_requirement, lines) if isinstance(one, Requirement)]
     seen: set[tuple[str, frozenset[str]]] = set()
     versions: dict[str, str] = {}
     while pending:
         requirement = pending.pop()
         name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
-        distribution = _find_distribution(requirement.name, path)
+        distribution = next(iter(metadata.distributions(name=requirement.name, path=folders)), None)
         if (name, extras) in seen or distribution is None:
             continue
         seen.add((name, extras))
@@ -94,5 +88,9 @@ def find_closure(lines: Iterable[str], path: Sequence[str] | None = None) -> dic
     return dict(sorted(versions.items()))
 
 
-def _find_distribution(name: str, path: Sequence[str] | None) -> metadata.Distribution | None:
-    return next(iter(metadata.distributions(name=name, path=list(path or site.getsitepackages()))), None)
+def _read_requirement(line: str) -> Requirement | str:
+    """Return a requirement, or why the line is none."""
+    try:
+        return Requirement(line)
+    except InvalidRequirement as error:
+        return f"the line {line!r} is no requirement: {str(error).splitlines()[0]}"

@@ -96,11 +96,10 @@ class EnvironmentStore:
         self._environments = self.root / "environments"
 
     def ensure(self, toolchain: Toolchain, *, build: bool = True) -> Environment | Failed:
-        """Return the environment of a toolchain, built first when there is none.
+        """Return this interpreter if it satisfies a toolchain's requirements, else the toolchain's own environment.
 
-        The interpreter that runs this process is used when it satisfies the toolchain's requirements.
-
-        Where it may not be built, a missing one is a failure. Failures are ``install``, ``time-out`` and ``disk-full``.
+        That one is built when there is none; where it may not be, that is a failure. Failures are ``install``,
+        ``time-out`` and ``disk-full``.
 
         Raises:
             HoneError: ``store-full`` or ``store-read-only``.
@@ -109,9 +108,17 @@ class EnvironmentStore:
         if not toolchain.requirements.exists():
             return fail(reason=f"{toolchain.requirements} does not exist")
         lines = read_lines(toolchain.requirements)
-        unsatisfied = explain_unsatisfied(lines)
+        versions = find_closure(lines)
+        unsatisfied = explain_unsatisfied(lines, versions)
         if unsatisfied is None:
-            return _describe_current(toolchain, lines)
+            return Environment(
+                toolchain=toolchain.name,
+                key=_derive_key(versions),
+                python=sys.executable,
+                own=False,
+                lock_digest=digest_json(versions),
+                versions=versions,
+            )
         if not toolchain.lock.exists():
             return fail(reason=f"{toolchain.lock} does not exist, and here {unsatisfied}")
         key = environment_key(toolchain)
@@ -213,18 +220,6 @@ def _derive_key(*installed: Json) -> str:
     version = ".".join(map(str, sys.version_info[:2]))
     host = (platform.python_implementation(), version, sysconfig.get_platform(), "-".join(platform.libc_ver()))
     return digest_json([*host, *installed]).removeprefix("sha256:")
-
-
-def _describe_current(toolchain: Toolchain, lines: Iterable[str]) -> Environment:
-    versions = find_closure(lines)
-    return Environment(
-        toolchain=toolchain.name,
-        key=_derive_key(versions),
-        python=sys.executable,
-        own=False,
-        lock_digest=digest_json(versions),
-        versions=versions,
-    )
 
 
 def _read_record(folder: Path) -> Environment | None:

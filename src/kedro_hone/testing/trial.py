@@ -27,11 +27,7 @@ CALIBRATION_ROWS = 32
 
 
 class CheckFailed(AssertionError):  # noqa: N818 - it reads as what it says
-    """An adaptor does not keep the contract.
-
-    Attributes:
-        failure: What the runner or the verification found, where it was one of them.
-    """
+    """An adaptor does not keep the contract; ``failure`` is what the runner or the verification found, if they did."""
 
     def __init__(self, reason: str, failed: Failed | None = None) -> None:
         self.failure = failed.failure if failed else None
@@ -45,13 +41,7 @@ class NotApplicable(Exception):  # noqa: N818 - not an error: a check that does 
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One run of the adaptor.
-
-    Attributes:
-        job: Its job; ``output`` is the directory that it wrote.
-        outcome: How it ended.
-        strays: Files and folders that appeared next to the input or the output.
-    """
+    """One run of the adaptor: its job, how it ended, and what appeared next to the input or the output."""
 
     job: Job
     outcome: StepResult | Refused | Failed
@@ -60,13 +50,7 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """What the result returned at each shape.
-
-    Attributes:
-        arrays: Outputs by the name of the shape, up to the one that failed.
-        load_failure: Why it could not be loaded.
-        run_failure: Why it could not be run.
-    """
+    """What the result returned by the name of the shape, up to the one that failed, or why it could not be loaded."""
 
     arrays: dict[str, Arrays]
     load_failure: Failed | None = None
@@ -78,19 +62,12 @@ class Trial:
     """One adaptor under test. Every step is done once, when the first check asks for it.
 
     Attributes:
-        adaptor: The adaptor.
-        artifact: A small model that it takes.
-        files: The folder of its files.
+        artifact: A small model that it takes, whose files are in ``files``.
         options: Its options, with everything decided that is left to the machine.
-        python: The interpreter of its environment.
-        host: The machine.
         folder: An empty directory for everything that is written.
-        shapes: The shapes that the result must serve.
-        make_feeds: Makes the inputs of a shape.
-        limits: The bounds of each worker.
+        shapes: The shapes that the result must serve; ``make_feeds`` makes their inputs.
         calibration: An npz file, rows first; None to have one made by ``make_feeds``.
-        program: As in ``Job``.
-        trust: As in ``Job``.
+        program: As in ``Job``, like ``trust``.
     """
 
     adaptor: Adaptor

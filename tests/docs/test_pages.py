@@ -98,7 +98,7 @@ def test_links_lead_somewhere(page):
 def test_errors_point_to_pages_that_exist():
     source = "".join(
         path.read_text()
-        for folder in ("src/kedro_hone", "adaptors", "nodes", "pipelines")
+        for folder in ("src/kedro_hone", "adaptors", "nodes", "pipelines", "tests/conformance/suite")
         for path in (ROOT / folder).rglob("*.py")
     )
     pages = {page for page in re.findall(r"docs/[\w./-]+\.md", source) if "<" not in page}

@@ -94,7 +94,7 @@ def clean_python(tmp_path):
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("src", "adaptors", "nodes", "pipelines"):
+    for name in ("src", "adaptors", "nodes", "pipelines", "tests/conformance/suite"):
         shutil.copytree(ROOT / name, checkout / name, symlinks=True, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, checkout)

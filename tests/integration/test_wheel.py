@@ -16,7 +16,8 @@ import pytest
 from kedro_hone.core.errors import HoneError
 
 ROOT = Path(__file__).parents[2]
-LINKED = ("adaptors", "nodes", "pipelines")
+LINKED = {"adaptors": "adaptors", "nodes": "nodes", "pipelines": "pipelines", "testing": "tests/conformance/suite"}
+"""The links in the package, and where they lead."""
 TOOLCHAINS = ("onnxruntime", "openvino", "pytorch", "iree", "deepsparse")
 PIPELINES = {"__default__", "assess", "build", "compare", "demo", "publish", "pull"}
 
@@ -35,7 +36,7 @@ def checkout(tmp_path_factory) -> Path:
     """Copy what git would clone, its links as links."""
     folder = tmp_path_factory.mktemp("checkout")
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("src", "docs", *LINKED):
+    for name in ("src", "docs", *LINKED.values()):
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
@@ -127,8 +128,8 @@ def test_the_wheel_holds_nothing_else(wheel_files):
 @pytest.mark.parametrize("folder", LINKED)
 def test_the_sdist_holds_the_linked_folders(sdist_files, folder):
     wanted = {
-        f"src/kedro_hone/{path.relative_to(ROOT).as_posix()}"
-        for path in (ROOT / folder).rglob("*")
+        f"src/kedro_hone/{folder}/{path.relative_to(ROOT / LINKED[folder]).as_posix()}"
+        for path in (ROOT / LINKED[folder]).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
 

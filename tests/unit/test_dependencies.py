@@ -16,7 +16,7 @@ from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.environments.requirements import read_lines
 
 ROOT = Path(__file__).parents[2]
-TOOLCHAINS = [ROOT / folder for folder in ("adaptors", "docs/examples", "src/kedro_hone/testing")]
+TOOLCHAINS = [ROOT / folder for folder in ("adaptors", "docs/examples")]
 LOCKS = sorted({*ROOT.glob("*.lock"), *(lock for folder in TOOLCHAINS for lock in folder.glob("*/*.lock"))})
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]

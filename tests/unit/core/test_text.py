@@ -41,7 +41,8 @@ def test_our_configuration_reads_no_markup_in_a_warning_of_a_library_either():
 
 
 def test_every_logger_of_ours_is_opened_here():
-    folders = (ROOT / "src" / "kedro_hone", ROOT / "nodes", ROOT / "pipelines", ROOT / "adaptors")
+    names = ("src/kedro_hone", "nodes", "pipelines", "adaptors", "tests/conformance/suite")
+    folders = [ROOT / name for name in names]
     found = [path for folder in folders for path in folder.rglob("*.py") if "logging.getLogger" in path.read_text()]
     assert [path.relative_to(ROOT).as_posix() for path in found] == ["src/kedro_hone/core/text.py"]
 

@@ -27,9 +27,6 @@ from kedro_hone.recipe.schema import Recipe
 
 logger = open_logger(__name__)
 
-START_MEMORY_MB = 200
-"""What a worker takes that was never measured, in MiB."""
-
 
 @dataclass
 class Field:
@@ -154,13 +151,13 @@ def _run_heat(state: Field, setting: Setting, order: random.Random, *, budget: f
 
 
 def _fill_heat(state: Field, memory_mb: int) -> list[str]:
-    """Take as many of the waiting as fit next to those that run, one at least."""
+    """Take as many of the waiting as fit next to those that run, the source too, one at least."""
 
     def weigh(name: str) -> int:
-        known = state.racers[name].peak_memory_bytes if name in state.racers else None
-        return known or START_MEMORY_MB << 20
+        validation = state.racers[name]
+        return validation.peak_memory_bytes or validation.size_bytes or 0
 
-    free = (memory_mb << 20) - sum(weigh(name) for name in state.running)
+    free = (memory_mb << 20) - sum(entrant.session.memory_bytes() for entrant in state.running.values())
     heat: list[str] = []
     while state.waiting and (not heat or weigh(state.waiting[0]) <= free):
         name = state.waiting.pop(0)

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from kedro_hone.comparing.heats import say_budget
-from kedro_hone.comparing.predictions import predict, score_predictions, score_source
+from kedro_hone.comparing.scoring import predict, score_predictions, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.comparing.verdict import ask_gates, decide, list_asked, was_compared
 from kedro_hone.core.contract.gates import Measurements
-from kedro_hone.core.stats import share_level
+from kedro_hone.core.stats.levels import share_level
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kedro_hone.comparing.scoring import call_program
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.stats import needed_rows, provable, share_level, smallest_provable_drop
+from kedro_hone.core.stats.levels import share_level
+from kedro_hone.core.stats.proportions import needed_rows, provable, smallest_provable_drop
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import TrackedFile
-from kedro_hone.programs import digest_programs, find_metric, find_program
+from kedro_hone.programs import call_program, digest_programs, find_metric, find_program
 from kedro_hone.recipe.schema import Recipe
 
 VERSION = 1

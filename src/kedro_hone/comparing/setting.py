@@ -12,7 +12,6 @@ from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.locks import hold_devices
 from kedro_hone.core.machine.load import OtherLoad
-from kedro_hone.core.measuring.launches import Launching
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
@@ -60,18 +59,11 @@ class Watch:
 
 @contextmanager
 def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -> Iterator[Watch]:
-    """Hold every device that is measured on; the wait for another run's measuring is noted, and does not count.
+    """Hold the devices of all that a node measures, the source too, and yield a watch that begins when they are held.
 
-    Args:
-        run: The run; its log of events gets ``waited``, with the seconds.
-        node: Which node measures.
-        artifacts: What is measured, the source too; their devices are held.
-
-    Yields:
-        The watch, which began when all of them were held.
+    The wait for another run's measuring does not count; the run's events get its seconds, as ``waited``.
     """
-    devices = {str(artifact.device) for artifact in artifacts}
-    with hold_devices(find_home() / "locks", devices) as waited:
+    with hold_devices(find_home() / "locks", {str(artifact.device) for artifact in artifacts}) as waited:
         run.note("waited", node=node, seconds=waited)
         yield Watch()
 
@@ -109,18 +101,6 @@ class Setting:
         """The digest of all that a comparison is about: the source, the data, and the recipe but for ``publish``."""
         recipe = self.recipe.model_dump(mode="json", exclude={"publish"})
         return digest_json([self.scored, {**recipe, "threads": self.recipe.thread_count}])
-
-    @property
-    def launching(self) -> Launching:
-        """How every worker of a comparison is started."""
-        recipe = self.recipe
-        return Launching(
-            store=self.store,
-            run=self.run,
-            threads=recipe.thread_count,
-            seed=recipe.seed,
-            trust=tuple(sorted(recipe.trust)),
-        )
 
     @property
     def batches(self) -> dict[str, Path]:

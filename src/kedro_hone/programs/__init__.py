@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import difflib
 import shutil
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.base import Value
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_code, digest_file, digest_json
+from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.code_files import find_code_file
+from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
+from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.inside import loading
 
 LIBRARY: Final = Path(__file__).parent
@@ -22,6 +31,9 @@ LIBRARY: Final = Path(__file__).parent
 
 WORKER: Final = LIBRARY / "worker" / "__init__.py"
 """The worker file that runs programs: its functions are ``check``, ``read`` and ``evaluate``."""
+
+LIMITS: Final = Limits(seconds=600, memory_mb=8192)
+"""Of one call of a program's function."""
 
 _INIT, _SHARED, _WORKER, _KEPT = "__init__.py", "shared", "worker", "program"
 
@@ -130,6 +142,55 @@ def load_program(name: str, *, project: Path | str = ".") -> Any:
         HoneError: ``program-unknown``.
     """
     return loading.load_program(find_program(name, project=Path(project)).path, str(LIBRARY))
+
+
+def call_program(
+    function: str,
+    *,
+    job: Mapping[str, Json],
+    store: Store,
+    run: RunFolder,
+    source: Artifact | None = None,
+    output: Path | None = None,
+) -> dict[str, Json]:
+    """Run one function of the program's worker, and return its notes.
+
+    Args:
+        function: ``check``, ``read`` or ``evaluate``.
+        job: Its options.
+        store: Where it has its temporary folder.
+        run: The run, whose folder keeps the log; the user's imports count from its project.
+        source: The source model, for the specifications of its tensors; ``check`` needs none.
+        output: Where it may write, if anywhere.
+
+    Raises:
+        HoneError: ``program-failed`` when it ends otherwise; what it reports of bad data under its own slug.
+    """
+    folder = run.claim_step(f"program-{function}")
+    with store.workspace() as scratch:
+        (scratch / "temporary").mkdir()
+        called = Job(
+            function=function,
+            worker=str(WORKER),
+            adaptor=f"program.{function}",
+            stage="program",
+            input=JobInput.of(source, store.locate(source)) if source else None,
+            output=str(output) if output else None,
+            temporary=str(scratch / "temporary"),
+            options={**job, "project": str(run.project)},
+        )
+        result = call_worker(called, python=Path(sys.executable), toolchain=None, folder=folder, limits=LIMITS)
+    if not isinstance(result, StepResult):
+        log = result.log if isinstance(result, Failed) else None
+        raise HoneError(
+            "program-failed",
+            f"The program's {function} did not end well.",
+            why=result.reason,
+            hint=f"Read {log or folder / 'log'}, mend the program, and run again.",
+        )
+    if error := result.notes.get("error"):
+        raise HoneError(error["slug"], error["what"], why=error["why"], hint=error["hint"])
+    return result.notes
 
 
 def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:

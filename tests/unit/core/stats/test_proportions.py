@@ -5,7 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as distributions
 
-from kedro_hone.core.stats import interval_of_paired_proportions, needed_rows, provable, smallest_provable_drop
+from kedro_hone.core.stats.proportions import (
+    interval_of_paired_proportions,
+    needed_rows,
+    provable,
+    smallest_provable_drop,
+)
 
 
 @pytest.mark.parametrize(

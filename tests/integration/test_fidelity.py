@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from digits_bench import Bench, track
 
-from kedro_hone.comparing.scoring import predict, score_predictions
+from kedro_hone.comparing.scoring import Predicted, predict, score_predictions
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.measurement import Checks, Quality, Status
+from kedro_hone.core.values.measurement import Quality, Status
 from kedro_hone.core.values.samples import GATE
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
@@ -89,7 +89,7 @@ def measure_gate(bench: Bench, artifact: Artifact, folder: Path) -> Quality:
         (folder / name).mkdir(exist_ok=True)
         outputs.append(folder / name / "outputs.npz")
         predicted = predict(model, name=name, split=split, outputs={outputs[-1]: 8}, setting=bench.setting)
-        assert isinstance(predicted, Checks), predicted
+        assert isinstance(predicted, Predicted), predicted
     reference, candidate = outputs
     found = score_predictions({"it": candidate}, reference=reference, split=split, setting=bench.setting)["it"]
     assert isinstance(found, Quality), found

@@ -62,18 +62,17 @@ def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, s
         f"the recipe allows {limit:g}"
     )
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
-    found = {
-        "quality": worst.model_copy(update={"id": named.id}),
-        "largest_error": error,
-        "publishable": toolchain.licence is not Licence.EVALUATION,
-        "note": toolchain.note,
-    }
     return Validation(
         candidate=named,
         status=Status.DROPPED if lost else Status.MEASURED,
         slug="quality" if lost else "",
         reason=loss if lost else "",
-        **{**dict(predicted), **found},
+        quality=worst.model_copy(update={"id": named.id}),
+        largest_error=error,
+        size_bytes=setting.store.measure(artifact),
+        publishable=toolchain.licence is not Licence.EVALUATION,
+        note=toolchain.note,
+        **predicted.model_dump(),
     )
 
 

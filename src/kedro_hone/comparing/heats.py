@@ -63,10 +63,7 @@ class Race:
             self._leave(name, Status.NOT_TRIED, "the recipe's race.candidates was reached")
 
     def run(self) -> bool:
-        """Run heats until nobody waits and the race is decided.
-
-        Returns:
-            Whether the budget ended it before all were tried and the finalists were found.
+        """Run heats until the race is decided; return whether the budget ended it before all were tried and ranked.
 
         Raises:
             HoneError: ``source-failed``.

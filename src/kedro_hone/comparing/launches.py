@@ -33,14 +33,11 @@ WARM_UP = 0.25
 def launch(
     artifact: Artifact, *, name: str, setting: Setting, output: Path | None = None, interface: bool = False
 ) -> Iterator[WorkerSession | Failed]:
-    """Start a worker for an artifact in its runtime's environment; nothing is loaded yet.
+    """Start a worker for a runnable artifact in its runtime's environment; nothing is loaded yet.
 
-    Args:
-        artifact: A runnable artifact.
-        name: The candidate's id, for the step's folder.
-        setting: Where its files are, and the threads, the seed and the trust, which are the same for all.
-        output: A directory that the worker may write to, next to its own.
-        interface: Whether what is timed is the source's interface around the model, as ``kedro_hone.load`` gives it.
+    Threads, seed and trust are the recipe's, the same for all. The step's folder has the name, a candidate's id; next
+    to its own directory, the worker may write to ``output``. With ``interface``, what is timed is the source's
+    interface around the model, as ``kedro_hone.load`` gives it.
 
     Yields:
         The session, or why there is none. Leaving the block ends the worker.

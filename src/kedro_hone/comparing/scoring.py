@@ -16,8 +16,8 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.intervals import UNITS, interval_of_bootstrap, interval_of_mean
 from kedro_hone.core.stats.proportions import interval_of_paired_proportions, smallest_provable_drop
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.measurement import Checks, Interval, Quality, Spread
+from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.measurement import Interval, Quality, Spread
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import Split
 from kedro_hone.programs import call_program
@@ -26,12 +26,19 @@ UNBOUNDED = sys.float_info.max
 """Stands for an end that is not known: JSON has no infinity."""
 
 
+class Predicted(Value):
+    """What it took to make a model's predictions on a split; the fields are explained at ``Reference``."""
+
+    cold_start_ms: float
+    peak_memory_bytes: int
+
+
 def predict(
     artifact: Artifact, *, name: str, split: Split, outputs: Mapping[Path, int], setting: Setting
-) -> Checks | Failed:
+) -> Predicted | Failed:
     """Run an artifact over all rows of a split, once for each of ``outputs``: a new ``.npz``, and its batch size.
 
-    They are in one folder. Returned is its size, its cold start and its memory, or why it failed.
+    They are in one folder. Returned is what it took, or why it failed.
     """
     with launch(artifact, name=name, setting=setting, output=next(iter(outputs)).parent) as session:
         if isinstance(session, Failed):
@@ -42,11 +49,7 @@ def predict(
         for output, batch in outputs.items():
             if failed := session.run(setting.locate(split.feeds), output, batch=batch):
                 return failed
-        return Checks(
-            size_bytes=setting.store.measure(artifact),
-            cold_start_ms=loaded.cold_start_ms,
-            peak_memory_bytes=session.memory_bytes(),
-        )
+        return Predicted(cold_start_ms=loaded.cold_start_ms, peak_memory_bytes=session.memory_bytes())
 
 
 def score_predictions(
@@ -54,10 +57,8 @@ def score_predictions(
 ) -> dict[str, Quality | str]:
     """Score predictions of candidates against the source's, with the recipe's program and metric.
 
-    The confidence is that of the intervals; the recipe's when not given.
-
-    Returns:
-        A quality for each name, or what kept it from being scored.
+    Returned is a quality for each name, or what kept it from being scored. The confidence of the intervals is the
+    recipe's when not given.
 
     Raises:
         HoneError: ``program-failed``, ``labels-mismatch`` or ``metric-unknown``: the source itself cannot be scored.

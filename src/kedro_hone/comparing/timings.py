@@ -58,8 +58,8 @@ class Timings:
     def keep(self, store: Store, prefix: str) -> str:
         """Keep all times in the store, and return the key of the tree that holds them, for ``write_timings``.
 
-        It has an array of nanoseconds for each entrant and shape, and one of how many calls each round had. The prefix
-        (``race`` or ``confirm``) is the first part of every array's name.
+        For each entrant and shape, ``<prefix>/<entrant>/<shape>`` has the nanoseconds of all calls, and
+        ``…/calls`` how many of them each round had. The prefix is ``race`` or ``confirm``.
         """
         arrays: dict[str, Any] = {}
         for name, shapes in self.rounds.items():

@@ -144,6 +144,33 @@ def load_program(name: str, *, project: Path | str = ".") -> Any:
     return loading.load_program(find_program(name, project=Path(project)).path, str(LIBRARY))
 
 
+def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
+    """Find the file of the user's own metric without importing it, for the keys of what it measured.
+
+    Returns:
+        The file that holds it; None when the metric is the program's own or one of the table.
+
+    Raises:
+        HoneError: ``metric-unknown`` when the file or module does not exist.
+    """
+    if name is None or ":" not in name:
+        return None
+    path = find_code_file(name.rpartition(":")[0], project=project)
+    if path is None:
+        raise HoneError(
+            "metric-unknown",
+            f"The metric {name!r} does not exist.",
+            why="No such module or file was found from the project's root.",
+            hint="Write package.module:function, or path/to/file.py:function from the project's root.",
+        )
+    return ProgramFile(path=str(path), digest=digest_file(path))
+
+
+def digest_programs() -> str:
+    """Return ``sha256:…`` of the code that reads splits and scores candidates, for the keys of what it made."""
+    return digest_code(LIBRARY, (_WORKER,))
+
+
 def call_program(
     function: str,
     *,
@@ -153,15 +180,10 @@ def call_program(
     source: Artifact | None = None,
     output: Path | None = None,
 ) -> dict[str, Json]:
-    """Run one function of the program's worker, and return its notes.
+    """Run one function of the program's worker (``check``, ``read`` or ``evaluate``), and return its notes.
 
-    Args:
-        function: ``check``, ``read`` or ``evaluate``.
-        job: Its options.
-        store: Where it has its temporary folder.
-        run: The run, whose folder keeps the log; the user's imports count from its project.
-        source: The source model, for the specifications of its tensors; ``check`` needs none.
-        output: Where it may write, if anywhere.
+    The job has its options. The run's folder keeps the log, and the user's imports count from the run's project. The
+    specifications of the tensors are those of the source model; ``check`` needs none. It may write to ``output`` only.
 
     Raises:
         HoneError: ``program-failed`` when it ends otherwise; what it reports of bad data under its own slug.
@@ -191,33 +213,6 @@ def call_program(
     if error := result.notes.get("error"):
         raise HoneError(error["slug"], error["what"], why=error["why"], hint=error["hint"])
     return result.notes
-
-
-def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
-    """Find the file of the user's own metric without importing it, for the keys of what it measured.
-
-    Returns:
-        The file that holds it; None when the metric is the program's own or one of the table.
-
-    Raises:
-        HoneError: ``metric-unknown`` when the file or module does not exist.
-    """
-    if name is None or ":" not in name:
-        return None
-    path = find_code_file(name.rpartition(":")[0], project=project)
-    if path is None:
-        raise HoneError(
-            "metric-unknown",
-            f"The metric {name!r} does not exist.",
-            why="No such module or file was found from the project's root.",
-            hint="Write package.module:function, or path/to/file.py:function from the project's root.",
-        )
-    return ProgramFile(path=str(path), digest=digest_file(path))
-
-
-def digest_programs() -> str:
-    """Return ``sha256:…`` of the code that reads splits and scores candidates, for the keys of what it made."""
-    return digest_code(LIBRARY, (_WORKER,))
 
 
 def _find_file(name: str, project: Path) -> Path | None:

@@ -60,7 +60,8 @@ def smallest_provable_drop(n: int, confidence: float) -> float:
     """What n rows can prove at best: the upper end of the drop when no row is lost and none gained.
 
     It is ``z²/(n+z²)``: 3.84/n for many rows at 95 %, a little above the exact 3.69/n. The confidence is the one that
-    the gate will use, after sharing it among the finalists.
+    the gate will use, after sharing it among the finalists. A limit (a share of the rows) that is not above it could
+    not be passed by the source itself: the run is to say so before it starts.
 
     Raises:
         ValueError: No rows.
@@ -68,16 +69,8 @@ def smallest_provable_drop(n: int, confidence: float) -> float:
     return interval_of_paired_proportions(n=n, lost=0, gained=0, confidence=confidence).high
 
 
-def provable(n: int, limit: float, confidence: float) -> bool:
-    """Whether n rows can prove that the drop stays under a limit (a share of the rows), if nothing at all is lost.
-
-    Otherwise the gate could not be passed by the source itself: the run is to say so before it starts.
-    """
-    return smallest_provable_drop(n, confidence) < limit
-
-
 def needed_rows(limit: float, confidence: float) -> int:
-    """The fewest rows that are ``provable`` for a limit.
+    """The fewest rows whose ``smallest_provable_drop`` is under a limit.
 
     A gate of that size forgives no lost row; a few times as many are sensible.
 
@@ -87,4 +80,4 @@ def needed_rows(limit: float, confidence: float) -> int:
     if not limit > 0:
         raise ValueError(f"no number of rows proves a drop under {limit!r}")
     n = max(1, math.floor(find_z(confidence) ** 2 * (1 - limit) / limit))
-    return n if provable(n, limit, confidence) else n + 1
+    return n if smallest_provable_drop(n, confidence) < limit else n + 1

@@ -104,16 +104,11 @@ def combine_shapes(
 ) -> NDArray[np.float64]:
     """One objective from the ratios at several shapes.
 
-    Args:
-        ratios: For each shape the ratios, one for each round (or launch), or a single number.
-        objective: ``worst`` takes all ratios of the shape with the lowest geometric mean: the lowest of each round
-            would be lower than any shape truly is, by the noise alone. ``mean`` is the weighted geometric mean in each
-            round (ratios are averaged by their logarithms: Fleming and Wallace 1986, *Commun. ACM* 29:218-221).
-            Anything else is the name of a shape.
-        weights: For ``mean``: the weight of each shape, of any sum; equal ones when not given.
-
-    Returns:
-        One ratio for each round, or an array of no dimensions for single numbers.
+    There is one ratio for each round (or launch), or a single number, which makes an array of no dimensions. ``worst``
+    takes all ratios of the shape with the lowest geometric mean: the lowest of each round would be lower than any shape
+    truly is, by the noise alone. ``mean`` is the geometric mean in each round (ratios are averaged by their logarithms:
+    Fleming and Wallace 1986, *Commun. ACM* 29:218-221), with the weights of the shapes, of any sum; equal ones when not
+    given. Any other objective is the name of a shape.
 
     Raises:
         ValueError: No shapes, an unknown objective, a ratio that is not positive and finite, or weights that do not

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kedro_hone.comparing.confirming import Launches
 from kedro_hone.comparing.setting import Setting, measure_alone
 from kedro_hone.comparing.timings import SOURCE
@@ -17,11 +15,11 @@ def confirm(*, setting: Setting, result: RaceResult) -> Confirmation:
     validated = result.validated
     artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
     launches = Launches(artifacts, setting)
-    took: dict[str, Any] = {"seconds": 0.0}
+    took: dict[str, float | None] = {"seconds": 0.0}
     if artifacts:
         with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as watch:
             launches.run()
-            took = {"seconds": watch.seconds(), "other_load": watch.other_load()}
+            took = watch.read()
     return Confirmation(
         finalists=launches.describe(),
         source_latency=launches.timings.summarize(SOURCE) or result.source_latency,

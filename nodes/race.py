@@ -19,15 +19,14 @@ def race(*, setting: Setting, **validations: Validation) -> RaceResult:
     heats = Race(validations.values(), setting)
     with measure_alone(setting.run, "race", artifacts=[setting.source, *heats.artifacts.values()]) as watch:
         budget_ended = heats.run()
-        seconds, other_load = watch.seconds(), watch.other_load()
+        took = watch.read()
     return RaceResult(
         validations=tuple(validations.values()),
         standings=heats.rank(),
         source_latency=heats.timings.summarize(SOURCE),
         rounds=heats.timings.count,
-        seconds=seconds,
         budget_ended=budget_ended,
         timings=heats.timings.keep(setting.store, "race"),
         workers=heats.timings.workers,
-        other_load=other_load,
+        **took,
     )

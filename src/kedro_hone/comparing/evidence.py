@@ -175,8 +175,7 @@ def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> rec
             drop=Interval(estimate=0.0, low=0.0, high=0.0),
         ),
         size_bytes=size_bytes,
-        cold_start_ms=reference.cold_start_ms,
-        peak_memory_bytes=reference.peak_memory_bytes,
+        **reference.model_dump(include={"cold_start_ms", "peak_memory_bytes"}),
         rounds=race.rounds,
     )
 
@@ -197,9 +196,8 @@ def _name_winner(decision: Decision, validations: Sequence[Validation], path: st
 
 def _compare_speed(race: RaceResult, confirmation: Confirmation, decision: Decision) -> dict[str, Any]:
     """Return speed-ups and times of the winner, or else of the best finalist, at the deciding shape and at each."""
-    named = [finalist for finalist in confirmation.finalists if finalist.id == decision.winner]
-    confirmed = [finalist for finalist in confirmation.finalists if finalist.deciding is not None]
-    best = next(iter(named or confirmed), None)
+    named = [one for one in confirmation.finalists if one.id == decision.winner]
+    best = next(iter(named or [one for one in confirmation.finalists if one.deciding is not None]), None)
     speedup = decision.speedup or (best.deciding if best else None)
     after = {row.shape: row for row in best.latency} if best and decision.winner else {}
     latencies = {
@@ -224,12 +222,8 @@ def _find_break_even(latency: records.LatencyRecord | None, cost: float) -> int 
 
 def _list_environments(source: Artifact, validations: Sequence[Validation]) -> tuple[records.EnvironmentRecord, ...]:
     catalogue = read_catalogue()
-    names = {str(source.runtime)} | {
-        part.split(".")[0] for one in validations if one.quality is not None for part in one.candidate.route
-    }
+    routes = [one.candidate.route for one in validations if one.quality is not None]
+    names = {str(source.runtime), *(part.split(".")[0] for route in routes for part in route)}
     found = [EnvironmentStore().ensure(catalogue.find_toolchain(name), build=False) for name in sorted(names)]
-    return tuple(
-        records.EnvironmentRecord(**one.model_dump(include=set(records.EnvironmentRecord.model_fields)))
-        for one in found
-        if not isinstance(one, Failed)
-    )
+    found = [one for one in found if not isinstance(one, Failed)]
+    return tuple(records.EnvironmentRecord.model_validate(one, from_attributes=True) for one in found)

@@ -33,14 +33,12 @@ WARM_UP = 0.25
 def launch(
     artifact: Artifact, *, name: str, setting: Setting, output: Path | None = None, interface: bool = False
 ) -> Iterator[WorkerSession | Failed]:
-    """Start a worker for a runnable artifact in its runtime's environment; nothing is loaded yet.
+    """Start a worker for a runnable artifact in its runtime's environment, and yield it, or why there is none.
 
-    Threads, seed and trust are the recipe's, the same for all. The step's folder has the name, a candidate's id; next
-    to its own directory, the worker may write to ``output``. With ``interface``, what is timed is the source's
-    interface around the model, as ``kedro_hone.load`` gives it.
-
-    Yields:
-        The session, or why there is none. Leaving the block ends the worker.
+    Nothing is loaded yet, and leaving the block ends the worker. Threads, seed and trust are the recipe's, the same for
+    all. The step's folder has the name, a candidate's id; next to its own directory, the worker may write to
+    ``output``. With ``interface``, what is timed is the source's interface around the model, as ``kedro_hone.load``
+    gives it.
     """
     if artifact.runtime is None:
         raise ValueError(f"an artifact of the format {artifact.format} has no runtime and cannot be launched")

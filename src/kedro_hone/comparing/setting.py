@@ -48,13 +48,9 @@ class Watch:
     def __init__(self) -> None:
         self._started, self._others = time.monotonic(), OtherLoad()
 
-    def seconds(self) -> float:
-        """Return the seconds until now."""
-        return time.monotonic() - self._started
-
-    def other_load(self) -> float | None:
-        """Return the share of the cores' time that other processes took until now; None where it is not known."""
-        return self._others.share()
+    def read(self) -> dict[str, float | None]:
+        """Return the ``seconds`` until now, and what other processes took of the cores' time, if known."""
+        return {"seconds": time.monotonic() - self._started, "other_load": self._others.share()}
 
 
 @contextmanager

@@ -40,9 +40,7 @@ def percentiles(shape: str, ns: Sequence[int]) -> Latency:
 
 
 def find_noise_floor(control: Interval) -> float:
-    """How fast the source can seem against itself by chance alone.
-
-    It is the upper end over the estimate of the source's ratio to itself (A/A), and 1 at least.
+    """How fast the source can seem against itself (A/A) by chance alone: the upper end over the estimate, 1 at least.
 
     Raises:
         ValueError: An estimate that is not positive.

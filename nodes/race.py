@@ -24,7 +24,7 @@ def race(*, setting: Setting, **validations: Validation) -> RaceResult:
         validations=tuple(validations.values()),
         standings=heats.rank(),
         source_latency=heats.timings.summarize(SOURCE),
-        rounds=heats.timings.count,
+        rounds=len(heats.timings.rounds),
         budget_ended=budget_ended,
         timings=heats.timings.keep(setting.store, "race"),
         workers=heats.timings.workers,

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from itertools import product
 
 from kedro_hone.comparing.launches import enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure
@@ -102,17 +103,12 @@ class Launches:
         self.count += 1
         self.timings.workers += timings.workers
         self.timings.failures |= timings.failures
-        for name in entered:
-            if name not in timings.failures:
-                self._keep(name, timings)
-
-    def _keep(self, name: str, timings: Timings) -> None:
-        for shape, rounds in timings.rounds[name].items():
-            for calls in rounds:
-                self.timings.add(name, shape, calls)
+        lasted = [name for name in entered if name not in timings.failures]
+        self.timings.rounds += [{name: measured[name] for name in lasted} for measured in timings.rounds]
+        for name, shape in product(lasted, setting.shapes):
             if name != SOURCE:
-                ratio = ratio_in_launch(timings.medians(SOURCE, shape), timings.medians(name, shape))
-                self._ratios.setdefault(name, {}).setdefault(shape, []).append(ratio)
+                ratios = self._ratios.setdefault(name, {}).setdefault(shape, [])
+                ratios.append(ratio_in_launch(*timings.pair(name, shape)))
 
     def _describe(self, name: str) -> Finalist:
         finding, latency = self._findings.get(name), self.timings.summarize(name)

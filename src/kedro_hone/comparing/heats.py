@@ -116,10 +116,10 @@ class Race:
             for _ in range(race.block):
                 measure_round(self._running.values(), self._setting.shapes, order=order, timings=self.timings)
             rounds += race.block
-            self._setting.run.note("rounds", rounds=self.timings.count, running=sorted(self._running))
+            self._setting.run.note("rounds", rounds=len(self.timings.rounds), running=sorted(self._running))
             self._drop_failed("in the race")
             self._drop_slow()
-            logger.info("raced     %d rounds, %d left", self.timings.count, len(self._running) - 1)
+            logger.info("raced     %d rounds, %d left", len(self.timings.rounds), len(self._running) - 1)
             decided = len(self._running) - 1 <= finalists or rounds >= race.rounds
             if time.monotonic() - begun >= budget:
                 break
@@ -136,7 +136,7 @@ class Race:
         objectives = self._find_objectives()
         best = max((interval.estimate for interval in objectives.values()), default=1.0)
         for name in sorted(find_dropped(objectives, keep=self._recipe.confirm.finalists)):
-            rounds, mine = self._count_rounds(name), objectives[name].estimate
+            rounds, mine = len(self.timings.select(name)), objectives[name].estimate
             reason = f"dropped after {rounds} rounds: {mine:.2f}x, when the leader stood at {best:.2f}x"
             self._leave(name, Status.DROPPED, reason)
             logger.info("dropped   %s after %d rounds (%.2fx)", name, rounds, mine)
@@ -159,22 +159,17 @@ class Race:
 
     def _find_ratios(self, name: str, shape: str) -> NDArray[np.float64]:
         """Return source over candidate for each round in which the candidate took part."""
-        mine, start = self.timings.medians(name, shape), self.timings.starts[name]
-        source = self.timings.medians(SOURCE, shape)[start : start + len(mine)]
-        return np.divide(source, mine, dtype=np.float64)
-
-    def _count_rounds(self, name: str) -> int:
-        return len(self.timings.medians(name, self._setting.shapes[0]))
+        return np.divide(*self.timings.pair(name, shape), dtype=np.float64)
 
     def _find_standing(self, name: str) -> Standing:
-        measured: dict[str, Any] = {}
-        if name in self.timings.rounds:
+        rounds, measured = len(self.timings.select(name)), dict[str, Any]()
+        if rounds:
             ratios = {shape: self._find_ratios(name, shape) for shape in self._setting.shapes}
             measured["ratios"] = {shape: float(np.exp(np.log(values).mean())) for shape, values in ratios.items()}
             measured["objective"] = self._find_objective(name)
         return Standing(
             id=name,
-            rounds=self._count_rounds(name),
+            rounds=rounds,
             latency=self.timings.summarize(name),
             **self._left.get(name, {"status": Status.MEASURED}),
             **measured,

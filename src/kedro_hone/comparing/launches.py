@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.comparing.timings import Timings
+from kedro_hone.comparing.timings import Calls, Timings
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.values.artifact import Artifact
@@ -173,18 +173,17 @@ def measure_round(
     """
     shuffled = [entrant for entrant in entrants if entrant.id not in timings.failures]
     order.shuffle(shuffled)
+    timings.rounds.append({})
     for entrant in shuffled:
         measured = _measure(entrant, shapes)
         if isinstance(measured, Failed):
             timings.failures[entrant.id] = measured
-            continue
-        for shape, times in measured.items():
-            timings.add(entrant.id, shape, times)
-    timings.count += 1
+        else:
+            timings.rounds[-1][entrant.id] = measured
 
 
-def _measure(entrant: Entrant, shapes: Sequence[str]) -> dict[str, list[int]] | Failed:
-    measured: dict[str, list[int]] = {}
+def _measure(entrant: Entrant, shapes: Sequence[str]) -> Calls | Failed:
+    measured: Calls = {}
     entrant.session.resume()
     try:
         for shape in shapes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -23,37 +23,39 @@ SOURCE = "source"
 """The id of the source model among the candidates."""
 
 
+Calls = dict[str, list[int]]
+"""By shape, the time of each call of one entrant in one round, in nanoseconds."""
+
+
 @dataclass
 class Timings:
     """What was measured in rounds.
 
     Attributes:
-        rounds: For each entrant and shape, one list of calls for each round, in nanoseconds.
-        starts: For each entrant, how many rounds had been measured when it joined.
+        rounds: What was measured in each round, by entrant.
         failures: Entrants that could not be launched, or failed while they were measured.
-        count: How many rounds there were.
         workers: How many worker processes were launched.
     """
 
-    rounds: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)
-    starts: dict[str, int] = field(default_factory=dict)
+    rounds: list[dict[str, Calls]] = field(default_factory=list)
     failures: dict[str, Failed] = field(default_factory=dict)
-    count: int = 0
     workers: int = 0
 
-    def add(self, entrant: str, shape: str, times: Sequence[int]) -> None:
-        """Add the calls of one round."""
-        self.starts.setdefault(entrant, self.count)
-        self.rounds.setdefault(entrant, {}).setdefault(shape, []).append(list(times))
+    def select(self, entrant: str) -> list[Calls]:
+        """Return the calls of an entrant in each round that it took part in."""
+        return [measured[entrant] for measured in self.rounds if entrant in measured]
 
-    def medians(self, entrant: str, shape: str) -> list[float]:
-        """Return the median call of each round, in nanoseconds."""
-        return [median(times) for times in self.rounds.get(entrant, {}).get(shape, [])]
+    def pair(self, entrant: str, shape: str) -> tuple[list[float], list[float]]:
+        """Return the median call of the source, and that of the entrant, in each round that this one took part in."""
+        shared = [measured for measured in self.rounds if entrant in measured]
+        source, mine = ([median(measured[name][shape]) for measured in shared] for name in (SOURCE, entrant))
+        return source, mine
 
     def summarize(self, entrant: str) -> tuple[Latency, ...]:
         """Return the times of one call over all rounds, at each shape."""
-        shapes = self.rounds.get(entrant, {})
-        return tuple(percentiles(shape, [*chain.from_iterable(rounds)]) for shape, rounds in shapes.items())
+        rounds = self.select(entrant)
+        shapes = rounds[0] if rounds else ()
+        return tuple(percentiles(shape, [*chain.from_iterable(calls[shape] for calls in rounds)]) for shape in shapes)
 
     def keep(self, store: Store, prefix: str) -> str:
         """Keep all times in the store, and return the key of the tree that holds them, for ``write_timings``.
@@ -62,10 +64,12 @@ class Timings:
         ``…/calls`` how many of them each round had. The prefix is ``race`` or ``confirm``.
         """
         arrays: dict[str, Any] = {}
-        for name, shapes in self.rounds.items():
-            for shape, rounds in shapes.items():
-                arrays[f"{prefix}/{name}/{shape}"] = np.concatenate([np.asarray(row, dtype=np.int64) for row in rounds])
-                arrays[f"{prefix}/{name}/{shape}/calls"] = np.asarray([len(row) for row in rounds], dtype=np.int64)
+        for name in dict.fromkeys(chain.from_iterable(self.rounds)):
+            rounds = self.select(name)
+            for shape in rounds[0]:
+                calls = [measured[shape] for measured in rounds]
+                arrays[f"{prefix}/{name}/{shape}"] = np.asarray([*chain.from_iterable(calls)], dtype=np.int64)
+                arrays[f"{prefix}/{name}/{shape}/calls"] = np.asarray([*map(len, calls)], dtype=np.int64)
         with store.workspace() as folder:
             np.savez_compressed(folder / TIMINGS, allow_pickle=False, **arrays)
             key = digest_file(folder / TIMINGS)

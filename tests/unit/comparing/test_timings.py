@@ -9,9 +9,9 @@ from kedro_hone.core.store.artifacts import Store
 
 
 def test_percentiles_only_where_there_are_samples_enough():
-    timings = Timings()
-    timings.add("a", "b1", [1_000_000] * 70)
-    timings.add("b", "b1", [2_000_000] * 10)
+    timings = Timings(
+        rounds=[{"a": {"b1": [1_000_000] * 60}}, {"a": {"b1": [1_000_000] * 10}, "b": {"b1": [2_000_000]}}]
+    )
 
     (many,) = timings.summarize("a")
     (few,) = timings.summarize("b")
@@ -22,9 +22,7 @@ def test_percentiles_only_where_there_are_samples_enough():
 
 
 def test_raw_timings_are_kept_and_written(tmp_path):
-    store, timings = Store(tmp_path), Timings()
-    timings.add("a", "b1", [1, 2, 3])
-    timings.add("a", "b1", [4, 5])
+    store, timings = Store(tmp_path), Timings(rounds=[{"a": {"b1": [1, 2, 3]}}, {"a": {"b1": [4, 5]}}])
     key = timings.keep(store, "race")
 
     assert timings.keep(store, "race") == key
@@ -40,3 +38,10 @@ def test_raw_timings_that_the_store_has_lost_are_named(tmp_path):
     with pytest.raises(HoneError, match="race") as caught:
         write_timings(tmp_path / "timings.npz", {"race": "sha256:0"}, Store(tmp_path))
     assert caught.value.slug == "evidence-incomplete"
+
+
+def test_an_entrant_is_compared_with_the_source_in_its_own_rounds():
+    first, second = {"source": {"b1": [10, 20, 90]}}, {"source": {"b1": [6, 8]}, "late": {"b1": [2, 4]}}
+
+    assert Timings(rounds=[first, second]).pair("late", "b1") == ([7], [3])
+    assert Timings(rounds=[first, second]).pair("source", "b1") == ([20, 7], [20, 7])

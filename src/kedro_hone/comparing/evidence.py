@@ -184,14 +184,9 @@ def _name_winner(decision: Decision, validations: Sequence[Validation], path: st
     artifact, name = decision.artifact, decision.winner
     if artifact is None or name is None:
         return None
-    return records.WinnerRecord(
-        candidate=name,
-        route=next(one.candidate.route for one in validations if one.candidate.id == name),
-        format=artifact.format,
-        digest=artifact.digest,
-        runtime=artifact.runtime or "",
-        path=path,
-    )
+    route = next(one.candidate.route for one in validations if one.candidate.id == name)
+    told = artifact.model_dump(include={"format", "digest"})
+    return records.WinnerRecord(candidate=name, route=route, **told, runtime=artifact.runtime or "", path=path)
 
 
 def _compare_speed(race: RaceResult, confirmation: Confirmation, decision: Decision) -> dict[str, Any]:

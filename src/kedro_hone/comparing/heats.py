@@ -162,17 +162,15 @@ class Race:
         return np.divide(*self.timings.pair(name, shape), dtype=np.float64)
 
     def _find_standing(self, name: str) -> Standing:
-        rounds, measured = len(self.timings.select(name)), dict[str, Any]()
-        if rounds:
-            ratios = {shape: self._find_ratios(name, shape) for shape in self._setting.shapes}
-            measured["ratios"] = {shape: float(np.exp(np.log(values).mean())) for shape, values in ratios.items()}
-            measured["objective"] = self._find_objective(name)
+        rounds = len(self.timings.select(name))
+        ratios = {shape: self._find_ratios(name, shape) for shape in self._setting.shapes if rounds}
         return Standing(
             id=name,
             rounds=rounds,
+            ratios={shape: float(np.exp(np.log(values).mean())) for shape, values in ratios.items()},
             latency=self.timings.summarize(name),
+            objective=self._find_objective(name) if rounds else None,
             **self._left.get(name, {"status": Status.MEASURED}),
-            **measured,
         )
 
 

@@ -19,7 +19,7 @@ def confirm(*, setting: Setting, result: RaceResult) -> Confirmation:
     if artifacts:
         with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as watch:
             launches.run()
-            took = watch.read()
+            took = watch()
     return Confirmation(
         finalists=launches.describe(),
         source_latency=launches.timings.summarize(SOURCE) or result.source_latency,

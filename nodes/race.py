@@ -19,7 +19,7 @@ def race(*, setting: Setting, **validations: Validation) -> RaceResult:
     heats = Race(validations.values(), setting)
     with measure_alone(setting.run, "race", artifacts=[setting.source, *heats.artifacts.values()]) as watch:
         budget_ended = heats.run()
-        took = watch.read()
+        took = watch()
     return RaceResult(
         validations=tuple(validations.values()),
         standings=heats.rank(),

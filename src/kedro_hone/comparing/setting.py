@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,26 +42,19 @@ def explain_outdated(name: str) -> HoneError:
     )
 
 
-class Watch:
-    """What is noted of the time in which a node measures, from the moment when this is made."""
-
-    def __init__(self) -> None:
-        self._started, self._others = time.monotonic(), OtherLoad()
-
-    def read(self) -> dict[str, float | None]:
-        """Return the ``seconds`` until now, and what other processes took of the cores' time, if known."""
-        return {"seconds": time.monotonic() - self._started, "other_load": self._others.share()}
-
-
 @contextmanager
-def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -> Iterator[Watch]:
-    """Hold the devices of all that a node measures, the source too, and yield a watch that begins when they are held.
+def measure_alone(
+    run: RunFolder, node: str, *, artifacts: Iterable[Artifact]
+) -> Iterator[Callable[[], dict[str, float | None]]]:
+    """Hold the devices of all that a node measures, the source too, and yield a watch that starts when they are held.
 
+    It returns the ``seconds`` until now, and ``other_load``, what other processes took of the cores' time, if known.
     The wait for another run's measuring does not count; the run's events get its seconds, as ``waited``.
     """
     with hold_devices(find_home() / "locks", {str(artifact.device) for artifact in artifacts}) as waited:
         run.note("waited", node=node, seconds=waited)
-        yield Watch()
+        started, others = time.monotonic(), OtherLoad()
+        yield lambda: {"seconds": time.monotonic() - started, "other_load": others.share()}
 
 
 @dataclass(frozen=True, kw_only=True)

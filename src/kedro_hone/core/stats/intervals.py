@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.core.stats.levels import check_confidence, find_t
+from kedro_hone.core.stats.levels import find_t
 from kedro_hone.core.stats.proportions import interval_of_paired_proportions
 from kedro_hone.core.values.measurement import Interval
 
@@ -36,7 +36,7 @@ def interval_of_ratios(ratios: Floats, *, confidence: float) -> Interval:
     return Interval(estimate=math.exp(middle), low=low, high=high, confidence=confidence)
 
 
-def check_positive(values: Floats | float, what: str) -> NDArray[np.float64]:
+def check_positive(values: Floats, what: str) -> NDArray[np.float64]:
     """Return numbers as an array, or raise a ``ValueError`` where one is not positive and finite."""
     array = np.asarray(values, dtype=np.float64)
     if not (np.isfinite(array).all() and (array > 0).all()):
@@ -84,7 +84,6 @@ def interval_of_bootstrap(
     Raises:
         ValueError: Fewer than 20 units or replicates, one that is not finite, or a span that is not positive.
     """
-    check_confidence(confidence)
     values = _check_units(replicates, "replicates")
     if not math.isfinite(estimate):
         raise ValueError(f"an estimate is finite, not {estimate!r}")

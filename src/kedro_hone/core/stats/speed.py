@@ -98,15 +98,14 @@ def find_dropped(intervals: Mapping[str, Interval], *, keep: int) -> set[str]:
 
 
 def combine_shapes(
-    ratios: Mapping[str, Floats | float], objective: str = "worst", weights: Mapping[str, float] | None = None
+    ratios: Mapping[str, Floats], objective: str, weights: Mapping[str, float] | None = None
 ) -> NDArray[np.float64]:
-    """One objective from the ratios at several shapes.
+    """One objective from the ratios at several shapes, of which there is one for each round or launch.
 
-    There is one ratio for each round (or launch), or a single number, which makes an array of no dimensions. ``worst``
-    takes all ratios of the shape with the lowest geometric mean: the lowest of each round would be lower than any shape
-    truly is, by the noise alone. ``mean`` is the geometric mean in each round (ratios are averaged by their logarithms:
-    Fleming and Wallace 1986, *Commun. ACM* 29:218-221), with the weights of the shapes, of any sum; equal ones when not
-    given. Any other objective is the name of a shape.
+    ``worst`` takes all ratios of the shape with the lowest geometric mean: the lowest of each round would be lower than
+    any shape truly is, by the noise alone. ``mean`` is the geometric mean in each round (ratios are averaged by their
+    logarithms: Fleming and Wallace 1986, *Commun. ACM* 29:218-221), with the weights of the shapes, of any sum; equal
+    ones when not given. Any other objective is the name of a shape.
 
     Raises:
         ValueError: No shapes, an unknown objective, a ratio that is not positive and finite, or weights that do not

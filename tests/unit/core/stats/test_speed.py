@@ -138,7 +138,6 @@ def test_the_worst_shape_is_taken_as_a_whole():
     ratios = {"batch1": [1.0, 2.0, 3.0], "batch8": [2.0, 2.0, 2.0]}
     assert combine_shapes(ratios, "worst").tolist() == [1.0, 2.0, 3.0]  # its geometric mean is 1.82
     assert combine_shapes(ratios, "batch8").tolist() == [2.0, 2.0, 2.0]
-    assert float(combine_shapes({"batch1": 3.0, "batch8": 2.0})) == 2.0
 
 
 def test_the_mean_over_shapes_is_geometric_and_weighted():

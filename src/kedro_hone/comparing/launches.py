@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from kedro_hone.comparing.setting import Setting
@@ -115,10 +116,11 @@ def enter(
     ]
     feeds = setting.batches
     with ThreadPoolExecutor(max_workers=2) as pool:
-        loaded = list(pool.map(lambda session: _load(session, feeds), launched))
+        loaded = list(pool.map(partial(_load, feeds=feeds), launched))
     entrants: dict[str, Entrant] = {}
+    size = partial(_size_bursts, shapes=feeds, burst_ms=burst_ms)
     for (name, own), session in zip(stacks.items(), loaded, strict=True):
-        entrant = session if isinstance(session, Failed) else _size_bursts(name, session, feeds, burst_ms, own)
+        entrant = session if isinstance(session, Failed) else size(name, session, stack=own)
         if isinstance(entrant, Failed):
             timings.failures[name] = entrant
             timings.workers += entrant.log is not None  # without an environment there was no worker
@@ -143,7 +145,7 @@ def _load(session: WorkerSession | Failed, feeds: Mapping[str, Path]) -> WorkerS
 
 
 def _size_bursts(
-    name: str, session: WorkerSession, shapes: Iterable[str], burst_ms: float, stack: ExitStack
+    name: str, session: WorkerSession, *, shapes: Iterable[str], burst_ms: float, stack: ExitStack
 ) -> Entrant | Failed:
     calls: dict[str, int] = {}
     session.resume()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kedro_hone.building.steps import digest_worker_folder, identify_environment
-from kedro_hone.comparing.predictions import predict, score_source
 from kedro_hone.comparing.recipe_checks import check_provable
-from kedro_hone.comparing.scoring import may_lose_one
+from kedro_hone.comparing.scoring import may_lose_one, predict, score_source
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import HoneError

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from kedro_hone.comparing.heats import say_budget
-from kedro_hone.comparing.predictions import predict, score_predictions, score_source
+from kedro_hone.comparing.scoring import predict, score_predictions, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE
-from kedro_hone.comparing.verdict import ask_gates, decide, list_asked, was_compared
+from kedro_hone.comparing.verdict import GateResults, ask_gates, decide, list_asked, was_compared
 from kedro_hone.core.contract.gates import Measurements
-from kedro_hone.core.stats import share_level
+from kedro_hone.core.stats.levels import share_level
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision
@@ -45,20 +45,14 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
     )
     with setting.store.workspace() as scratch:
         scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
-        results = ask_gates(
-            [_gather(finalist, found[name]) for name, finalist in finalists.items()],
-            source=itself,
-            asked=list_asked(recipe.gates),
-            unpublishable={name: UNPUBLISHABLE for name in finalists if not found[name].publishable},
-            score=scorer.score,
-        )
+        results = GateResults(asked=list_asked(recipe.gates), source=itself, score=scorer.score)
+        unpublishable = {name: UNPUBLISHABLE for name in finalists if not found[name].publishable}
+        ask_gates(results, [_gather(one, found[name]) for name, one in finalists.items()], unpublishable)
         verdict, reasons = decide(
             results,
-            source=itself,
             compared=was_compared(confirmation, result.validations),
             launches=confirmation.launches,
             require_improvement=recipe.gates.require_improvement,
-            score=scorer.score,
         )
     if spent := say_budget(result, recipe.race.seconds):
         reasons.append(spent)

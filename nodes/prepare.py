@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from kedro_hone.comparing.cutting import cut_calibration, cut_shapes, refuse_overlaps
-from kedro_hone.comparing.scoring import call_program
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import CALIBRATION, GATE, SEARCH, Samples, Split, TrackedFile
-from kedro_hone.programs import digest_programs, find_program, keep_program, locate_program
+from kedro_hone.programs import call_program, digest_programs, find_program, keep_program, locate_program
 from kedro_hone.recipe.schema import Recipe
 
 logger = open_logger(__name__)

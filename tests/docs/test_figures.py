@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kedro_hone.core.stats import needed_rows, provable, share_level, smallest_provable_drop
+from kedro_hone.core.stats.levels import share_level
+from kedro_hone.core.stats.proportions import needed_rows, smallest_provable_drop
 from kedro_hone.nodes.seed import SPLIT_ROWS
 from kedro_hone.recipe.schema import read_recipe
 
@@ -35,8 +36,8 @@ def demo():
 
 def test_the_demo_asks_for_what_its_rows_can_prove(demo):
     rows, finalists = SPLIT_ROWS["gate"], demo.confirm.finalists
-    assert provable(rows, demo.gates.drop, level(finalists))
-    assert not provable(rows, 0.01, level(finalists))
+    assert smallest_provable_drop(rows, level(finalists)) < demo.gates.drop
+    assert smallest_provable_drop(rows, level(finalists)) >= 0.01
     least, alone = points(rows, finalists=finalists), points(rows, finalists=1)
     said = f"{rows} gate images cannot prove less than {least} points with three finalists ({alone} with one)"
     assert finalists == 3

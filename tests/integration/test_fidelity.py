@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from digits_bench import Bench, track
 
-from kedro_hone.comparing.predictions import Predicted, predict, score_predictions
+from kedro_hone.comparing.scoring import Predicted, predict, score_predictions
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder

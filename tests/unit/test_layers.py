@@ -37,7 +37,7 @@ PLANTS = {
     "mlflow-in-registries": ("nodes/publish.py", "import mlflow"),
     "learner-light": ("core/contract/catalogue.py", "import mlflow"),
     "toolchains-in-workers": ("nodes/validate.py", "import onnxruntime"),
-    "honesty-outside": ("../../benchmarks/honesty.py", "from kedro_hone.core.measuring.rounds import measure_round"),
+    "honesty-outside": ("../../benchmarks/honesty.py", "from kedro_hone.comparing.launches import measure_round"),
 }
 """Contract to the file that is made to break it, below the package, and the line that does."""
 

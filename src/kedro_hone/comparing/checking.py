@@ -7,13 +7,14 @@ recipe, and at an odd size where it takes any, and the worst of them counts.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.comparing.predictions import predict, score_predictions
+from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Licence
@@ -38,65 +39,58 @@ def check_artifact(named: Candidate, artifact: Artifact, reference: Reference, s
     batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
     if not artifact.static_shapes:
         batches[f"batch {ODD_BATCH}"] = ODD_BATCH
+    failed = partial(Validation, candidate=named, status=Status.FAILED)
     with setting.store.workspace() as scratch:
-        predictions = {name: scratch / f"{batch}.npz" for name, batch in batches.items()}
-        sizes = {predictions[name]: batch for name, batch in batches.items()}
+        sizes = {scratch / f"{batch}.npz": batch for batch in batches.values()}
         predicted = predict(artifact, name=named.id, split=split, outputs=sizes, setting=setting)
         if isinstance(predicted, Failed):
             return record_failure(named, predicted)
-        fault, largest_error = _compare(predictions, outputs)
-        if fault:
-            slug, reason = fault
-            return Validation(
-                candidate=named, status=Status.FAILED, slug=slug, reason=reason, largest_error=largest_error
-            )
+        predictions = {name: scratch / f"{batch}.npz" for name, batch in batches.items()}
+        error = _compare(predictions, outputs)
+        if not isinstance(error, float):
+            return failed(slug=error[0], reason=error[1])
         scores = score_predictions(predictions, reference=outputs, split=split, setting=setting)
-    unscored = next((reason for reason in scores.values() if isinstance(reason, str)), None)
-    if unscored is not None:
-        return Validation(candidate=named, status=Status.FAILED, slug=FailureClass.BAD_OUTPUT, reason=unscored)
+    for reason in scores.values():
+        if isinstance(reason, str):
+            return failed(slug=FailureClass.BAD_OUTPUT, reason=reason)
     judged = {name: found for name, found in scores.items() if isinstance(found, Quality)}
     where, worst = max(judged.items(), key=lambda item: item[1].drop.estimate)
     limit = setting.recipe.gates.drop
     lost = worst.drop.low > limit
+    loss = (
+        f"{worst.metric} on the search split fell from {worst.source:.4f} to {worst.candidate:.4f} at {where}; "
+        f"the recipe allows {limit:g}"
+    )
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     return Validation(
         candidate=named,
         status=Status.DROPPED if lost else Status.MEASURED,
         slug="quality" if lost else "",
-        reason=_explain_loss(worst, where, limit) if lost else "",
+        reason=loss if lost else "",
         quality=worst.model_copy(update={"id": named.id}),
-        largest_error=largest_error,
+        largest_error=error,
         size_bytes=setting.store.measure(artifact),
-        cold_start_ms=predicted.cold_start_ms,
-        peak_memory_bytes=predicted.peak_memory_bytes,
         publishable=toolchain.licence is not Licence.EVALUATION,
         note=toolchain.note,
+        **predicted.model_dump(),
     )
 
 
-def _explain_loss(worst: Quality, where: str, limit: float) -> str:
-    return (
-        f"{worst.metric} on the search split fell from {worst.source:.4f} to {worst.candidate:.4f} at {where}; "
-        f"the recipe allows {limit:g}"
-    )
-
-
-def _compare(predictions: dict[str, Path], reference: Path) -> tuple[tuple[FailureClass, str] | None, float | None]:
-    """Compare the predictions' names, shapes and values with the source's; return the fault, and the largest_error."""
+def _compare(predictions: dict[str, Path], reference: Path) -> tuple[FailureClass, str] | float:
+    """Return the largest error of all predictions, or the first fault of names, shapes, types or values."""
     largest_error = 0.0
     with np.load(reference, allow_pickle=False) as expected:
         for where, path in predictions.items():
             with np.load(path, allow_pickle=False) as found:
                 for name in expected.files:
-                    fault = _find_fault(expected[name], found[name] if name in found.files else None)
-                    if fault is not None:
-                        return (fault[0], f"output {name!r} at {where}: {fault[1]}"), None
+                    if fault := _find_fault(expected[name], found.get(name)):
+                        return fault[0], f"output {name!r} at {where}: {fault[1]}"
                     if expected[name].dtype.kind == "U":
                         continue  # text has no distance; the program's metric judges it
-                    want, got = expected[name].astype(np.float64), found[name].astype(np.float64)
+                    want, got = (archive[name].astype(np.float64) for archive in (expected, found))
                     scale = float(np.abs(want).max(initial=0.0)) or 1.0
                     largest_error = max(largest_error, float(np.abs(got - want).max(initial=0.0)) / scale)
-    return None, largest_error
+    return largest_error
 
 
 def _find_fault(want: NDArray[Any], got: NDArray[Any] | None) -> tuple[FailureClass, str] | None:

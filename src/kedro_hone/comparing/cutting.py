@@ -33,13 +33,15 @@ def refuse_overlaps(overlaps: list[dict[str, Json]]) -> None:
 
 def cut_calibration(path: Path, rows: int) -> None:
     """Keep so many first rows of a split's inputs (``.npz``), which are written again."""
-    np.savez(path, allow_pickle=False, **{name: array[:rows] for name, array in _load(path).items()})
+    with np.load(path, allow_pickle=False) as archive:
+        kept = {name: array[:rows] for name, array in archive.items()}
+    np.savez(path, allow_pickle=False, **kept)
 
 
 def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> None:
-    """Write one batch for each shape as ``shapes/<name>.npz`` in a folder.
+    """Write the first rows of the search split's inputs (``feeds``, ``.npz``) for each shape to ``shapes/<name>.npz``.
 
-    It has the first rows of the search split's inputs (``feeds``, ``.npz``), repeated where they do not suffice.
+    Rows are repeated where they do not suffice.
 
     Raises:
         HoneError: ``recipe-invalid``: a shape names a dimension that the model does not have; ``data-unreadable``: the
@@ -47,7 +49,8 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
     """
     _check_dimensions(source, recipe)
     (folder / "shapes").mkdir()
-    arrays = _load(feeds)
+    with np.load(feeds, allow_pickle=False) as archive:
+        arrays = dict(archive)
     for shape in recipe.all_shapes:
         batch = {}
         for spec in source.inputs:
@@ -70,9 +73,8 @@ def _check_dimensions(source: Artifact, recipe: Recipe) -> None:
 
 def _crop(rows: NDArray[Any], dims: tuple[int | str, ...], sizes: dict[str, int]) -> NDArray[Any]:
     """Cut named dimensions beyond the batch to the sizes of a shape."""
-    for axis, dim in enumerate(dims):
-        if axis == 0 or not isinstance(dim, str) or dim not in sizes:
-            continue
+    named = [(axis, dim) for axis, dim in enumerate(dims) if axis > 0 and isinstance(dim, str) and dim in sizes]
+    for axis, dim in named:
         if rows.shape[axis] < sizes[dim]:
             raise HoneError(
                 "data-unreadable",
@@ -82,8 +84,3 @@ def _crop(rows: NDArray[Any], dims: tuple[int | str, ...], sizes: dict[str, int]
             )
         rows = np.take(rows, range(sizes[dim]), axis=axis)
     return rows
-
-
-def _load(path: Path) -> dict[str, NDArray[Any]]:
-    with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}

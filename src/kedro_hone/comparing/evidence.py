@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import kedro_hone
-from kedro_hone.comparing.effort import Effort, sum_effort
 from kedro_hone.comparing.setting import Setting
+from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import TIMINGS
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import describe_hardware
-from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.measurement import (
@@ -46,11 +46,11 @@ def gather_evidence(
     winner: Path | None,
 ) -> Evidence:
     """Return the evidence of a run, complete before anything is published; ``winner`` is the winner's folder."""
-    recipe, source = setting.recipe, setting.source
-    validations = race.validations
+    recipe, source, validations = setting.recipe, setting.source, race.validations
     effort = sum_effort(reference, race=race, confirmation=confirmation, decision=decision)
     speed = _compare_speed(race, confirmation, decision)
     standings = {standing.id: standing for standing in race.standings}
+    hardware = {name: value for name, value in describe_hardware().items() if name in records.Hardware.model_fields}
     return Evidence(
         run_id=setting.run.run_id,
         created=dt.datetime.now(dt.UTC),
@@ -63,8 +63,7 @@ def gather_evidence(
             **source.model_dump(include={"format", "digest"}),
             baseline=decision.baseline,
         ),
-        winner=_name_winner(decision, validations, setting.run.relate(winner) if winner else None),
-        **speed,
+        winner=_name_winner(decision, validations, setting.run.relate(winner)) if winner else None,
         quality=decision.quality,
         gates=decision.gates,
         candidates=(
@@ -78,11 +77,52 @@ def gather_evidence(
             **race.model_dump(include={"rounds", "seconds", "budget_ended", "other_load"}), timings=TIMINGS
         ),
         confirmation=confirmation,
-        phase_seconds=effort.seconds,
-        optimization_seconds=effort.total,
-        break_even_calls=_find_break_even(speed["latency"], effort.total),
-        **_trace(setting, validations, effort),
+        hardware=records.Hardware(**hardware, threads=recipe.thread_count),
+        environments=_list_environments(source, validations),
+        data=tuple(setting.samples.splits.values()),
+        break_even_calls=_find_break_even(speed["latency"], effort["optimization_seconds"]),
+        **speed,
+        **effort,
     )
+
+
+def sum_effort(
+    reference: Reference, *, race: RaceResult, confirmation: Confirmation, decision: Decision
+) -> dict[str, Any]:
+    """Return what was run for a comparison since its baseline was taken, in whichever runs, and not found in the store.
+
+    Returned are the evidence's ``steps``, ``counts`` and ``phase_seconds``; and ``optimization_seconds``, which all of
+    it takes when nothing is in the store.
+    """
+    steps, validations = find_new_steps(race.validations), find_new_validations(race.validations)
+    since = min((validation.since for validation in race.validations), default=reference.since)
+    baseline = int(bool(reference.run) and reference.run >= since)
+    every_step = {step.key: step for v in race.validations for step in v.candidate.outcome.steps}
+    measured = {
+        "validate": sum(validation.seconds for validation in validations),
+        "race": race.seconds,
+        "confirm": confirmation.seconds,
+    }
+    launches = baseline + len(validations) + race.workers + confirmation.workers + decision.workers
+    return {
+        "steps": steps,
+        "counts": records.Counts(builds=len(steps), validations=len(validations), launches=launches),
+        "phase_seconds": {"build": sum(step.seconds for step in steps), **measured},
+        "optimization_seconds": sum(step.seconds for step in every_step.values()) + sum(measured.values()),
+    }
+
+
+def find_new_steps(validations: Iterable[Validation]) -> tuple[StepFacts, ...]:
+    """Return the steps of all routes that were built since the baseline was taken, in the order in which they began."""
+    steps = ((step, v.since) for v in validations for step in v.candidate.outcome.steps)
+    new = {step.key: step for step, since in steps if step.run and step.run >= since}
+    return tuple(sorted(new.values(), key=lambda step: (step.run, step.folder)))
+
+
+def find_new_validations(validations: Iterable[Validation]) -> tuple[Validation, ...]:
+    """Return what was validated since the baseline was taken; of candidates with the same artifact, one."""
+    new = [v for v in validations if v.run and v.run >= v.since]
+    return tuple({o.digest: v for v in new if isinstance(o := v.candidate.outcome, Artifact)}.values())
 
 
 def join_candidate(validation: Validation, standing: Standing | None) -> records.CandidateRecord:
@@ -107,10 +147,8 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         cached=validation.cached,
         machine_options=options,
         **raced,
-        **{
-            **{name: getattr(validation, name) for name in Checks.model_fields},
-            "note": " ".join(part for part in (validation.note, _say_options(options)) if part),
-        },
+        **{name: getattr(validation, name) for name in Checks.model_fields if name != "note"},
+        note=" ".join(part for part in (validation.note, _say_options(options)) if part),
     )
 
 
@@ -123,50 +161,38 @@ def _say_options(machine_options: Mapping[str, Mapping[str, Json]]) -> str:
 
 def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> records.CandidateRecord:
     """The source is a candidate too, and what the others are compared with."""
-    same, value = Interval(estimate=0.0, low=0.0, high=0.0), reference.value
     return records.CandidateRecord(
-        id="source",
+        id=SOURCE,
         route=(),
         status=Status.MEASURED,
         latency=race.source_latency,
         ratios={latency.shape: 1.0 for latency in race.source_latency},
         quality=Quality(
-            metric=reference.metric,
-            higher_is_better=reference.higher_is_better,
+            **reference.model_dump(include={"metric", "higher_is_better", "n"}),
             split=SEARCH,
-            source=value,
-            candidate=value,
-            drop=same,
-            n=reference.n,
+            source=reference.value,
+            candidate=reference.value,
+            drop=Interval(estimate=0.0, low=0.0, high=0.0),
         ),
         size_bytes=size_bytes,
-        cold_start_ms=reference.cold_start_ms,
-        peak_memory_bytes=reference.peak_memory_bytes,
+        **reference.model_dump(include={"cold_start_ms", "peak_memory_bytes"}),
         rounds=race.rounds,
     )
 
 
-def _name_winner(
-    decision: Decision, validations: Sequence[Validation], path: str | None
-) -> records.WinnerRecord | None:
+def _name_winner(decision: Decision, validations: Sequence[Validation], path: str) -> records.WinnerRecord | None:
     artifact, name = decision.artifact, decision.winner
-    if artifact is None or name is None or path is None:
+    if artifact is None or name is None:
         return None
-    return records.WinnerRecord(
-        candidate=name,
-        route=next(one.candidate.route for one in validations if one.candidate.id == name),
-        format=artifact.format,
-        digest=artifact.digest,
-        runtime=artifact.runtime or "",
-        path=path,
-    )
+    route = next(one.candidate.route for one in validations if one.candidate.id == name)
+    told = artifact.model_dump(include={"format", "digest"})
+    return records.WinnerRecord(candidate=name, route=route, **told, runtime=artifact.runtime or "", path=path)
 
 
 def _compare_speed(race: RaceResult, confirmation: Confirmation, decision: Decision) -> dict[str, Any]:
     """Return speed-ups and times of the winner, or else of the best finalist, at the deciding shape and at each."""
-    named = [finalist for finalist in confirmation.finalists if finalist.id == decision.winner]
-    confirmed = [finalist for finalist in confirmation.finalists if finalist.deciding is not None]
-    best = next(iter(named or confirmed), None)
+    named = [one for one in confirmation.finalists if one.id == decision.winner]
+    best = next(iter(named or [one for one in confirmation.finalists if one.deciding is not None]), None)
     speedup = decision.speedup or (best.deciding if best else None)
     after = {row.shape: row for row in best.latency} if best and decision.winner else {}
     latencies = {
@@ -189,28 +215,10 @@ def _find_break_even(latency: records.LatencyRecord | None, cost: float) -> int 
     return round(cost * 1e3 / saved) if saved > 0 else None
 
 
-def _trace(setting: Setting, validations: Sequence[Validation], effort: Effort) -> dict[str, Any]:
-    """Return on what machine, with what packages, from what data and by what steps the values were made."""
-    hardware = {name: value for name, value in describe_hardware().items() if name in records.Hardware.model_fields}
-    return {
-        "hardware": records.Hardware(**hardware, threads=setting.recipe.thread_count),
-        "environments": _list_environments(setting.source, validations),
-        "data": tuple(setting.samples.splits.values()),
-        "steps": effort.steps,
-        "counts": records.Counts(
-            builds=len(effort.steps), validations=len(effort.validations), launches=effort.workers
-        ),
-    }
-
-
 def _list_environments(source: Artifact, validations: Sequence[Validation]) -> tuple[records.EnvironmentRecord, ...]:
     catalogue = read_catalogue()
-    names = {str(source.runtime)} | {
-        part.split(".")[0] for one in validations if one.quality is not None for part in one.candidate.route
-    }
+    routes = [one.candidate.route for one in validations if one.quality is not None]
+    names = {str(source.runtime), *(part.split(".")[0] for route in routes for part in route)}
     found = [EnvironmentStore().ensure(catalogue.find_toolchain(name), build=False) for name in sorted(names)]
-    return tuple(
-        records.EnvironmentRecord(**one.model_dump(include=set(records.EnvironmentRecord.model_fields)))
-        for one in found
-        if not isinstance(one, Failed)
-    )
+    found = [one for one in found if not isinstance(one, Failed)]
+    return tuple(records.EnvironmentRecord.model_validate(one, from_attributes=True) for one in found)

@@ -8,249 +8,181 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kedro_hone.comparing.launches import Entrant, enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure
-from kedro_hone.comparing.timings import SOURCE, count_workers, summarize_latency
-from kedro_hone.core import stats
-from kedro_hone.core.measuring.launches import Entrant, enter
-from kedro_hone.core.measuring.rounds import Timings, measure_round
+from kedro_hone.comparing.timings import SOURCE, Timings
+from kedro_hone.core.stats.intervals import interval_of_ratios
+from kedro_hone.core.stats.speed import combine_shapes, find_dropped
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Interval, RaceResult, Standing, Status, Validation
-from kedro_hone.recipe.schema import Recipe
 
 logger = open_logger(__name__)
 
-START_MEMORY_MB = 200
-"""What a worker takes that was never measured, in MiB."""
+BUDGET = "budget"
+"""The slug of a standing that was not tried since the budget was spent."""
 
 
-@dataclass
-class Field:
-    """The race at one moment: who waits, who runs, and what became of the others.
+class Race:
+    """The race of all valid candidates: who waits, who runs with the source, and what became of the others.
+
+    Of candidates with the same files, runtime and run options, the one with the shortest route races for all.
 
     Attributes:
-        racers: The candidates that may race, by id.
-        waiting: Those that have not run yet, in the order in which they will.
-        running: Those that are measured, with the source.
-        stacks: Each ends one worker.
-        left: The status, the reason and the slug of those that left.
-        workers: How many worker processes were launched.
+        artifacts: What races, by the candidate's id.
+        timings: What was measured.
     """
 
-    racers: Mapping[str, Validation]
-    waiting: list[str]
-    running: dict[str, Entrant] = field(default_factory=dict)
-    stacks: dict[str, ExitStack] = field(default_factory=dict)
-    left: dict[str, tuple[Status, str, str]] = field(default_factory=dict)
-    timings: Timings = field(default_factory=Timings)
-    workers: int = 0
+    def __init__(self, validations: Iterable[Validation], setting: Setting) -> None:
+        self.artifacts: dict[str, Artifact] = {}
+        self.timings = Timings()
+        self._setting, self._recipe = setting, setting.recipe
+        self._memory: dict[str, int] = {}
+        self._running: dict[str, Entrant] = {}
+        self._left: dict[str, dict[str, Any]] = {}
+        originals: dict[str, str] = {}
+        for one in sorted(validations, key=lambda one: (len(one.candidate.route), one.candidate.id)):
+            name, outcome = one.candidate.id, one.candidate.outcome
+            if one.status is not Status.MEASURED or not isinstance(outcome, Artifact):
+                continue
+            if (original := originals.setdefault(outcome.digest, name)) != name:
+                self._leave(name, Status.REFUSED, f"nothing-to-do: the same artifact as {original}")
+                continue
+            self.artifacts[name] = outcome
+            self._memory[name] = one.peak_memory_bytes or one.size_bytes or 0
+        order = [*self.artifacts]
+        self._waiting = order[: setting.recipe.race.candidates]
+        for name in order[len(self._waiting) :]:
+            self._leave(name, Status.NOT_TRIED, "the recipe's race.candidates was reached")
 
-    @property
-    def artifacts(self) -> dict[str, Artifact]:
-        """What the racers are, by id."""
-        outcomes = {name: validation.candidate.outcome for name, validation in self.racers.items()}
-        return {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Artifact)}
+    def run(self) -> bool:
+        """Run heats until the race is decided; return whether the budget ended it before all were tried and ranked.
 
-    def leave(self, name: str, status: Status, reason: str, *, slug: str = "") -> None:
+        Raises:
+            HoneError: ``source-failed``.
+        """
+        budget, measured = self._recipe.race.seconds, 0.0
+        order = random.Random(self._recipe.seed)  # noqa: S311 - an order of measuring, not a secret
+        with ExitStack() as workers:
+            self._launch({SOURCE: self._setting.source}, workers)
+            while self._waiting:
+                self._launch({name: self.artifacts[name] for name in self._fill_heat()}, workers)
+                seconds, decided = self._run_heat(order, budget=budget - measured)
+                measured += seconds
+                if measured >= budget:
+                    for name in self._waiting:
+                        self._leave(name, Status.NOT_TRIED, f"the budget of {budget:g} s was spent", slug=BUDGET)
+                    return bool(self._waiting) or not decided
+                if self._waiting:
+                    self._keep_best()
+        return False
+
+    def rank(self) -> tuple[Standing, ...]:
+        """Return where every candidate stands after the race, best first; who left comes after who finished."""
+        return tuple(sorted(map(self._find_standing, {**self.artifacts, **self._left}), key=_find_place))
+
+    def _launch(self, artifacts: Mapping[str, Artifact], workers: ExitStack) -> None:
+        burst_ms = self._recipe.race.burst_ms
+        self._running |= enter(artifacts, self._setting, burst_ms=burst_ms, timings=self.timings, stack=workers)
+        self._drop_failed("when it was launched for the race")
+
+    def _leave(self, name: str, status: Status, reason: str = "", *, slug: str = "") -> None:
         """Take a candidate out of the race and end its worker."""
-        self.left[name] = (status, reason, slug)
-        self.running.pop(name, None)
-        stack = self.stacks.pop(name, None)
-        if stack is not None:
-            stack.close()
+        self._left[name] = {"status": status, "reason": reason, "slug": slug}
+        if name in self._running:
+            self._running.pop(name).stack.close()
+
+    def _fill_heat(self) -> list[str]:
+        """Take as many of the waiting as fit next to those that run, the source too, one at least."""
+        free = (self._recipe.race.memory_mb << 20) - sum(one.session.memory_bytes() for one in self._running.values())
+        heat: list[str] = []
+        while self._waiting and (not heat or self._memory[self._waiting[0]] <= free):
+            heat.append(self._waiting.pop(0))
+            free -= self._memory[heat[-1]]
+        return heat
+
+    def _run_heat(self, order: random.Random, *, budget: float) -> tuple[float, bool]:
+        """Measure in blocks of rounds; return the seconds that were spent, and whether no more of them were wanted."""
+        race, finalists = self._recipe.race, self._recipe.confirm.finalists
+        begun, rounds, decided = time.monotonic(), 0, len(self._running) <= 1
+        while not decided:
+            for _ in range(race.block):
+                measure_round(self._running.values(), self._setting.shapes, order=order, timings=self.timings)
+            rounds += race.block
+            self._setting.run.note("rounds", rounds=len(self.timings.rounds), running=sorted(self._running))
+            self._drop_failed("in the race")
+            self._drop_slow()
+            logger.info("raced     %d rounds, %d left", len(self.timings.rounds), len(self._running) - 1)
+            decided = len(self._running) - 1 <= finalists or rounds >= race.rounds
+            if time.monotonic() - begun >= budget:
+                break
+        return time.monotonic() - begun, decided
+
+    def _drop_failed(self, when: str) -> None:
+        for name, failed in self.timings.failures.items():
+            if name == SOURCE:
+                raise explain_source_failure(failed, when)
+            if name not in self._left:
+                self._leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}", slug=failed.failure)
+
+    def _drop_slow(self) -> None:
+        objectives = self._find_objectives()
+        best = max((interval.estimate for interval in objectives.values()), default=1.0)
+        for name in sorted(find_dropped(objectives, keep=self._recipe.confirm.finalists)):
+            rounds, mine = len(self.timings.select(name)), objectives[name].estimate
+            reason = f"dropped after {rounds} rounds: {mine:.2f}x, when the leader stood at {best:.2f}x"
+            self._leave(name, Status.DROPPED, reason)
+            logger.info("dropped   %s after %d rounds (%.2fx)", name, rounds, mine)
+
+    def _keep_best(self) -> None:
+        """Before the next heat, keep only as many as can be confirmed."""
+        objectives = self._find_objectives()
+        ranked = sorted(objectives, key=lambda name: objectives[name].estimate, reverse=True)
+        for name in ranked[self._recipe.confirm.finalists :]:
+            self._leave(name, Status.MEASURED)
+
+    def _find_objectives(self) -> dict[str, Interval]:
+        return {name: self._find_objective(name) for name in self._running if name != SOURCE}
+
+    def _find_objective(self, name: str) -> Interval:
+        """Return the interval of the recipe's objective over the rounds that a candidate took part in."""
+        race, ratios = self._recipe.race, {shape: self._find_ratios(name, shape) for shape in self._setting.shapes}
+        combined = combine_shapes(ratios, race.objective, race.weights or None)
+        return interval_of_ratios(combined, confidence=self._recipe.gates.confidence)
+
+    def _find_ratios(self, name: str, shape: str) -> NDArray[np.float64]:
+        """Return source over candidate for each round in which the candidate took part."""
+        return np.divide(*self.timings.pair(name, shape), dtype=np.float64)
+
+    def _find_standing(self, name: str) -> Standing:
+        rounds = len(self.timings.select(name))
+        ratios = {shape: self._find_ratios(name, shape) for shape in self._setting.shapes if rounds}
+        return Standing(
+            id=name,
+            rounds=rounds,
+            ratios={shape: float(np.exp(np.log(values).mean())) for shape, values in ratios.items()},
+            latency=self.timings.summarize(name),
+            objective=self._find_objective(name) if rounds else None,
+            **self._left.get(name, {"status": Status.MEASURED}),
+        )
 
 
-def line_up(validations: Iterable[Validation], setting: Setting) -> Field:
-    """Return the race of all candidates before its start; twins, and those there is no place for, have left already."""
-    racers, twins = select_racers([*validations])
-    order = [v.candidate.id for v in racers]
-    state = Field(racers=dict(zip(order, racers, strict=True)), waiting=order[: setting.recipe.race.candidates])
-    for late in order[len(state.waiting) :]:
-        state.leave(late, Status.NOT_TRIED, "the recipe's race.candidates was reached")
-    for twin, original in twins.items():
-        state.leave(twin, Status.REFUSED, f"nothing-to-do: the same artifact as {original}")
-    return state
-
-
-def select_racers(validations: Sequence[Validation]) -> tuple[list[Validation], dict[str, str]]:
-    """Return who may race, in a stable order, and for each twin the id of the candidate that races for it.
-
-    Twins have the same files, runtime and run options.
-    """
-    racers: dict[str, Validation] = {}
-    twins: dict[str, str] = {}
-    for validation in sorted(validations, key=lambda v: (len(v.candidate.route), v.candidate.id)):
-        outcome = validation.candidate.outcome
-        if validation.status is not Status.MEASURED or not isinstance(outcome, Artifact):
-            continue
-        first = racers.setdefault(outcome.digest, validation)
-        if first is not validation:
-            twins[validation.candidate.id] = first.candidate.id
-    return list(racers.values()), twins
-
-
-def run_heats(state: Field, setting: Setting) -> bool:
-    """Run heats until nobody waits and the race is decided.
-
-    Returns:
-        Whether the budget ended it before all were tried and the finalists were found.
-
-    Raises:
-        HoneError: ``source-failed``.
-    """
-    recipe, measured = setting.recipe, 0.0
-    order = random.Random(recipe.seed)  # noqa: S311 - an order of measuring, not a secret
-    with ExitStack() as everything:
-        _launch({SOURCE: setting.source}, state, setting, everything)
-        while state.waiting:
-            heat = _fill_heat(state, recipe.race.memory_mb)
-            _launch({name: state.artifacts[name] for name in heat}, state, setting, everything)
-            seconds, decided = _run_heat(state, setting, order, budget=recipe.race.seconds - measured)
-            measured += seconds
-            if measured >= recipe.race.seconds:
-                for name in state.waiting:
-                    state.leave(name, Status.NOT_TRIED, name_spent(recipe.race.seconds))
-                return bool(state.waiting) or not decided
-            if state.waiting:
-                _keep_best(state, setting)
-    return False
-
-
-def name_spent(seconds: float) -> str:
-    """Return why a candidate was not tried when the budget of so many seconds was spent."""
-    return f"the budget of {seconds:g} s was spent"
+def _find_place(standing: Standing) -> tuple[bool, float, str]:
+    finished = standing.status is Status.MEASURED
+    return (not finished, -standing.objective.estimate if standing.objective else 0.0, standing.id)
 
 
 def say_budget(result: RaceResult, seconds: float) -> str:
     """Return how many candidates a race did not try for its budget of so many seconds, or an empty string."""
-    untried = sum(standing.reason == name_spent(seconds) for standing in result.standings)
+    untried = sum(standing.slug == BUDGET for standing in result.standings)
     if not (result.budget_ended and untried):
         return ""
     count = "1 candidate was" if untried == 1 else f"{untried} candidates were"
     return f"the race's budget of {seconds:g} s was spent: {count} not tried"
-
-
-def _run_heat(state: Field, setting: Setting, order: random.Random, *, budget: float) -> tuple[float, bool]:
-    """Measure in blocks of rounds; return the seconds that were spent, and whether no more of them were wanted."""
-    recipe, begun, rounds, decided = setting.recipe, time.monotonic(), 0, len(state.running) <= 1
-    while not decided:
-        for _ in range(recipe.race.block):
-            measure_round(state.running.values(), setting.shapes, order=order, timings=state.timings)
-        rounds += recipe.race.block
-        setting.run.note("rounds", rounds=state.timings.count, running=sorted(state.running))
-        _drop(state, setting)
-        logger.info("raced     %d rounds, %d left", state.timings.count, len(state.running) - 1)
-        decided = len(state.running) - 1 <= recipe.confirm.finalists or rounds >= recipe.race.rounds
-        if time.monotonic() - begun >= budget:
-            break
-    return time.monotonic() - begun, decided
-
-
-def _fill_heat(state: Field, memory_mb: int) -> list[str]:
-    """Take as many of the waiting as fit next to those that run, one at least."""
-
-    def weigh(name: str) -> int:
-        known = state.racers[name].peak_memory_bytes if name in state.racers else None
-        return known or START_MEMORY_MB << 20
-
-    free = (memory_mb << 20) - sum(weigh(name) for name in state.running)
-    heat: list[str] = []
-    while state.waiting and (not heat or weigh(state.waiting[0]) <= free):
-        name = state.waiting.pop(0)
-        free -= weigh(name)
-        heat.append(name)
-    return heat
-
-
-def _launch(artifacts: Mapping[str, Artifact], state: Field, setting: Setting, everything: ExitStack) -> None:
-    stacks = {name: everything.enter_context(ExitStack()) for name in artifacts}
-    entrants, failures = enter(
-        artifacts,
-        shapes=setting.batches,
-        burst_ms=setting.recipe.race.burst_ms,
-        launching=setting.launching,
-        stacks=stacks,
-    )
-    state.stacks |= stacks
-    state.running |= entrants
-    state.workers += count_workers(entrants, failures)
-    if SOURCE in failures:
-        raise explain_source_failure(failures[SOURCE], "when it was launched for the race")
-    for name, failed in failures.items():
-        state.leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}", slug=failed.failure)
-
-
-def _drop(state: Field, setting: Setting) -> None:
-    for name, failed in list(state.timings.failures.items()):
-        if name == SOURCE:
-            raise explain_source_failure(failed, "in the race")
-        if name in state.running:
-            state.leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}", slug=failed.failure)
-    intervals = {name: _find_objective(state.timings, name, setting.recipe) for name in state.running if name != SOURCE}
-    best = max((interval.estimate for interval in intervals.values()), default=1.0)
-    for name in sorted(stats.find_dropped(intervals, keep=setting.recipe.confirm.finalists)):
-        rounds, mine = len(state.timings.medians(name, setting.shapes[0])), intervals[name].estimate
-        state.leave(
-            name, Status.DROPPED, f"dropped after {rounds} rounds: {mine:.2f}x, when the leader stood at {best:.2f}x"
-        )
-        logger.info("dropped   %s after %d rounds (%.2fx)", name, rounds, mine)
-
-
-def _keep_best(state: Field, setting: Setting) -> None:
-    """Before the next heat, keep only as many as can be confirmed."""
-    intervals = {name: _find_objective(state.timings, name, setting.recipe) for name in state.running if name != SOURCE}
-    ranked = sorted(intervals, key=lambda name: intervals[name].estimate, reverse=True)
-    for name in ranked[setting.recipe.confirm.finalists :]:
-        state.leave(name, Status.MEASURED, "")
-
-
-def _find_objective(timings: Timings, name: str, recipe: Recipe) -> Interval:
-    """Return the interval of the recipe's objective over the rounds that a candidate took part in."""
-    ratios = stats.combine_shapes(
-        {shape: _find_ratios(timings, name, shape) for shape in recipe.shapes},
-        recipe.race.objective,
-        recipe.race.weights or None,
-    )
-    return stats.interval_of_ratios(ratios, confidence=recipe.gates.confidence)
-
-
-def _find_ratios(timings: Timings, name: str, shape: str) -> NDArray[np.float64]:
-    """Return source over candidate for each round that the candidate took part in; these are the source's last ones."""
-    mine = np.asarray(timings.medians(name, shape))
-    start = timings.starts.get(name, 0)
-    source = np.asarray(timings.medians(SOURCE, shape), dtype=np.float64)
-    return np.asarray(source[start : start + len(mine)] / mine, dtype=np.float64)
-
-
-def rank(state: Field, setting: Setting) -> tuple[Standing, ...]:
-    """Return where every racer stands after ``run_heats``, best first; who left comes after who finished."""
-    standings = []
-    for name in [*state.racers, *(name for name in state.left if name not in state.racers)]:
-        status, reason, slug = state.left.get(name, (Status.MEASURED, "", ""))
-        measured = bool(state.timings.rounds.get(name))
-        ratios = {shape: _find_ratios(state.timings, name, shape) for shape in setting.shapes} if measured else {}
-        standings.append(
-            Standing(
-                id=name,
-                status=status,
-                reason=reason,
-                slug=slug,
-                rounds=len(state.timings.medians(name, setting.shapes[0])),
-                ratios={shape: float(np.exp(np.log(values).mean())) for shape, values in ratios.items()},
-                latency=summarize_latency(state.timings, name, setting.shapes),
-                objective=_find_objective(state.timings, name, setting.recipe) if measured else None,
-            )
-        )
-    return tuple(sorted(standings, key=_standing_key))
-
-
-def _standing_key(standing: Standing) -> tuple[bool, float, str]:
-    finished = standing.status is Status.MEASURED
-    return (not finished, -standing.objective.estimate if standing.objective else 0.0, standing.id)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kedro_hone.comparing.scoring import call_program
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.stats import needed_rows, provable, share_level, smallest_provable_drop
+from kedro_hone.core.stats.levels import share_level
+from kedro_hone.core.stats.proportions import needed_rows, smallest_provable_drop
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import TrackedFile
-from kedro_hone.programs import digest_programs, find_metric, find_program
+from kedro_hone.programs import call_program, digest_programs, find_metric, find_program
 from kedro_hone.recipe.schema import Recipe
 
 VERSION = 1
@@ -19,8 +19,7 @@ VERSION = 1
 def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:
     """Check the program with its options, the metric, and whether the gate split can prove the recipe's limit.
 
-    The program and the data are opened by a worker. Nothing is built, and the model is not needed. What was found is
-    remembered in the store.
+    A worker opens the program and the data; the model is not needed. What was found is remembered in the store.
 
     Raises:
         HoneError: ``program-unknown``, ``metric-unknown``, ``recipe-invalid`` (an unknown option of the program),
@@ -45,18 +44,16 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
 
 
 def check_provable(rows: int, recipe: Recipe) -> None:
-    """Refuse to begin when so many rows cannot prove the limit even if nothing is lost.
-
-    For rows that are right or wrong, and for metrics that are best at 1.
+    """Refuse rows, right or wrong ones or of a metric best at 1, that cannot prove the limit even if nothing is lost.
 
     Raises:
         HoneError: ``gate-unprovable``, with the rows that would be needed.
     """
     gates, finalists = recipe.gates, recipe.confirm.finalists
     confidence = 1 - share_level(1 - gates.confidence, finalists=finalists)
-    if provable(rows, gates.drop, confidence):
-        return
     needed, possible = needed_rows(gates.drop, confidence), smallest_provable_drop(rows, confidence)
+    if possible < gates.drop:
+        return
     raise HoneError(
         "gate-unprovable",
         f"{rows} gate rows cannot prove a drop under {gates.drop:g}, even if nothing is lost.",

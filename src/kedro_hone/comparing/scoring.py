@@ -1,4 +1,4 @@
-"""Scores of candidates against the source, made by the program in a worker and turned into intervals here."""
+"""A model's predictions on a split, and their score against the source's, from workers, as intervals."""
 
 from __future__ import annotations
 
@@ -10,123 +10,130 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.core import stats
-from kedro_hone.core.contract.toolchain import Limits
+from kedro_hone.comparing.launches import launch
+from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.stats.intervals import UNITS, interval_of_bootstrap, interval_of_mean
+from kedro_hone.core.stats.proportions import interval_of_paired_proportions, smallest_provable_drop
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.measurement import Interval, Quality, Spread
 from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
-from kedro_hone.core.workers.host.run import call_worker
-from kedro_hone.programs import WORKER
-
-PROGRAM_LIMITS = Limits(seconds=600, memory_mb=8192)
+from kedro_hone.core.values.samples import Split
+from kedro_hone.programs import call_program
 
 UNBOUNDED = sys.float_info.max
 """Stands for an end that is not known: JSON has no infinity."""
 
 
-def call_program(
-    function: str,
-    *,
-    job: Mapping[str, Json],
-    store: Store,
-    run: RunFolder,
-    source: Artifact | None = None,
-    output: Path | None = None,
-) -> dict[str, Json]:
-    """Run one function of the program's worker, and return its notes.
+class Predicted(Value):
+    """What it took to make a model's predictions on a split; the fields are explained at ``Reference``."""
 
-    Args:
-        function: ``check``, ``read`` or ``evaluate``.
-        job: Its options.
-        store: Where it has its temporary folder.
-        run: The run, whose folder keeps the log; the user's imports count from its project.
-        source: The source model, for the specifications of its tensors; ``check`` needs none.
-        output: Where it may write, if anywhere.
+    cold_start_ms: float
+    peak_memory_bytes: int
+
+
+def predict(
+    artifact: Artifact, *, name: str, split: Split, outputs: Mapping[Path, int], setting: Setting
+) -> Predicted | Failed:
+    """Run an artifact over all rows of a split, once for each of ``outputs``: a new ``.npz``, and its batch size.
+
+    They are in one folder. Returned is what it took, or why it failed.
+    """
+    with launch(artifact, name=name, setting=setting, output=next(iter(outputs)).parent) as session:
+        if isinstance(session, Failed):
+            return session
+        loaded = session.load(feeds=setting.batches[setting.shapes[0]])
+        if isinstance(loaded, Failed):
+            return loaded
+        for output, batch in outputs.items():
+            if failed := session.run(setting.locate(split.feeds), output, batch=batch):
+                return failed
+        return Predicted(cold_start_ms=loaded.cold_start_ms, peak_memory_bytes=session.memory_bytes())
+
+
+def score_predictions(
+    outputs: dict[str, Path], *, reference: Path, split: Split, setting: Setting, confidence: float | None = None
+) -> dict[str, Quality | str]:
+    """Score predictions of candidates against the source's, with the recipe's program and metric.
+
+    Returned is a quality for each name, or what kept it from being scored. The confidence of the intervals is the
+    recipe's when not given.
 
     Raises:
-        HoneError: ``program-failed`` when it ends otherwise; what it reports of bad data under its own slug.
+        HoneError: ``program-failed``, ``labels-mismatch`` or ``metric-unknown``: the source itself cannot be scored.
     """
-    folder = run.claim_step(f"program-{function}")
-    with store.workspace() as scratch:
-        (scratch / "temporary").mkdir()
-        result = call_worker(
-            Job(
-                function=function,
-                worker=str(WORKER),
-                adaptor=f"program.{function}",
-                stage="program",
-                input=JobInput.of(source, store.locate(source)) if source else None,
-                output=str(output) if output else None,
-                temporary=str(scratch / "temporary"),
-                options={**job, "project": str(run.project)},
-            ),
-            python=Path(sys.executable),
-            toolchain=None,
-            folder=folder,
-            limits=PROGRAM_LIMITS,
-        )
-    if not isinstance(result, StepResult):
-        log = result.log if isinstance(result, Failed) else None
-        raise HoneError(
-            "program-failed",
-            f"The program's {function} did not end well.",
-            why=result.reason,
-            hint=f"Read {log or folder / 'log'}, mend the program, and run again.",
-        )
-    error = result.notes.get("error")
-    if error:
-        raise HoneError(error["slug"], error["what"], why=error["why"], hint=error["hint"])
-    return result.notes
+    recipe, store = setting.recipe, setting.store
+    job = {
+        "program": str(setting.program),
+        "program_options": dict(recipe.program.options),
+        "source": str(reference),
+        "candidates": {name: str(path) for name, path in outputs.items()},
+        "targets": str(setting.locate(split.targets)),
+        "metric": recipe.program.metric,
+        "seed": recipe.seed,
+    }
+    level, place = confidence or recipe.gates.confidence, {"split": split.name, "limit": recipe.gates.drop}
+    with store.workspace() as folder:
+        notes = call_program("evaluate", job=job, source=setting.source, output=folder, store=store, run=setting.run)
+        return {name: read_quality(name, row, level, **place) for name, row in notes["candidates"].items()}
+
+
+def score_source(outputs: Path, split: Split, setting: Setting) -> Quality:
+    """Score the source's predictions on a split.
+
+    Raises:
+        HoneError: ``program-failed``: the program cannot score them.
+    """
+    itself = score_predictions({"source": outputs}, reference=outputs, split=split, setting=setting)["source"]
+    if isinstance(itself, Quality):
+        return itself
+    raise HoneError(
+        "program-failed",
+        f"The source model cannot be scored on the {split.name} split.",
+        why=itself,
+        hint="Mend the program or its metric; see Write a program in the documentation.",
+    )
 
 
 def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place: Any) -> Quality | str:
     """Return the quality that the program's worker noted of a candidate, or what kept it from being scored.
 
-    Args:
-        name: The candidate's id.
-        row: What it noted.
-        confidence: Of the drop's interval.
-        **place: The split and the limit.
+    The confidence is that of the drop's interval; ``place`` has the split and the limit.
     """
     if error := row.get("error"):
         return f"{error['what']} {error['why']}"
-    kind, n, provable, spread = row["kind"], row["n"], None, None
-    estimate = (1.0 if row["higher_is_better"] else -1.0) * (row["source"] - row["candidate"])
-    if kind == "mean":
-        spread = _measure_spread(_load_array(row["differences"]))
+    kind, n, spread = row["kind"], row["n"], None
+    loses_one = may_lose_one(higher_is_better=row["higher_is_better"], source=row["source"])
     if kind == "proportion":
-        drop = stats.interval_of_paired_proportions(n=n, lost=row["lost"], gained=row["gained"], confidence=confidence)
-    elif n < stats.UNITS:
-        # So few rows prove nothing; an interval without ends leaves every gate undecided.
-        drop = Interval(estimate=estimate, low=-UNBOUNDED, high=UNBOUNDED, confidence=confidence)
-    elif kind == "mean":
-        drop = stats.interval_of_mean(_load_array(row["differences"]), confidence=confidence, span=_find_span(row))
+        drop = interval_of_paired_proportions(n=n, lost=row["lost"], gained=row["gained"], confidence=confidence)
     else:
-        replicates = _load_array(row["replicates"])
-        drop = stats.interval_of_bootstrap(replicates, estimate, confidence=confidence, n=n, span=_find_span(row))
-    if kind == "proportion" or may_lose_one(higher_is_better=row["higher_is_better"], source=row["source"]):
-        provable = stats.smallest_provable_drop(n, confidence)
-    told = {field: row[field] for field in ("metric", "higher_is_better", "kind", "source", "candidate", "n")} | {
-        "doubt": row.get("doubt", "")
-    }
-    return Quality(id=name, **told, **place, drop=drop, provable=provable, spread=spread)
+        values = _load_array(row["differences" if kind == "mean" else "replicates"])
+        spread = _measure_spread(values) if kind == "mean" else None
+        estimate = (1.0 if row["higher_is_better"] else -1.0) * (row["source"] - row["candidate"])
+        # What predictions for other rows would lose; at least 1 of what is best at 1, more of r2 or a correlation,
+        # which have no end at 0.
+        span = float(max(1.0, row["span"])) if loses_one else row["span"] or UNBOUNDED
+        if n < UNITS:  # so few rows prove nothing; an interval without ends leaves every gate undecided
+            drop = Interval(estimate=estimate, low=-UNBOUNDED, high=UNBOUNDED, confidence=confidence)
+        elif kind == "mean":
+            drop = interval_of_mean(values, confidence=confidence, span=span)
+        else:
+            drop = interval_of_bootstrap(values, estimate, confidence=confidence, n=n, span=span)
+    return Quality(
+        id=name,
+        **{field: row[field] for field in ("metric", "higher_is_better", "kind", "source", "candidate", "n")},
+        **place,
+        doubt=row.get("doubt", ""),
+        drop=drop,
+        provable=smallest_provable_drop(n, confidence) if kind == "proportion" or loses_one else None,
+        spread=spread,
+    )
 
 
 def may_lose_one(*, higher_is_better: bool, source: float) -> bool:
     """Return whether at least 1 can be lost: of a metric that is best at 1."""
     return higher_is_better and 0 <= source <= 1
-
-
-def _find_span(row: Mapping[str, Json]) -> float:
-    """How much can be lost: what predictions for other rows would lose, and at least 1 of what is best at 1."""
-    if may_lose_one(higher_is_better=row["higher_is_better"], source=row["source"]):
-        return float(max(1.0, row["span"]))  # more for r2 or a correlation, which have no end at 0
-    return row["span"] or UNBOUNDED
 
 
 def _measure_spread(differences: NDArray[np.float64]) -> Spread:

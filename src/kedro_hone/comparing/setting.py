@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,6 @@ from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.locks import hold_devices
 from kedro_hone.core.machine.load import OtherLoad
-from kedro_hone.core.measuring.launches import Launching
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
@@ -43,37 +42,19 @@ def explain_outdated(name: str) -> HoneError:
     )
 
 
-class Watch:
-    """What is noted of the time in which a node measures, from the moment when this is made."""
-
-    def __init__(self) -> None:
-        self._started, self._others = time.monotonic(), OtherLoad()
-
-    def seconds(self) -> float:
-        """Return the seconds until now."""
-        return time.monotonic() - self._started
-
-    def other_load(self) -> float | None:
-        """Return the share of the cores' time that other processes took until now; None where it is not known."""
-        return self._others.share()
-
-
 @contextmanager
-def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -> Iterator[Watch]:
-    """Hold every device that is measured on; the wait for another run's measuring is noted, and does not count.
+def measure_alone(
+    run: RunFolder, node: str, *, artifacts: Iterable[Artifact]
+) -> Iterator[Callable[[], dict[str, float | None]]]:
+    """Hold the devices of all that a node measures, the source too, and yield a watch that starts when they are held.
 
-    Args:
-        run: The run; its log of events gets ``waited``, with the seconds.
-        node: Which node measures.
-        artifacts: What is measured, the source too; their devices are held.
-
-    Yields:
-        The watch, which began when all of them were held.
+    It returns the ``seconds`` until now, and ``other_load``, what other processes took of the cores' time, if known.
+    The wait for another run's measuring does not count; the run's events get its seconds, as ``waited``.
     """
-    devices = {str(artifact.device) for artifact in artifacts}
-    with hold_devices(find_home() / "locks", devices) as waited:
+    with hold_devices(find_home() / "locks", {str(artifact.device) for artifact in artifacts}) as waited:
         run.note("waited", node=node, seconds=waited)
-        yield Watch()
+        started, others = time.monotonic(), OtherLoad()
+        yield lambda: {"seconds": time.monotonic() - started, "other_load": others.share()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,18 +90,6 @@ class Setting:
         """The digest of all that a comparison is about: the source, the data, and the recipe but for ``publish``."""
         recipe = self.recipe.model_dump(mode="json", exclude={"publish"})
         return digest_json([self.scored, {**recipe, "threads": self.recipe.thread_count}])
-
-    @property
-    def launching(self) -> Launching:
-        """How every worker of a comparison is started."""
-        recipe = self.recipe
-        return Launching(
-            store=self.store,
-            run=self.run,
-            threads=recipe.thread_count,
-            seed=recipe.seed,
-            trust=tuple(sorted(recipe.trust)),
-        )
 
     @property
     def batches(self) -> dict[str, Path]:

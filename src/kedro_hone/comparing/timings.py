@@ -1,18 +1,19 @@
-"""Raw timings: kept in the store by the nodes that measure, summarized, and written into the evidence by the report."""
+"""Raw timings: taken in rounds, summarized, kept in the store by the nodes that measure, and part of the evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kedro_hone.core import stats
 from kedro_hone.core.contract.proof import TIMINGS
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.measuring.rounds import Timings
+from kedro_hone.core.stats.speed import percentiles
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.values.digest import digest_file
 from kedro_hone.core.values.measurement import Latency
@@ -22,49 +23,58 @@ SOURCE = "source"
 """The id of the source model among the candidates."""
 
 
-def count_workers(entered: Mapping[str, object], failures: Mapping[str, Failed]) -> int:
-    """Return how many of those that were to be launched had a worker process: all but those without an environment."""
-    return len(entered) + sum(failed.log is not None for failed in failures.values())
+Calls = dict[str, list[int]]
+"""By shape, the time of each call of one entrant in one round, in nanoseconds."""
 
 
-def keep_timings(store: Store, prefix: str, timings: Timings) -> str:
-    """Keep the raw timings in the store, and return the key of the tree that holds them, for ``read_timings``.
+@dataclass
+class Timings:
+    """What was measured in rounds.
 
-    It has an array of nanoseconds for each candidate and shape, and one of how many calls each round had. The prefix
-    (``race`` or ``confirm``) is the first part of every array's name.
+    Attributes:
+        rounds: What was measured in each round, by entrant.
+        failures: Entrants that could not be launched, or failed while they were measured.
+        workers: How many worker processes were launched.
     """
-    arrays: dict[str, Any] = {}
-    for name, shapes in timings.rounds.items():
-        for shape, rounds in shapes.items():
-            arrays[f"{prefix}/{name}/{shape}"] = np.concatenate([np.asarray(calls, dtype=np.int64) for calls in rounds])
-            arrays[f"{prefix}/{name}/{shape}/calls"] = np.asarray([len(calls) for calls in rounds], dtype=np.int64)
-    with store.workspace() as folder:
-        np.savez_compressed(folder / TIMINGS, allow_pickle=False, **arrays)
-        key = digest_file(folder / TIMINGS)
-        store.keep_tree(key, folder)
-    return key
 
+    rounds: list[dict[str, Calls]] = field(default_factory=list)
+    failures: dict[str, Failed] = field(default_factory=dict)
+    workers: int = 0
 
-def read_timings(store: Store, key: str) -> dict[str, NDArray[np.int64]] | None:
-    """Return the raw timings that ``keep_timings`` kept under a key, or None when the store has lost them."""
-    folder = store.find_tree(key)
-    if folder is None:
-        return None
-    with np.load(folder / TIMINGS, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+    def select(self, entrant: str) -> list[Calls]:
+        """Return the calls of an entrant in each round that it took part in."""
+        return [measured[entrant] for measured in self.rounds if entrant in measured]
 
+    def pair(self, entrant: str, shape: str) -> tuple[list[float], list[float]]:
+        """Return the median call of the source, and that of the entrant, in each round that this one took part in."""
+        shared = [measured for measured in self.rounds if entrant in measured]
+        source, mine = ([median(measured[name][shape]) for measured in shared] for name in (SOURCE, entrant))
+        return source, mine
 
-def summarize_latency(timings: Timings, name: str, shapes: Sequence[str]) -> tuple[Latency, ...]:
-    """Return the times of one call of a candidate over all rounds, at each shape at which there are calls."""
-    rows = []
-    for shape in shapes:
-        calls = timings.calls(name, shape)
-        if calls:
-            found = stats.percentiles(calls)
-            rows.append(
-                Latency(shape=shape, n=len(calls), p50_ms=found.p50_ms, p90_ms=found.p90_ms, p99_ms=found.p99_ms)
-            )
-    return tuple(rows)
+    def summarize(self, entrant: str) -> tuple[Latency, ...]:
+        """Return the times of one call over all rounds, at each shape."""
+        rounds = self.select(entrant)
+        shapes = rounds[0] if rounds else ()
+        return tuple(percentiles(shape, [*chain.from_iterable(calls[shape] for calls in rounds)]) for shape in shapes)
+
+    def keep(self, store: Store, prefix: str) -> str:
+        """Keep all times in the store, and return the key of the tree that holds them, for ``write_timings``.
+
+        For each entrant and shape, ``<prefix>/<entrant>/<shape>`` has the nanoseconds of all calls, and
+        ``…/calls`` how many of them each round had. The prefix is ``race`` or ``confirm``.
+        """
+        arrays: dict[str, Any] = {}
+        for name in dict.fromkeys(chain.from_iterable(self.rounds)):
+            rounds = self.select(name)
+            for shape in rounds[0]:
+                calls = [measured[shape] for measured in rounds]
+                arrays[f"{prefix}/{name}/{shape}"] = np.asarray([*chain.from_iterable(calls)], dtype=np.int64)
+                arrays[f"{prefix}/{name}/{shape}/calls"] = np.asarray([*map(len, calls)], dtype=np.int64)
+        with store.workspace() as folder:
+            np.savez_compressed(folder / TIMINGS, allow_pickle=False, **arrays)
+            key = digest_file(folder / TIMINGS)
+            store.keep_tree(key, folder)
+        return key
 
 
 def write_timings(path: Path, keys: Mapping[str, str], store: Store) -> None:
@@ -73,17 +83,18 @@ def write_timings(path: Path, keys: Mapping[str, str], store: Store) -> None:
     Raises:
         HoneError: ``evidence-incomplete``: the store has lost some of them.
     """
-    arrays: dict[str, NDArray[np.int64]] = {}
+    arrays: dict[str, Any] = {}
     for node, key in keys.items():
-        known = read_timings(store, key)
-        if known is None:
+        folder = store.find_tree(key)
+        if folder is None:
             raise HoneError(
                 "evidence-incomplete",
                 f"The raw timings of the node {node} are not in the store.",
                 why="They are part of the evidence, and the store was emptied or damaged since they were measured.",
                 hint=f"Measure again: `kedro run --pipelines compare --from-nodes {node}`.",
             )
-        arrays |= known
+        with np.load(folder / TIMINGS, allow_pickle=False) as archive:
+            arrays |= archive
     temporary = path.with_name(f".{path.name}")
     np.savez_compressed(temporary, allow_pickle=False, **arrays)
     temporary.replace(path)

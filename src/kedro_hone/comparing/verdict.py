@@ -16,12 +16,14 @@ Score = Callable[[str], Quality | str]
 """From a candidate's id to its metric on the gate split, or to what kept it from being scored."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class GateResults:
     """The judgements of the gates on the finalists, fastest first.
 
     Attributes:
         asked: The gates that the recipe asks for, with their limits.
+        source: What was measured on the source.
+        score: Scores on the gate split.
         judgements: By the candidate's id; the source's only where it was asked.
         qualities: The metric on the gate split of each candidate that was scored.
         withheld: The finalists that are faster and may not be published, with the reason.
@@ -30,6 +32,8 @@ class GateResults:
     """
 
     asked: Mapping[Gate, Any]
+    source: Measurements
+    score: Score
     judgements: dict[str, list[Judgement]] = field(default_factory=dict)
     qualities: dict[str, Quality] = field(default_factory=dict)
     withheld: dict[str, str] = field(default_factory=dict)
@@ -50,9 +54,9 @@ class GateResults:
         """Return the gates of one kind."""
         return [gate for gate in self.asked if gate.relative is relative and scored in {None, gate.scored}]
 
-    def ask(self, chosen: Iterable[Gate], candidate: Measurements, source: Measurements) -> bool:
+    def ask(self, chosen: Iterable[Gate], candidate: Measurements) -> bool:
         """Ask some gates about a candidate, keep their judgements, and return whether it holds all of them."""
-        rows = [judgement for gate in chosen for judgement in gate.ask(self.asked[gate], candidate, source)]
+        rows = [judgement for gate in chosen for judgement in gate.ask(self.asked[gate], candidate, self.source)]
         self.judgements.setdefault(candidate.id, []).extend(rows)
         return all(row.judgement is Judged.HOLDS for row in rows)
 
@@ -68,24 +72,16 @@ def list_asked(gates: GatesSection) -> dict[Gate, Any]:
     return {gate: limit for gate in read_gates() if is_asked(limit := getattr(gates, gate.name))}
 
 
-def ask_gates(
-    finalists: Sequence[Measurements],
-    *,
-    source: Measurements,
-    asked: Mapping[Gate, Any],
-    unpublishable: Mapping[str, str],
-    score: Score,
-) -> GateResults:
+def ask_gates(results: GateResults, finalists: Sequence[Measurements], unpublishable: Mapping[str, str]) -> None:
     """Ask the gates about each finalist, fastest first, until one holds all of them.
 
     A finalist is scored on the gate split only when it holds every relative gate that needs no score and may be
     published (``unpublishable`` has the reason). One that misses an absolute gate cannot win; the next one may.
     """
-    results = GateResults(asked=asked)
     unscored = results.choose(relative=True, scored=False)
     for finalist in finalists:
         name = finalist.id
-        if not results.ask(unscored, finalist, source):
+        if not results.ask(unscored, finalist):
             results.skip(name, "it misses another gate")
         elif name in unpublishable:
             results.withheld[name] = unpublishable[name]
@@ -93,25 +89,24 @@ def ask_gates(
         elif results.winner is not None:
             results.skip(name, f"{results.winner} is faster and holds every gate")
         else:
-            _ask_scored(results, finalist, source, score)
-    return results
+            _ask_scored(results, finalist)
 
 
-def _ask_scored(results: GateResults, finalist: Measurements, source: Measurements, score: Score) -> None:
+def _ask_scored(results: GateResults, finalist: Measurements) -> None:
     name, relative = finalist.id, results.choose(relative=True, scored=True)
     if any(gate.scored for gate in results.asked):
-        quality = score(name)
+        quality = results.score(name)
         if isinstance(quality, str):
             results.judgements[name] += [gate.fail(name, quality) for gate in relative]
             results.skip(name, quality)
             return
         results.qualities[name] = quality
         finalist = finalist.model_copy(update={"quality": quality})
-    if not results.ask(relative, finalist, source):
+    if not results.ask(relative, finalist):
         results.skip(name, "it misses another gate")
         return
     results.eligible.append(name)
-    if results.ask(results.choose(relative=False), finalist, source):
+    if results.ask(results.choose(relative=False), finalist):
         results.winner = name
 
 
@@ -125,13 +120,7 @@ def was_compared(confirmation: Confirmation, validations: Iterable[Validation]) 
 
 
 def decide(
-    results: GateResults,
-    *,
-    source: Measurements,
-    compared: bool,
-    launches: int,
-    require_improvement: bool,
-    score: Score,
+    results: GateResults, *, compared: bool, launches: int, require_improvement: bool
 ) -> tuple[Verdict, list[str]]:
     """Make the verdict, with its reasons, one sentence each.
 
@@ -154,7 +143,7 @@ def decide(
     if require_improvement:
         reasons.append("the recipe requires an improvement")
     verdict = Verdict.FAIL if require_improvement else Verdict.KEEP
-    return _ask_source(verdict, results, source, score, reasons), reasons
+    return _ask_source(verdict, results, reasons), reasons
 
 
 def _list_reasons(results: GateResults) -> list[str]:
@@ -181,15 +170,13 @@ def _find_doubt(results: GateResults, launches: int) -> str:
     return ""
 
 
-def _ask_source(
-    verdict: Verdict, results: GateResults, source: Measurements, score: Score, reasons: list[str]
-) -> Verdict:
+def _ask_source(verdict: Verdict, results: GateResults, reasons: list[str]) -> Verdict:
     """Ask the absolute gates about the source, which stays: FAIL when it misses one."""
-    absolute = results.choose(relative=False)
+    absolute, source = results.choose(relative=False), results.source
     if any(gate.scored for gate in absolute):
-        quality = score(source.id)
+        quality = results.score(source.id)
         source = source.model_copy(update={"quality": None if isinstance(quality, str) else quality})
-    if results.ask(absolute, source, source):
+    if results.ask(absolute, source):
         return verdict
     rows = results.judgements[source.id]
     missed, unknown = ([row.reason for row in rows if row.judgement is it] for it in (Judged.FAILS, Judged.UNDECIDED))

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import difflib
 import shutil
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.base import Value
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_code, digest_file, digest_json
+from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.code_files import find_code_file
+from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
+from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.inside import loading
 
 LIBRARY: Final = Path(__file__).parent
@@ -22,6 +31,9 @@ LIBRARY: Final = Path(__file__).parent
 
 WORKER: Final = LIBRARY / "worker" / "__init__.py"
 """The worker file that runs programs: its functions are ``check``, ``read`` and ``evaluate``."""
+
+LIMITS: Final = Limits(seconds=600, memory_mb=8192)
+"""Of one call of a program's function."""
 
 _INIT, _SHARED, _WORKER, _KEPT = "__init__.py", "shared", "worker", "program"
 
@@ -157,6 +169,50 @@ def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
 def digest_programs() -> str:
     """Return ``sha256:…`` of the code that reads splits and scores candidates, for the keys of what it made."""
     return digest_code(LIBRARY, (_WORKER,))
+
+
+def call_program(
+    function: str,
+    *,
+    job: Mapping[str, Json],
+    store: Store,
+    run: RunFolder,
+    source: Artifact | None = None,
+    output: Path | None = None,
+) -> dict[str, Json]:
+    """Run one function of the program's worker (``check``, ``read`` or ``evaluate``), and return its notes.
+
+    The job has its options. The run's folder keeps the log, and the user's imports count from the run's project. The
+    specifications of the tensors are those of the source model; ``check`` needs none. It may write to ``output`` only.
+
+    Raises:
+        HoneError: ``program-failed`` when it ends otherwise; what it reports of bad data under its own slug.
+    """
+    folder = run.claim_step(f"program-{function}")
+    with store.workspace() as scratch:
+        (scratch / "temporary").mkdir()
+        called = Job(
+            function=function,
+            worker=str(WORKER),
+            adaptor=f"program.{function}",
+            stage="program",
+            input=JobInput.of(source, store.locate(source)) if source else None,
+            output=str(output) if output else None,
+            temporary=str(scratch / "temporary"),
+            options={**job, "project": str(run.project)},
+        )
+        result = call_worker(called, python=Path(sys.executable), toolchain=None, folder=folder, limits=LIMITS)
+    if not isinstance(result, StepResult):
+        log = result.log if isinstance(result, Failed) else None
+        raise HoneError(
+            "program-failed",
+            f"The program's {function} did not end well.",
+            why=result.reason,
+            hint=f"Read {log or folder / 'log'}, mend the program, and run again.",
+        )
+    if error := result.notes.get("error"):
+        raise HoneError(error["slug"], error["what"], why=error["why"], hint=error["hint"])
+    return result.notes
 
 
 def _find_file(name: str, project: Path) -> Path | None:

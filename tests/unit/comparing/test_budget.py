@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.comparing.heats import name_spent, say_budget
+from kedro_hone.comparing.heats import BUDGET, say_budget
 from kedro_hone.core.values.measurement import RaceResult, Standing, Status
 
 
-def race(*reasons, ended=True):
+def race(*slugs, ended=True):
     untried = tuple(
-        Standing(id=str(place), status=Status.NOT_TRIED, rounds=0, reason=reason)
-        for place, reason in enumerate(reasons)
+        Standing(id=str(place), status=Status.NOT_TRIED, rounds=0, slug=slug) for place, slug in enumerate(slugs)
     )
     first = Standing(id="a", status=Status.MEASURED, rounds=5)
     return RaceResult(
@@ -19,14 +18,14 @@ def race(*reasons, ended=True):
 
 
 def test_what_was_not_tried_is_counted():
-    assert say_budget(race(name_spent(60.0)), 60.0) == "the race's budget of 60 s was spent: 1 candidate was not tried"
-    assert say_budget(race(*[name_spent(2.5)] * 3), 2.5).endswith("of 2.5 s was spent: 3 candidates were not tried")
+    assert say_budget(race(BUDGET), 60.0) == "the race's budget of 60 s was spent: 1 candidate was not tried"
+    assert say_budget(race(*[BUDGET] * 3), 2.5).endswith("of 2.5 s was spent: 3 candidates were not tried")
 
 
-@pytest.mark.parametrize("reasons", [(), ("the recipe's race.candidates was reached",)])
-def test_nothing_is_said_where_the_budget_left_nothing_untried(reasons):
-    assert say_budget(race(*reasons), 60.0) == ""
+@pytest.mark.parametrize("slugs", [(), ("",)])
+def test_nothing_is_said_where_the_budget_left_nothing_untried(slugs):
+    assert say_budget(race(*slugs), 60.0) == ""
 
 
 def test_nothing_is_said_where_the_budget_did_not_end_it():
-    assert say_budget(race(ended=False), 60.0) == ""
+    assert say_budget(race(BUDGET, ended=False), 60.0) == ""

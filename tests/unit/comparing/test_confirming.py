@@ -3,16 +3,16 @@ from __future__ import annotations
 import pytest
 
 from kedro_hone.comparing.confirming import say_look, say_plan
-from kedro_hone.core import stats
+from kedro_hone.core.stats.plan import Finding, LaunchStep
 from kedro_hone.core.stats.speed import Faster
 
 LOOKS = (7, 10, 13, 16, 20)
 
 
 def step(*verdicts, launches=0):
-    findings = {f"f{place}": stats.Finding(verdict=one, launches=7) for place, one in enumerate(verdicts)}
+    findings = {f"f{place}": Finding(verdict=one, launches=7) for place, one in enumerate(verdicts)}
     undecided = tuple(name for name, one in findings.items() if one.verdict is Faster.UNDECIDED and launches)
-    return stats.LaunchStep(findings=findings, undecided=undecided, launches=launches)
+    return LaunchStep(findings=findings, undecided=undecided, launches=launches)
 
 
 def test_before_the_first_launch_it_says_how_many_there_may_be():

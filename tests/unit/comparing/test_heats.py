@@ -1,29 +1,83 @@
 from __future__ import annotations
 
-from kedro_hone.comparing.heats import select_racers
+from pathlib import Path
+
+import pytest
+
+from kedro_hone.comparing.heats import Race
+from kedro_hone.comparing.launches import Entrant
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Refused
+from kedro_hone.core.values.samples import Samples
+from kedro_hone.recipe.schema import read_recipe
 
 
-def validation(name, digest, *, route=("toolchain.what",), status=Status.MEASURED):
+def validation(name, digest, *, route=("toolchain.what",), status=Status.MEASURED, memory=None):
     outcome = Artifact(format="toy", digest=digest, inputs=(), outputs=())
-    return Validation(candidate=Candidate(id=name, route=route, outcome=outcome), status=status)
+    candidate = Candidate(id=name, route=route, outcome=outcome)
+    return Validation(candidate=candidate, status=status, peak_memory_bytes=memory)
 
 
-def test_twins_race_once_by_the_shorter_route():
-    racers, twins = select_racers(
-        [validation("b.long", "sha256:1", route=("x", "y")), validation("a", "sha256:1"), validation("c", "sha256:2")]
+def line_up(*validations, **keys):
+    """Return a race before its start."""
+    recipe = read_recipe({"model": {"uri": "models:/x/1"}, "race": keys})
+    samples = Samples(digest="sha256:0", splits={}, shapes={}, program="", program_digest="")
+    run = RunFolder(root=Path("runs"), run_id="one", project=Path())
+    source = Artifact(format="toy", digest="sha256:1", inputs=(), outputs=())
+    return Race(
+        validations, Setting(source=source, samples=samples, recipe=recipe, store=Store(Path("store")), run=run)
     )
 
-    assert [racer.candidate.id for racer in racers] == ["a", "c"]
-    assert twins == {"b.long": "a"}
+
+def find_ends(race):
+    return {standing.id: (standing.status, standing.reason) for standing in race.rank()}
+
+
+def test_of_the_same_artifact_the_shorter_route_races():
+    race = line_up(
+        validation("b.long", "sha256:1", route=("x", "y")), validation("a", "sha256:1"), validation("c", "sha256:2")
+    )
+    assert [*race.artifacts] == ["a", "c"]
+    assert find_ends(race)["b.long"] == (Status.REFUSED, "nothing-to-do: the same artifact as a")
 
 
 def test_only_what_is_valid_races():
     refused = Validation(
         candidate=Candidate(id="r", route=(), outcome=Refused(by="x", reason="no")), status=Status.REFUSED
     )
-    racers, _ = select_racers([validation("bad", "sha256:1", status=Status.DROPPED), refused])
+    race = line_up(validation("bad", "sha256:1", status=Status.DROPPED), refused)
 
-    assert racers == []
+    assert (race.artifacts, race.rank()) == ({}, ())
+
+
+def test_all_that_are_valid_race_where_the_recipe_sets_no_number():
+    race = line_up(validation("a", "sha256:1"), validation("b", "sha256:2"))
+    assert find_ends(race) == dict.fromkeys("ab", (Status.MEASURED, ""))
+
+
+def test_those_that_there_is_no_place_for_are_not_tried():
+    race = line_up(validation("a", "sha256:1"), validation("b", "sha256:2"), candidates=1)
+    assert find_ends(race)["b"] == (Status.NOT_TRIED, "the recipe's race.candidates was reached")
+
+
+class Session:
+    """Stands for a worker that holds some memory."""
+
+    def __init__(self, mebibytes):
+        self.mebibytes = mebibytes
+
+    def memory_bytes(self):
+        return self.mebibytes << 20
+
+
+@pytest.mark.parametrize(("limit", "heat"), [(1400, ["a", "b"]), (1399, ["a"]), (100, ["a"])])
+def test_a_heat_is_what_fits_next_to_the_memory_that_the_source_really_takes(limit, heat):
+    race = line_up(*(validation(name, f"sha256:{name}", memory=300 << 20) for name in "abcd"), memory_mb=limit)
+    race._running["source"] = Entrant(id="source", session=Session(800), calls={})
+
+    assert race._fill_heat() == heat
+    assert race._waiting == [name for name in "abcd" if name not in heat]

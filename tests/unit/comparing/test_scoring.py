@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kedro_hone.comparing.scoring import UNBOUNDED, read_quality
-from kedro_hone.core.stats import smallest_provable_drop
+from kedro_hone.core.stats.proportions import smallest_provable_drop
 
 N = 1000
 REACH = smallest_provable_drop(N, 0.95)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from kedro_hone.comparing.gates import drop
-from kedro_hone.comparing.verdict import ask_gates, list_asked, was_compared
+from kedro_hone.comparing.verdict import GateResults, ask_gates, list_asked, was_compared
 from kedro_hone.comparing.verdict import decide as decide_verdict
 from kedro_hone.core.contract.gates import Gate, Measurements
 from kedro_hone.core.values.decision import Verdict
@@ -81,21 +81,17 @@ def run_gates(finalists, qualities, *, found=(), unpublishable=(), measured=None
     """Ask the gates of a recipe; ``measured`` holds more of a finalist, ``source`` more of the source."""
     measured, asked = measured or {}, list_asked(recipe(**gates).gates)
     itself = Measurements(**{"id": "source", "latency": confirmation().source_latency, **(source or {})})
-    score = qualities.__getitem__
-    results = ask_gates(
+    results = GateResults(asked=asked, source=itself, score=qualities.__getitem__)
+    ask_gates(
+        results,
         [measure(one, **measured.get(one.id, {})) for one in finalists],
-        source=itself,
-        asked=asked,
-        unpublishable=dict.fromkeys(unpublishable, "its licence is for evaluation only"),
-        score=score,
+        dict.fromkeys(unpublishable, "its licence is for evaluation only"),
     )
     verdict, reasons = decide_verdict(
         results,
-        source=itself,
         compared=was_compared(confirmation(*finalists), found),
         launches=7,
         require_improvement=gates.get("require_improvement", False),
-        score=score,
     )
     return verdict, reasons, results
 
@@ -311,11 +307,12 @@ def test_every_gate_is_given_the_source():
 
     gates = [make("fast", relative=True), make("good", relative=True, scored=True), make("small")]
     asked, source = dict.fromkeys(gates, 1.0), Measurements(id="source")
-    shared = {"source": source, "score": lambda _: GOOD["a"]}
-    results = ask_gates([Measurements(id="a")], asked=asked, unpublishable={}, **shared)
+    shared = {"asked": asked, "source": source, "score": lambda _: GOOD["a"]}
+    results, none = GateResults(**shared), GateResults(**shared)
+    ask_gates(results, [Measurements(id="a")], {})
     assert (results.winner, results.best) == ("a", "a")
-    none = ask_gates([], asked=asked, unpublishable={}, **shared)
-    decide_verdict(none, compared=True, launches=7, require_improvement=False, **shared)
+    ask_gates(none, [], {})
+    decide_verdict(none, compared=True, launches=7, require_improvement=False)
 
     assert given == [(name, "a", "source") for name in ("fast", "good", "small")] + [("small", "source", "source")]
 

@@ -22,28 +22,14 @@ def make_ceiling(
 ) -> Gate:
     """Return an absolute gate on one number of a candidate, which must not pass the limit.
 
-    Args:
-        name: Its key in the recipe's section ``gates``.
-        measure: Takes the number from what was measured; None where it was not.
-        unit: The unit of the limit.
-        subject: What was measured, with ``{}`` for the candidate's id.
-        description: Of the limit, for the reference.
-        verb: What the subject does, such as ``takes``.
-        per: What was measured is divided by this to be in the unit.
+    ``measure`` takes the number from what was measured (None where it was not); divided by ``per`` it is in the unit.
+    The reason says that the subject, with the candidate's id for ``{}``, ``verb`` so much.
     """
 
     def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001 - each judge gets it
         measured = measure(candidate)
-        return (
-            judge_at_most(
-                name=name,
-                candidate=candidate.id,
-                measured=None if measured is None else measured / per,
-                limit=limit,
-                unit=unit,
-                subject=subject.format(candidate.id),
-                verb=verb,
-            ),
-        )
+        in_unit = None if measured is None else measured / per
+        told = {"unit": unit, "subject": subject.format(candidate.id), "verb": verb}
+        return (judge_at_most(name=name, candidate=candidate.id, measured=in_unit, limit=limit, **told),)
 
     return Gate(name=name, takes=float | None, field=Field(default=None, gt=0, description=description), judge=judge)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pydantic import Field
 
 from kedro_hone.core.contract.gates import Gate, Measurements
@@ -13,28 +15,18 @@ _WORDS = {Judged.HOLDS: "holds", Judged.FAILS: "fails", Judged.UNDECIDED: "canno
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
     """Compare the whole interval of the drop with the limit; an upper end that equals the limit does not hold."""
-    quality = candidate.quality
+    quality, say = candidate.quality, partial(Judgement, name=GATE.name, candidate=candidate.id, limit=limit)
     if quality is None:
-        reason = f"{candidate.id} was not scored on the gate split"
-        said = Judgement(name=GATE.name, candidate=candidate.id, judgement=Judged.UNDECIDED, limit=limit, reason=reason)
-        return (said,)
+        return (say(judgement=Judged.UNDECIDED, reason=f"{candidate.id} was not scored on the gate split"),)
     drop = quality.drop
     most = f"of at most {drop.high:.4f}" if is_bounded(drop.high) else "without a known end"
     judged = Judged.HOLDS if drop.high < limit else Judged.FAILS if drop.low > limit else Judged.UNDECIDED
-    return (
-        Judgement(
-            name=GATE.name,
-            candidate=candidate.id,
-            judgement=judged,
-            limit=limit,
-            measured=drop.estimate,
-            low=drop.low,
-            high=drop.high,
-            unit=quality.metric,
-            reason=f"{candidate.id} {_WORDS[judged]} the quality gate: {quality.metric} {quality.source:.4f} "
-            f"to {quality.candidate:.4f} on {quality.n} rows, a drop {most} where {limit:g} is allowed",
-        ),
+    reason = (
+        f"{candidate.id} {_WORDS[judged]} the quality gate: {quality.metric} {quality.source:.4f} "
+        f"to {quality.candidate:.4f} on {quality.n} rows, a drop {most} where {limit:g} is allowed"
     )
+    measured = {"measured": drop.estimate, "low": drop.low, "high": drop.high, "unit": quality.metric}
+    return (say(judgement=judged, reason=reason, **measured),)
 
 
 GATE = Gate(

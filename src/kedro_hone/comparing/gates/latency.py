@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from pydantic import Field
 
@@ -13,17 +14,9 @@ from kedro_hone.core.values.judgement import Judgement
 def judge(limit: Mapping[str, float], candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
     """Compare the median with the limit at each shape that has one."""
     medians = {row.shape: row.p50_ms for row in candidate.latency}
+    say = partial(judge_at_most, name=GATE.name, candidate=candidate.id, unit="ms", digits=".3f")
     return tuple(
-        judge_at_most(
-            name=GATE.name,
-            candidate=candidate.id,
-            measured=medians.get(shape),
-            limit=most,
-            unit="ms",
-            subject=f"{candidate.id} at {shape}",
-            digits=".3f",
-            shape=shape,
-        )
+        say(measured=medians.get(shape), limit=most, subject=f"{candidate.id} at {shape}", shape=shape)
         for shape, most in limit.items()
     )
 

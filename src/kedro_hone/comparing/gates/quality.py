@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from pydantic import Field
 
@@ -12,20 +13,15 @@ from kedro_hone.core.values.judgement import Judged, Judgement
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
     """Compare the metric with the limit, in its own direction; exactly the limit holds."""
-    quality = candidate.quality
-    reason = f"the metric of {candidate.id} was not measured, where a limit of {limit:g} is asked for"
-    said = Judgement(name=GATE.name, candidate=candidate.id, judgement=Judged.UNDECIDED, limit=limit, reason=reason)
+    quality, say = candidate.quality, partial(Judgement, name=GATE.name, candidate=candidate.id, limit=limit)
     if quality is None or not math.isfinite(quality.candidate):
-        return (said,)
+        reason = f"the metric of {candidate.id} was not measured, where a limit of {limit:g} is asked for"
+        return (say(judgement=Judged.UNDECIDED, reason=reason),)
     holds = quality.candidate >= limit if quality.higher_is_better else quality.candidate <= limit
     asked = f"at {'least' if quality.higher_is_better else 'most'} {limit:g}"
-    found = {
-        "judgement": Judged.HOLDS if holds else Judged.FAILS,
-        "measured": quality.candidate,
-        "unit": quality.metric,
-        "reason": f"{quality.metric} of {candidate.id} is {quality.candidate:.4f}, where {asked} is asked for",
-    }
-    return (said.model_copy(update=found),)
+    reason = f"{quality.metric} of {candidate.id} is {quality.candidate:.4f}, where {asked} is asked for"
+    judged = Judged.HOLDS if holds else Judged.FAILS
+    return (say(judgement=judged, measured=quality.candidate, unit=quality.metric, reason=reason),)
 
 
 GATE = Gate(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pydantic import Field
 
 from kedro_hone.core.contract.gates import Gate, Measurements
@@ -12,21 +14,14 @@ _JUDGED = {"yes": Judged.HOLDS, "no": Judged.FAILS, "undecided": Judged.UNDECIDE
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
     """Say what the launches decided; a candidate that could not be confirmed fails."""
-    said = Judgement(
-        name=GATE.name,
-        candidate=candidate.id,
-        judgement=_JUDGED.get(candidate.faster, Judged.FAILS),
-        limit=limit,
-        unit="times",
-        reason=f"{candidate.id} could not be confirmed",
-    )
+    judged = _JUDGED.get(candidate.faster, Judged.FAILS)
+    say = partial(Judgement, name=GATE.name, candidate=candidate.id, judgement=judged, limit=limit, unit="times")
     if candidate.speedup is None:
-        return (said,)
+        return (say(reason=f"{candidate.id} could not be confirmed"),)
     ratio, shape, launches = candidate.speedup.ratio, candidate.speedup.shape, candidate.speedup.launches
     ends = f"{ratio.low:.2f} to {ratio.high:.2f}, {launches} launches"
     reason = f"{candidate.id} is {ratio.estimate:.2f} times as fast at {shape} ({ends})"
-    measured = {"measured": ratio.estimate, "low": ratio.low, "high": ratio.high, "shape": shape, "reason": reason}
-    return (Judgement.model_validate({**dict(said), **measured}),)
+    return (say(measured=ratio.estimate, low=ratio.low, high=ratio.high, shape=shape, reason=reason),)
 
 
 GATE = Gate(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.core.stats.levels import check_confidence, find_t
+from kedro_hone.core.stats.levels import find_t
 from kedro_hone.core.stats.proportions import interval_of_paired_proportions
 from kedro_hone.core.values.measurement import Interval
 
@@ -31,28 +31,28 @@ def interval_of_ratios(ratios: Floats, *, confidence: float) -> Interval:
     Raises:
         ValueError: Fewer than two ratios, or one that is not positive and finite.
     """
-    values = np.asarray(ratios, dtype=np.float64).ravel()
-    if not (np.isfinite(values).all() and (values > 0).all()):
-        raise ValueError("ratios are positive and finite")
-    middle, half = _find_half_width(np.log(values), confidence)
+    middle, half = _find_half_width(np.log(check_positive(ratios, "ratios").ravel()), confidence)
     low, high = math.exp(middle - half), math.exp(middle + half)
     return Interval(estimate=math.exp(middle), low=low, high=high, confidence=confidence)
 
 
+def check_positive(values: Floats, what: str) -> NDArray[np.float64]:
+    """Return numbers as an array, or raise a ``ValueError`` where one is not positive and finite."""
+    array = np.asarray(values, dtype=np.float64)
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise ValueError(f"{what} are positive and finite")
+    return array
+
+
 def interval_of_mean(differences: Floats, *, confidence: float, span: float = 1.0) -> Interval:
-    """The mean of one difference for each row, such as source score minus candidate score.
+    """The mean of one difference for each row, such as source score minus candidate score; positive is worse.
 
     Student's t, but at least as wide as Tango's interval of paired proportions, in which a row that differs by d counts
     as ``(d / span)²`` rows lost or gained: what it adds to the variance. So rows that lose the span or nothing have the
     interval of rows that are right or wrong. Where the differences are noise, t is too sure of itself: rows that were
     not seen may still lose the span, and n rows cannot exclude a share ``z²/(n+z²)`` of them. The ends reach as far
-    beyond the estimate, whatever the differences.
-
-    Args:
-        differences: One for each row, positive is worse.
-        confidence: The two-sided level.
-        span: The largest difference that one row can have: 1 for scores between 0 and 1. A larger one that was seen
-            takes its place.
+    beyond the estimate, whatever the differences. The span is the largest difference that one row can have: 1 for
+    scores between 0 and 1. A larger one that was seen takes its place.
 
     Raises:
         ValueError: Fewer than 20 rows, a difference that is not finite, or a span that is not positive.
@@ -69,57 +69,38 @@ def interval_of_mean(differences: Floats, *, confidence: float, span: float = 1.
 
 
 def interval_of_bootstrap(
-    replicates: Floats, estimate: float, *, confidence: float, n: int | None = None, span: float = 1.0
+    replicates: Floats, estimate: float, *, confidence: float, n: int, span: float = 1.0
 ) -> Interval:
-    """The interval of a metric that is no mean over rows, from its values on resampled rows.
+    """The interval of a metric that is no mean over rows, from its values on (some thousand) resamples of n units.
 
     Percentiles of the replicates, at the wider level that makes up for a bootstrap of n units being too narrow by
     ``sqrt((n - 1) / n)`` and by the normal's tails against Student's (Hesterberg 2015, *Am. Stat.* 69:371-386,
-    "expanded percentile interval"). The estimate is always within. Where n is known, the interval is at least as wide
-    as that of paired proportions, as for a mean (``interval_of_mean``): the variance of the replicates says how many
-    units differ by the span, half of them counted as lost and half as gained. "Nothing changed" is no proof of no
-    change, only of a change in fewer than about ``4 / n`` units, and neither is a change by noise.
-
-    Args:
-        replicates: The metric, or the drop of a metric, on each resample; some thousands.
-        estimate: The same on the rows themselves.
-        confidence: The two-sided level.
-        n: How many units were resampled, if known.
-        span: The largest drop that the metric can have: 1 for metrics between 0 and 1.
+    "expanded percentile interval"). The estimate is always within, and the interval is at least as wide as that of
+    paired proportions, as for a mean (``interval_of_mean``): the variance of the replicates says how many units differ
+    by the span, half of them counted as lost and half as gained. "Nothing changed" is no proof of no change, only of a
+    change in fewer than about ``4 / n`` units, and neither is a change by noise. The span is the largest drop that the
+    metric can have: 1 for metrics between 0 and 1.
 
     Raises:
-        ValueError: Fewer than 20 units or replicates, one that is not finite, a span that is not positive, or all are
-            equal and n is not given.
+        ValueError: Fewer than 20 units or replicates, one that is not finite, or a span that is not positive.
     """
-    check_confidence(confidence)
     values = _check_units(replicates, "replicates")
     if not math.isfinite(estimate):
         raise ValueError(f"an estimate is finite, not {estimate!r}")
-    if n is not None and n < UNITS:
+    if n < UNITS:
         raise ValueError(f"a bootstrap needs {UNITS} units at least, not {n}")
-    if n is None and np.ptp(values) == 0:
-        raise ValueError("all replicates are equal: without the number of units there is no interval")
-    tail = (1 - confidence) / 2 if n is None else _expand_tail(confidence, n)
+    units = min(float(n), float((n * (values / _check_span(span)).std()) ** 2))  # from the variance of the replicates
+    few = interval_of_paired_proportions(n=n, lost=units / 2, gained=units / 2, confidence=confidence)
+    tail = math.erfc(math.sqrt(n / (n - 1)) * find_t(confidence, n - 1) / math.sqrt(2)) / 2
     low, high = np.quantile(values, (tail, 1 - tail))
-    reach = 0.0 if n is None else _find_reach(values, n, confidence, _check_span(span))
-    low, high = min(float(low), estimate - reach), max(float(high), estimate + reach)
+    low, high = min(float(low), estimate - span * few.high), max(float(high), estimate + span * few.high)
     return Interval(estimate=estimate, low=low, high=high, confidence=confidence)
-
-
-def _find_reach(replicates: NDArray[np.float64], n: int, confidence: float, span: float) -> float:
-    """How far the interval of a metric reaches at least, from the variance of its replicates."""
-    units = min(float(n), float((n * (replicates / span).std()) ** 2))
-    return span * interval_of_paired_proportions(n=n, lost=units / 2, gained=units / 2, confidence=confidence).high
 
 
 def _check_span(span: float) -> float:
     if not span > 0:
         raise ValueError(f"a span is positive, not {span!r}")
     return span
-
-
-def _expand_tail(confidence: float, n: int) -> float:
-    return math.erfc(math.sqrt(n / (n - 1)) * find_t(confidence, n - 1) / math.sqrt(2)) / 2
 
 
 def _find_half_width(values: NDArray[np.float64], confidence: float) -> tuple[float, float]:

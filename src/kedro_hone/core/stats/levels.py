@@ -45,10 +45,6 @@ def correct_for_looks(confidence: float, *, looks: int) -> float:
     Syst. Tech. J.* 41:463-501). Used as the level of Student's t (Jennison and Turnbull 2000, *Group Sequential
     Methods*, section 4.4); ``benchmarks/error_rates.py`` measures what becomes of it at so few degrees of freedom.
 
-    Args:
-        confidence: Over all looks together; itself the level of each where there is one look.
-        looks: How often the data may be looked at, at the most.
-
     Raises:
         ValueError: No looks, or no confidence level.
     """
@@ -81,16 +77,13 @@ def _ever_outside(bound: float, looks: int) -> float:
 
 
 def share_level(alpha: float, *, finalists: int) -> float:
-    """The error level of each of several finalists that are tested until one of them passes.
+    """The error level of each of at most so many finalists, tested until one passes, from that of all together.
 
     Equal shares (Bonferroni). Testing in the order of speed until the first success gives every finalist a chance to
     pass by error, so the full level cannot be spent on each; a fixed sequence that spends it again (Maurer, Hothorn and
     Lehmacher 1995) must stop at the first *failure* instead. The fallback procedure (Wiens 2003, *Pharm. Stat.*
-    2:211-215) hands a share on only after a success, which is where this one ends.
-
-    Args:
-        alpha: The error level of all together; the confidence of each is ``1 - share_level(1 - confidence, ...)``.
-        finalists: How many may be tested, at the most.
+    2:211-215) hands a share on only after a success, which is where this one ends. The confidence of each is
+    ``1 - share_level(1 - confidence, ...)``.
 
     Raises:
         ValueError: No finalists, or no error level.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from kedro_hone.core.stats.intervals import Floats, interval_of_ratios
 from kedro_hone.core.stats.levels import correct_for_looks, share_level
@@ -43,7 +44,7 @@ class LaunchPlan(Value):
         finalists: How many finalists share the level. It stays as it began, also when one of them fails on the way.
         threshold: The speed-up that is asked for.
         confidence: The level of all finalists and all looks together.
-        looks: After how many launches the data are looked at, ascending.
+        looks: See ``LOOKS`` and ``check_looks``.
         objective: ``worst`` (every shape must be faster), ``mean``, or the name of a shape.
         weights: The weight of each shape, for ``mean``.
     """
@@ -51,14 +52,9 @@ class LaunchPlan(Value):
     finalists: int = Field(ge=1)
     threshold: float = Field(default=1.05, gt=0)
     confidence: float = Field(default=0.95, gt=0, lt=1)
-    looks: tuple[int, ...] = LOOKS
+    looks: Annotated[tuple[int, ...], AfterValidator(check_looks)] = LOOKS
     objective: str = "worst"
     weights: dict[str, float] | None = None
-
-    @field_validator("looks")
-    @classmethod
-    def _check_looks(cls, looks: tuple[int, ...]) -> tuple[int, ...]:
-        return check_looks(looks)
 
     @property
     def level(self) -> float:
@@ -105,14 +101,9 @@ def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Rati
 
     A pure function of all launches so far: it may be called after each round, or only after the rounds that it asked
     for, with the same outcome. The first look that decides a finalist is final, so a decided one need not be launched
-    again and its ratios may simply end there. Its noise floor comes from the control's first launches, as many as it
-    has itself, by an interval of the plan's confidence, uncorrected: it is a measure of noise, on which no error rate
-    rests.
-
-    Args:
-        plan: What is asked for.
-        control: The source's ratios to a second start of itself (A/A), at each shape.
-        finalists: The source's ratios to each finalist, by id.
+    again and its ratios may simply end there. Its noise floor comes from the first launches of the control (the
+    source's ratios to a second start of itself, A/A), as many as it has itself, by an interval of the plan's
+    confidence, uncorrected: it is a measure of noise, on which no error rate rests.
 
     Raises:
         ValueError: Shapes that differ, or ratios that are not positive and finite.
@@ -132,16 +123,14 @@ def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Rati
 
 def _find(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
     """The first look that decides, or else the last one that was reached."""
-    if n < 2:
-        return Finding(verdict=Faster.UNDECIDED, launches=n)
-    finding = None
-    for look in (look for look in plan.looks if look <= n):
-        finding = _look(plan, look, control, ratios)
-        if finding.verdict is not Faster.UNDECIDED:
-            break
-    if finding is not None:
-        return finding
-    return _look(plan, n, control, ratios).model_copy(update={"verdict": Faster.UNDECIDED})
+    reached = [look for look in plan.looks if look <= n]
+    if not reached:
+        early = Finding(verdict=Faster.UNDECIDED, launches=n) if n < 2 else _look(plan, n, control, ratios)
+        return early.model_copy(update={"verdict": Faster.UNDECIDED})
+    *earlier, last = reached
+    looks = (_look(plan, look, control, ratios) for look in earlier)
+    decided = (finding for finding in looks if finding.verdict is not Faster.UNDECIDED)
+    return next(decided, None) or _look(plan, last, control, ratios)
 
 
 def _look(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
@@ -153,13 +142,9 @@ def _look(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
         return Speedup(shape=shape, ratio=speed, noise_floor=noise_floor, launches=n)
 
     judged = speedups = tuple(compare(shape, values, reference[shape]) for shape, values in measured.items())
-    if plan.objective == "mean":  # the weighted mean over the shapes of each launch's ratios: again one for each launch
-        means = (combine_shapes(each, "mean", plan.weights) for each in (measured, reference))
-        judged = (compare("mean", *means),)
-    elif plan.objective != "worst":
-        judged = tuple(speedup for speedup in speedups if speedup.shape == plan.objective)
-        if not judged:
-            raise ValueError(f"the objective is worst, mean or one of {', '.join(ratios)}, not {plan.objective!r}")
+    if plan.objective != "worst":  # of the mean over the shapes, too, there is one ratio for each launch
+        combined = (combine_shapes(each, plan.objective, plan.weights) for each in (measured, reference))
+        judged = (compare(plan.objective, *combined),)
     # Each shape may keep the full level: all of them must be faster, and an error at one is no error of the verdict
     # unless it is wrong there (intersection-union test: Berger 1982, Technometrics 24:295-300).
     verdicts = {s.shape: is_faster(s.ratio, noise_floor=s.noise_floor, threshold=plan.threshold) for s in judged}

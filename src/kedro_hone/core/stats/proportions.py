@@ -9,20 +9,18 @@ from kedro_hone.core.values.measurement import Interval
 
 
 def interval_of_paired_proportions(*, n: int, lost: float, gained: float, confidence: float) -> Interval:
-    """How much lower the candidate's share of right predictions is than the source's, on the same rows.
+    """How much lower the candidate's share of right predictions is than the source's, ``(lost - gained) / n``.
 
     Tango's score interval (Tango 1998, *Statistics in Medicine* 17:891-908): all drops that the score test, with the
     other cell at its maximum likelihood under that drop, does not reject. It stays honest where nothing was lost and
-    nothing gained: the interval is then ``[-z²/(n+z²), z²/(n+z²)]``, where Wald's and a bootstrap's are [0, 0].
+    nothing gained: the interval is then ``[-z²/(n+z²), z²/(n+z²)]``, where Wald's and a bootstrap's are [0, 0]. The
+    upper end alone errs with half of what the confidence leaves.
 
     Args:
-        n: The number of rows.
-        lost: Rows that the source gets right and the candidate does not; a fraction of a row where it is graded.
-        gained: Rows that the candidate gets right and the source does not.
-        confidence: The upper end alone errs with half of what is left of it.
-
-    Returns:
-        The drop, ``(lost - gained) / n``, with its interval; positive is worse.
+        n: The number of rows, the same for both.
+        lost: Rows that only the source gets right; a fraction of a row where it is graded. Losing them is positive.
+        gained: Rows that only the candidate gets right.
+        confidence: The two-sided level.
 
     Raises:
         ValueError: No rows, or counts that do not fit into them.
@@ -62,7 +60,8 @@ def smallest_provable_drop(n: int, confidence: float) -> float:
     """What n rows can prove at best: the upper end of the drop when no row is lost and none gained.
 
     It is ``z²/(n+z²)``: 3.84/n for many rows at 95 %, a little above the exact 3.69/n. The confidence is the one that
-    the gate will use, after sharing it among the finalists.
+    the gate will use, after sharing it among the finalists. A limit (a share of the rows) that is not above it could
+    not be passed by the source itself: the run is to say so before it starts.
 
     Raises:
         ValueError: No rows.
@@ -70,16 +69,8 @@ def smallest_provable_drop(n: int, confidence: float) -> float:
     return interval_of_paired_proportions(n=n, lost=0, gained=0, confidence=confidence).high
 
 
-def provable(n: int, limit: float, confidence: float) -> bool:
-    """Whether n rows can prove that the drop stays under a limit (a share of the rows), if nothing at all is lost.
-
-    Otherwise the gate could not be passed by the source itself: the run is to say so before it starts.
-    """
-    return smallest_provable_drop(n, confidence) < limit
-
-
 def needed_rows(limit: float, confidence: float) -> int:
-    """The fewest rows that are ``provable`` for a limit.
+    """The fewest rows whose ``smallest_provable_drop`` is under a limit.
 
     A gate of that size forgives no lost row; a few times as many are sensible.
 
@@ -89,4 +80,4 @@ def needed_rows(limit: float, confidence: float) -> int:
     if not limit > 0:
         raise ValueError(f"no number of rows proves a drop under {limit!r}")
     n = max(1, math.floor(find_z(confidence) ** 2 * (1 - limit) / limit))
-    return n if provable(n, limit, confidence) else n + 1
+    return n if smallest_provable_drop(n, confidence) < limit else n + 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.core.values.measurement import Interval
+from kedro_hone.core.stats.intervals import Floats, check_positive
+from kedro_hone.core.values.measurement import Interval, Latency
 
 _P90_FROM, _P99_FROM = 64, 662
 
@@ -22,23 +22,11 @@ class Faster(StrEnum):
     UNDECIDED = "undecided"
 
 
-class Percentiles(NamedTuple):
-    """The times of n calls in milliseconds, named as in ``core.measurement.Latency``; None where n is too few."""
-
-    p50_ms: float
-    n: int
-    p90_ms: float | None
-    p99_ms: float | None
-
-
-def percentiles(ns: Sequence[int]) -> Percentiles:
-    """The percentiles for which there are enough samples.
+def percentiles(shape: str, ns: Sequence[int]) -> Latency:
+    """The percentiles, for which there are enough samples, of one time in nanoseconds for each call at a shape.
 
     From 64 samples the chance that all of them are under the true 90th percentile is near 1 in 1,000; so is that of 662
     samples and the 99th. With fewer, the number would too often not contain the tail at all.
-
-    Args:
-        ns: One time for each call, in nanoseconds.
 
     Raises:
         ValueError: No samples.
@@ -47,13 +35,12 @@ def percentiles(ns: Sequence[int]) -> Percentiles:
     if n == 0:
         raise ValueError("percentiles need one sample at least")
     p50, p90, p99 = (float(value) / 1e6 for value in np.percentile(np.asarray(ns), (50, 90, 99)))
-    return Percentiles(p50, n, p90 if n >= _P90_FROM else None, p99 if n >= _P99_FROM else None)
+    p90_ms, p99_ms = p90 if n >= _P90_FROM else None, p99 if n >= _P99_FROM else None
+    return Latency(shape=shape, n=n, p50_ms=p50, p90_ms=p90_ms, p99_ms=p99_ms)
 
 
 def find_noise_floor(control: Interval) -> float:
-    """How fast the source can seem against itself by chance alone.
-
-    It is the upper end over the estimate of the source's ratio to itself (A/A), and 1 at least.
+    """How fast the source can seem against itself (A/A) by chance alone: the upper end over the estimate, 1 at least.
 
     Raises:
         ValueError: An estimate that is not positive.
@@ -64,15 +51,10 @@ def find_noise_floor(control: Interval) -> float:
 
 
 def is_faster(speed: Interval, *, noise_floor: float, threshold: float) -> Faster:
-    """Whether the interval is on one side of the threshold.
+    """Whether the interval of source time over candidate time is on one side of the threshold, such as 1.05.
 
     A yes must hold after division by the noise floor; a no is given by the interval alone. Both are proof: each errs at
     most as often as the level allows, a yes far less often (``benchmarks/error_rates.py``). In between is undecided.
-
-    Args:
-        speed: Source time over candidate time.
-        noise_floor: From ``find_noise_floor``.
-        threshold: The speed-up that is asked for, such as 1.05.
 
     Raises:
         ValueError: A noise floor below 1 or a threshold that is not positive.
@@ -85,39 +67,26 @@ def is_faster(speed: Interval, *, noise_floor: float, threshold: float) -> Faste
 
 
 def ratio_in_launch(source: Sequence[float], candidate: Sequence[float]) -> float:
-    """The speed-up in one launch: the median of the ratios of its rounds.
+    """The speed-up in one launch, source over candidate: the median of the ratios of its rounds.
 
     Not the ratio of two medians over rounds. A shared machine changes its speed by half from one second to the next;
     within a round it meets both alike and leaves their ratio as it is, but the median round of one may be in a fast
-    spell and that of the other in a slow one.
-
-    Args:
-        source: One time of the source for each round, in any unit.
-        candidate: One time of the candidate for each of the same rounds, same unit.
-
-    Returns:
-        Source over candidate; above 1 the candidate is faster.
+    spell and that of the other in a slow one. Both have one time for each of the same rounds, in any unit.
 
     Raises:
         ValueError: No rounds, unequal numbers, or a time that is not positive and finite.
     """
-    first, second = np.asarray(source, dtype=np.float64), np.asarray(candidate, dtype=np.float64)
+    first, second = check_positive(source, "times"), check_positive(candidate, "times")
     if first.size == 0 or first.shape != second.shape:
         raise ValueError(f"rounds come in pairs, not {first.size} of the source and {second.size} of the candidate")
-    if not (np.isfinite([first, second]).all() and min(first.min(), second.min()) > 0):
-        raise ValueError("times are positive and finite")
     return float(np.exp(np.median(np.log(first / second))))
 
 
 def find_dropped(intervals: Mapping[str, Interval], *, keep: int) -> set[str]:
     """The ids of candidates that cannot win any more: those whose interval is entirely below the leader's.
 
-    The leader has the highest lower end (Maron and Moore 1994, *Hoeffding races*).
-
-    Args:
-        intervals: The objective of every candidate that is still racing.
-        keep: How many are never dropped, whatever their intervals say: the finalists that ``confirm`` wants. They are
-            the best by lower end.
+    The leader has the highest lower end (Maron and Moore 1994, *Hoeffding races*). So many as are to be kept, the
+    finalists that ``confirm`` wants, are never dropped, whatever their intervals say: the best by lower end.
 
     Raises:
         ValueError: A negative number to keep.
@@ -129,32 +98,22 @@ def find_dropped(intervals: Mapping[str, Interval], *, keep: int) -> set[str]:
 
 
 def combine_shapes(
-    ratios: Mapping[str, Sequence[float] | NDArray[np.float64] | float],
-    objective: str = "worst",
-    weights: Mapping[str, float] | None = None,
+    ratios: Mapping[str, Floats], objective: str, weights: Mapping[str, float] | None = None
 ) -> NDArray[np.float64]:
-    """One objective from the ratios at several shapes.
+    """One objective from the ratios at several shapes, of which there is one for each round or launch.
 
-    Args:
-        ratios: For each shape the ratios, one for each round (or launch), or a single number.
-        objective: ``worst`` takes all ratios of the shape with the lowest geometric mean: the lowest of each round
-            would be lower than any shape truly is, by the noise alone. ``mean`` is the weighted geometric mean in each
-            round (ratios are averaged by their logarithms: Fleming and Wallace 1986, *Commun. ACM* 29:218-221).
-            Anything else is the name of a shape.
-        weights: For ``mean``: the weight of each shape, of any sum; equal ones when not given.
-
-    Returns:
-        One ratio for each round, or an array of no dimensions for single numbers.
+    ``worst`` takes all ratios of the shape with the lowest geometric mean: the lowest of each round would be lower than
+    any shape truly is, by the noise alone. ``mean`` is the geometric mean in each round (ratios are averaged by their
+    logarithms: Fleming and Wallace 1986, *Commun. ACM* 29:218-221), with the weights of the shapes, of any sum; equal
+    ones when not given. Any other objective is the name of a shape.
 
     Raises:
         ValueError: No shapes, an unknown objective, a ratio that is not positive and finite, or weights that do not
             fit.
     """
-    arrays = {shape: np.asarray(values, dtype=np.float64) for shape, values in ratios.items()}
-    if not arrays or not all(
-        array.size and np.isfinite(array).all() and (array > 0).all() for array in arrays.values()
-    ):
-        raise ValueError("every shape needs ratios that are positive and finite")
+    arrays = {shape: check_positive(values, f"ratios at the shape {shape}") for shape, values in ratios.items()}
+    if not (arrays and all(array.size for array in arrays.values())):
+        raise ValueError("every shape needs ratios")
     if objective == "worst":
         return min(arrays.values(), key=lambda array: float(np.log(array).mean()))
     if objective == "mean":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.stats import LaunchPlan
+from kedro_hone.core.stats.plan import LaunchPlan
 
 _PATH = Path(__file__).parents[4] / "benchmarks" / "error_rates.py"
 

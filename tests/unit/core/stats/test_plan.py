@@ -6,7 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from kedro_hone.core.stats import LOOKS, Faster, LaunchPlan, correct_for_looks, interval_of_ratios, next_step
+from kedro_hone.core.stats.intervals import interval_of_ratios
+from kedro_hone.core.stats.levels import correct_for_looks
+from kedro_hone.core.stats.plan import LOOKS, LaunchPlan, next_step
+from kedro_hone.core.stats.speed import Faster
 
 PLAN = LaunchPlan(finalists=1)
 

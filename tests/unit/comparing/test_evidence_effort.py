@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.comparing.effort import find_new_steps, find_new_validations, sum_effort
+from kedro_hone.comparing.evidence import find_new_steps, find_new_validations, sum_effort
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.core.values.measurement import Confirmation, RaceResult, Status, Validation
@@ -74,8 +74,9 @@ def test_the_effort_is_summed_over_the_phases(baseline, workers):
 
     effort = sum_effort(reference, race=race, confirmation=confirmation, decision=decision)
 
-    assert effort.seconds == {"build": 3.0, "validate": 0.5, "race": 10.0, "confirm": 20.0}
-    assert (effort.total, effort.workers) == (2.0 + 3.0 + 0.5 + 10.0 + 20.0, workers)
+    assert effort["phase_seconds"] == {"build": 3.0, "validate": 0.5, "race": 10.0, "confirm": 20.0}
+    assert effort["optimization_seconds"] == 2.0 + 3.0 + 0.5 + 10.0 + 20.0
+    assert (effort["counts"].builds, effort["counts"].validations, effort["counts"].launches) == (1, 1, workers)
 
 
 def test_how_an_artifact_was_made_is_no_part_of_what_it_is():

@@ -2,12 +2,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import ExitStack
 
 import pytest
 
-from kedro_hone.core.measuring.launches import Entrant, count_calls
-from kedro_hone.core.measuring.rounds import Timings, measure_round
+from kedro_hone.comparing.launches import Entrant, count_calls, enter, measure_round
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.comparing.timings import Timings
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed, FailureClass
+from kedro_hone.core.values.samples import Samples
+from kedro_hone.recipe.schema import read_recipe
 
 
 class Clock:
@@ -71,7 +78,7 @@ def test_who_fails_is_noted_and_measured_no_more():
     measure_round(racers, ["b1"], order=order, timings=timings)
 
     assert set(timings.failures) == {"b"}
-    assert len(timings.medians("a", "b1")) == 2
+    assert [*map(list, timings.rounds)] == [["a"], ["a"]]
     assert sum(event == "time" and name == "b" for event, name, *_ in journal) == 1
 
 
@@ -82,8 +89,8 @@ def test_late_entrants_know_when_they_came_in():
     measure_round([early], ["b1"], order=order, timings=timings)
     measure_round([early, late], ["b1"], order=order, timings=timings)
 
-    assert timings.starts == {"a": 0, "b": 1}
-    assert timings.count == 2
+    assert [{*measured} for measured in timings.rounds] == [{"a"}, {"a", "b"}]
+    assert (len(timings.select("a")), len(timings.select("b"))) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -91,3 +98,20 @@ def test_late_entrants_know_when_they_came_in():
 )
 def test_calls_fill_a_burst_within_bounds(times, burst_ms, expected):
     assert count_calls(times, burst_ms=burst_ms) == expected
+
+
+def test_without_an_environment_there_is_no_worker(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    artifact = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=(), runtime="deepsparse")
+    setting = Setting(
+        source=artifact,
+        samples=Samples(digest="sha256:1", splits={}, shapes={}, program="", program_digest=""),
+        recipe=read_recipe({"model": {"uri": "m"}}),
+        store=Store(tmp_path / "store"),
+        run=RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path),
+    )
+    timings = Timings()
+    with ExitStack() as stack:
+        assert enter({"a": artifact}, setting, burst_ms=1, timings=timings, stack=stack) == {}
+
+    assert (timings.failures["a"].failure, timings.workers) == (FailureClass.INSTALL, 0)

@@ -1,0 +1,199 @@
+"""Launches and interleaved rounds: a launch is one start of a worker process in which an artifact is loaded and called.
+
+In each round every entrant is measured once, in random order, while all others are stopped. The machine's speed drifts
+and other programs come and go; what is compared is therefore always measured within the same round (paired design), and
+the order is random so that no entrant is always first (blocking and randomization, G. E. P. Box, J. S. Hunter and W. G.
+Hunter, *Statistics for Experimenters*, 2nd ed., 2005, ch. 3-4).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.comparing.timings import Calls, Timings
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.environments.store import EnvironmentStore
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.workers.host.job import Job, JobInput
+from kedro_hone.core.workers.host.run import open_session
+from kedro_hone.core.workers.host.session import WorkerSession
+
+WARM_UP = 0.25
+"""The part of a burst that is called before it and not counted: caches and clocks have to come back after a stop."""
+
+
+@contextmanager
+def launch(
+    artifact: Artifact, *, name: str, setting: Setting, output: Path | None = None, interface: bool = False
+) -> Iterator[WorkerSession | Failed]:
+    """Start a worker for a runnable artifact in its runtime's environment, and yield it, or why there is none.
+
+    Nothing is loaded yet, and leaving the block ends the worker. Threads, seed and trust are the recipe's, the same for
+    all. The step's folder has the name, a candidate's id; next to its own directory, the worker may write to
+    ``output``. With ``interface``, what is timed is the source's interface around the model, as ``kedro_hone.load``
+    gives it.
+    """
+    if artifact.runtime is None:
+        raise ValueError(f"an artifact of the format {artifact.format} has no runtime and cannot be launched")
+    toolchain = read_catalogue().find_toolchain(artifact.runtime)
+    # It was built before its step; one that is gone is not built again under a measurement, but by the next run.
+    environment = EnvironmentStore().ensure(toolchain, build=False)
+    if isinstance(environment, Failed):
+        yield environment.model_copy(update={"by": name})
+        return
+    store, run, recipe = setting.store, setting.run, setting.recipe
+    with ExitStack() as stack:
+        scratch = stack.enter_context(store.workspace())
+        job = Job(
+            function="load",
+            worker=str(toolchain.worker),
+            adaptor=name,
+            stage="load",
+            input=JobInput.of(artifact, store.locate(artifact)),
+            output=str(output or scratch / "output"),
+            temporary=str(scratch / "temporary"),
+            seed=recipe.seed,
+            threads=recipe.thread_count,
+            trust=tuple(sorted(recipe.trust)),
+            interface=artifact.metadata.get("interface") if interface else None,
+        )
+        session = open_session(
+            job,
+            python=Path(environment.python),
+            folder=run.claim_step(name, kind="launches"),
+            limits=toolchain.limits,
+            toolchain=toolchain,
+        )
+        stack.callback(session.close)
+        run.note("launch", candidate=name)
+        yield session
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entrant:
+    """A candidate whose worker has loaded it and waits, stopped, to be measured.
+
+    Attributes:
+        id: The candidate's id.
+        session: Its worker.
+        calls: For each shape, how many calls fill one burst.
+        stack: Ends the worker when it is closed.
+    """
+
+    id: str
+    session: WorkerSession
+    calls: Mapping[str, int]
+    stack: ExitStack = field(default_factory=ExitStack)
+
+
+def enter(
+    artifacts: Mapping[str, Artifact],
+    setting: Setting,
+    *,
+    burst_ms: float,
+    timings: Timings,
+    stack: ExitStack,
+    interface: bool = False,
+) -> dict[str, Entrant]:
+    """Launch artifacts, call each at every shape once, stop them, and return those that wait to be measured.
+
+    Two are loaded at a time, since loading is mostly one thread of Python. How many calls fill a burst is found out
+    afterwards, while all others are stopped. Who fails is noted in the timings, and its worker is ended; closing the
+    stack ends all. The interface is explained at ``launch``.
+    """
+    stacks = {name: stack.enter_context(ExitStack()) for name in artifacts}
+    launched = [
+        stacks[name].enter_context(launch(artifact, name=name, setting=setting, interface=interface))
+        for name, artifact in artifacts.items()
+    ]
+    feeds = setting.batches
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        loaded = list(pool.map(partial(_load, feeds=feeds), launched))
+    entrants: dict[str, Entrant] = {}
+    size = partial(_size_bursts, shapes=feeds, burst_ms=burst_ms)
+    for (name, own), session in zip(stacks.items(), loaded, strict=True):
+        entrant = session if isinstance(session, Failed) else size(name, session, stack=own)
+        if isinstance(entrant, Failed):
+            timings.failures[name] = entrant
+            timings.workers += entrant.log is not None  # without an environment there was no worker
+            own.close()
+        else:
+            timings.workers += 1
+            entrants[name] = entrant
+    return entrants
+
+
+def _load(session: WorkerSession | Failed, feeds: Mapping[str, Path]) -> WorkerSession | Failed:
+    if isinstance(session, Failed):
+        return session
+    if isinstance(loaded := session.load(), Failed):
+        return loaded
+    for shape, batch in feeds.items():
+        fault = session.arm(shape, batch) or session.time(shape, calls=1)
+        if isinstance(fault, Failed):
+            return fault
+    session.pause()
+    return session
+
+
+def _size_bursts(
+    name: str, session: WorkerSession, *, shapes: Iterable[str], burst_ms: float, stack: ExitStack
+) -> Entrant | Failed:
+    calls: dict[str, int] = {}
+    session.resume()
+    for shape in shapes:
+        times = session.time(shape, calls=5, warmup=3)
+        if isinstance(times, Failed):
+            return times
+        calls[shape] = count_calls(times, burst_ms=burst_ms)
+    session.pause()
+    return Entrant(id=name, session=session, calls=calls, stack=stack)
+
+
+def count_calls(times: list[int], *, burst_ms: float) -> int:
+    """Return how many calls, 3 to 5,000, fill a burst of some milliseconds.
+
+    Of the timed calls, in nanoseconds, the fastest counts, since disturbances only make calls slower.
+    """
+    return max(3, min(5000, round(burst_ms * 1e6 / max(min(times), 1))))
+
+
+def measure_round(
+    entrants: Iterable[Entrant], shapes: Sequence[str], *, order: random.Random, timings: Timings
+) -> None:
+    """Measure each entrant once at every shape, in random order; all are stopped, before and after.
+
+    An entrant that fails is noted in the timings and measured no more.
+    """
+    shuffled = [entrant for entrant in entrants if entrant.id not in timings.failures]
+    order.shuffle(shuffled)
+    timings.rounds.append({})
+    for entrant in shuffled:
+        measured = _measure(entrant, shapes)
+        if isinstance(measured, Failed):
+            timings.failures[entrant.id] = measured
+        else:
+            timings.rounds[-1][entrant.id] = measured
+
+
+def _measure(entrant: Entrant, shapes: Sequence[str]) -> Calls | Failed:
+    measured: Calls = {}
+    entrant.session.resume()
+    try:
+        for shape in shapes:
+            calls = entrant.calls[shape]
+            times = entrant.session.time(shape, calls=calls, warmup=max(2, round(calls * WARM_UP)))
+            if isinstance(times, Failed):
+                return times
+            measured[shape] = times
+        return measured
+    finally:
+        entrant.session.pause()

@@ -1,1 +1,0 @@
-"""Starting workers to measure them, and measuring them in rounds."""

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import click
 
-from kedro_hone.cli.adaptor import adaptor
-from kedro_hone.cli.explain import explain
-from kedro_hone.cli.registries import registries
-from kedro_hone.cli.replay import replay
-from kedro_hone.cli.report import report
+from kedro_hone.cli.failures import explain
+from kedro_hone.cli.plugins import adaptor, registries, toolchains
 from kedro_hone.cli.routes import routes
 from kedro_hone.cli.run import run
-from kedro_hone.cli.toolchains import toolchains
+from kedro_hone.cli.runs import replay, report
 
 _SUMMARY = "Make registered models faster, with proof."
 

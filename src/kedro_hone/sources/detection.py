@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 import yaml
 
-from kedro_hone.core.contract.entry_points import name_function
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.plugins import BUILT_IN, Offer, check_kind, describe_exception, guard, name_function
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.base import Json
@@ -45,35 +45,27 @@ def read_flavor(folder: Path, *, trust: frozenset[str], author: AuthorClass | No
     mlmodel = _read_mlmodel(folder / MLMODEL) if (folder / MLMODEL).is_file() else None
     pulled = Pulled(folder=folder, mlmodel=mlmodel, author=author)
     sources = read_sources()
-    for name, reason in sources.broken.items():
-        logger.warning("the source format %s cannot be imported: %s", name, reason)
-    for source in sources.formats:
-        found = _detect(source, pulled, sources.strangers.get(source.name))
+    for place, error in sources.broken.items():
+        logger.warning("the source format of %s cannot be imported: %s", place, describe_exception(error))
+    for source, offer in sources.offers.values():
+        found = _detect(source, pulled, offer)
         if found is not None:
             _check_taken(source, found, pulled, trust=trust)
             return _complete(source, found, pulled)
     raise _explain_unknown(pulled, sources)
 
 
-def _detect(source: SourceFormat, pulled: Pulled, origin: str | None) -> Flavor | None:
-    """Ask one source format. What fails in one that is not built in is not taken for a bug of ours."""
-    try:
+def _detect(source: SourceFormat, pulled: Pulled, offer: Offer) -> Flavor | None:
+    with guard(
+        "source-format-broken",
+        f"The source format {source.name} cannot be used.",
+        culprit=f"It comes from {offer.origin}, and {name_function(source.detect)}",
+        hint="Mend its function detect, or uninstall its package.",
+        ours=offer.origin == BUILT_IN,
+    ):
         found = source.detect(pulled)
-        if not isinstance(found, Flavor | None):
-            raise TypeError(f"it returned a {type(found).__name__}, not a Flavor")  # noqa: TRY301 - see below
-        if found is not None and source.seals and found.format not in source.seals:
-            raise ValueError(f"it found {found.format!r}, which is not in its seals")  # noqa: TRY301 - see below
-    except HoneError:
-        raise
-    except (Exception, SystemExit) as error:
-        if origin is None:
-            raise
-        raise HoneError(
-            "source-format-broken",
-            f"The source format {source.name} cannot be used.",
-            why=f"It comes from {origin}, and {name_function(source.detect)} failed: {type(error).__name__}: {error}",
-            hint="Mend its function detect, or uninstall its package.",
-        ) from error
+        if found is not None and check_kind(found, Flavor).format not in (source.seals or {found.format}):
+            raise ValueError(f"it found {found.format!r}, which is not in its seals")
     return found
 
 

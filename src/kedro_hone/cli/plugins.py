@@ -1,14 +1,19 @@
-"""``kedro hone toolchains``: environments, versions, health and sizes, and what each can do."""
+"""What is plugged in: ``kedro hone toolchains`` with their environments, ``registries`` and ``adaptor test``."""
 
 from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kedro_hone.cli.failures import describe_broken, explain_failures
+from kedro_hone.cli.failures import explain_failures
 from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.registries import find_broken, read_registries
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import Environment, EnvironmentStore
 from kedro_hone.core.errors import HoneError
@@ -34,15 +39,11 @@ def toolchains(context: click.Context, *, capabilities: str | None) -> None:
 def list_() -> None:
     """List every toolchain, with its environment."""
     catalogue = read_catalogue()
-    table = Table("toolchain", "licence", "environment", "adaptors")
+    rows = []
     for own, toolchain in catalogue.toolchains.items():
         names = [name.removeprefix(f"{own}.") for name, a in catalogue.adaptors.items() if a.toolchain == toolchain]
-        row = (own, toolchain.licence.value, _describe_environment(toolchain), ", ".join(names))
-        table.add_row(*map(Text, row))
-    console = Console()
-    console.print(table)
-    for name, trace in catalogue.broken.items():
-        console.print(describe_broken(name, trace), soft_wrap=True)
+        rows.append((own, toolchain.licence.value, _describe_environment(toolchain), ", ".join(names)))
+    _print_table(("toolchain", "licence", "environment", "adaptors"), rows, catalogue.broken)
 
 
 @toolchains.command()
@@ -73,6 +74,44 @@ def gc(days: float) -> None:
     """Remove environments that no run has used for a while."""
     for stored in EnvironmentStore().collect(read_catalogue().toolchains.values(), days=days):
         click.echo(f"removed {stored.environment.toolchain} ({stored.size_bytes / 2**20:.0f} MiB)")
+
+
+@click.command()
+@explain_failures
+def registries() -> None:
+    """List every model registry, and what could not be imported."""
+    offers = read_registries()
+    rows = [(f"{name}:/…" if name else "a path", offer.origin, offer.target) for name, offer in offers.items()]
+    _print_table(("URI", "comes from", "implementation"), rows, find_broken(offers.values()))
+
+
+@click.group()
+def adaptor() -> None:
+    """Commands for authors of adaptors."""
+
+
+@adaptor.command("test")
+@click.argument("path")
+@explain_failures
+def test_adaptor(path: str) -> None:
+    """Run the tests in PATH, which subclass kedro_hone.testing.AdaptorSuite."""
+    try:
+        import pytest  # noqa: PLC0415 - only those who write adaptors have it
+    except ImportError as error:
+        raise click.ClickException("the suite runs under pytest: pip install pytest") from error
+    sys.exit(pytest.main(["--import-mode=prepend", path]))  # tests can import what is next to them
+
+
+def _print_table(headers: Iterable[str], rows: Iterable[Iterable[str]], broken: Mapping[str, BaseException]) -> None:
+    """Print a table, and what could not be imported with its traceback; nothing in them is read as markup."""
+    table = Table(*headers)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console = Console()
+    console.print(table)
+    for place, error in broken.items():
+        trace = clean_text(f" {place}\n{''.join(traceback.format_exception(error))}")
+        console.print(Text.assemble(("broken", "red"), trace), soft_wrap=True)
 
 
 def _describe_capabilities(toolchain: Toolchain) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from importlib import metadata
 
-from kedro_hone.core.contract.entry_points import list_entry_points
+from kedro_hone.core.plugins import list_offers
 
 GROUP = "kedro_hone.test_entry_points"
 
@@ -18,14 +18,14 @@ def install(site, name: str) -> None:
 
 
 def list_names() -> list[str]:
-    return sorted(point.name for point, _ in list_entry_points(GROUP))
+    return sorted(offer.name for offer in list_offers(GROUP, {}))
 
 
 def test_what_is_installed_later_is_found(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     install(tmp_path, "first")
     assert list_names() == ["first"]
-    assert [origin for _, origin in list_entry_points(GROUP)] == ["the package first"]
+    assert [offer.origin for offer in list_offers(GROUP, {})] == ["the package first"]
     install(tmp_path, "second")
     os.utime(tmp_path, ns=(0, tmp_path.stat().st_mtime_ns + 10**9))  # the clock of some file systems is coarse
     assert list_names() == ["first", "second"]

@@ -10,7 +10,7 @@ from typing import Final
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.learner.manifest import MANIFEST
-from kedro_hone.sources.detection import MLMODEL
+from kedro_hone.sources.source_format import MLMODEL
 
 SUFFIX: Final = "-hone"
 """The folder with the winners of ``models/digits`` is ``models/digits-hone``."""

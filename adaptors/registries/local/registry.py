@@ -16,7 +16,7 @@ from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import RECIPE, Publication, VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.digest import digest_file, digest_tree
-from kedro_hone.sources.detection import MLMODEL
+from kedro_hone.sources.source_format import MLMODEL
 
 TAGS: Final = "hone.json"
 """The file with a published version's tags."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -23,33 +21,6 @@ def _locate(source: SourceFormat) -> str:
 _PLUGINS: Final = Plugins[SourceFormat](
     slug="source-format-taken", clash="Two source formats are named {name!r}.", locate=_locate, identify=_locate
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sources:
-    """All source formats.
-
-    Attributes:
-        offers: Each by its name with its place, in the order in which they are asked.
-        broken: What those raised that could not be imported, by their places.
-    """
-
-    offers: Mapping[str, tuple[SourceFormat, Offer]]
-    broken: Mapping[str, BaseException]
-
-    @property
-    def formats(self) -> tuple[SourceFormat, ...]:
-        """The formats in the order in which they are asked."""
-        return tuple(source for source, _ in self.offers.values())
-
-    def find_named(self, name: object) -> SourceFormat | None:
-        """Return the source format of a name."""
-        return next((source for source in self.formats if source.name == name), None)
-
-    def find_format(self, form: Format) -> SourceFormat | None:
-        """Return the source format that becomes artifacts of a format: that of the same name, else the first."""
-        found = [source for source in self.formats if form in source.seals]
-        return next((source for source in found if source.name == form), found[0] if found else None)
 
 
 def register(source: SourceFormat) -> SourceFormat:
@@ -74,8 +45,10 @@ def forget_registrations() -> None:
     _PLUGINS.own.clear()
 
 
-def read_sources() -> Sources:
-    """Return all source formats. Imports happen here, not before; what cannot be imported is ``broken``.
+def read_sources() -> tuple[dict[str, tuple[SourceFormat, Offer]], dict[str, BaseException]]:
+    """Return all source formats by name, with their places, in the order in which they are asked.
+
+    Imports happen here, not before. What cannot be imported comes second: by its place, what it raised.
 
     Raises:
         HoneError: ``source-format-taken``, when two have one name.
@@ -83,7 +56,7 @@ def read_sources() -> Sources:
     offers = list_offers(ENTRY_POINTS, list_modules("kedro_hone.sources.formats", "SOURCE_FORMAT"))
     found, broken = load(offers, partial(check_kind, kind=SourceFormat))
     ordered = sorted(_PLUGINS.merge(found).items(), key=lambda item: (item[1][0].order, item[0]))
-    return Sources(offers=dict(ordered), broken=broken)
+    return dict(ordered), broken
 
 
 def name_source(flavor: Flavor) -> dict[str, Json]:
@@ -91,10 +64,8 @@ def name_source(flavor: Flavor) -> dict[str, Json]:
 
     It is empty where ``describe_baseline`` finds the same sentence without it.
     """
-    sources = read_sources()
-    source = sources.find_named(flavor.source)
-    needed = source and source.baseline and source != sources.find_format(flavor.format)
-    return {"source": flavor.source} if needed else {}
+    source, other = _find(flavor.source, flavor.format), _find(None, flavor.format)
+    return {"source": flavor.source} if source and source.baseline and source != other else {}
 
 
 def describe_baseline(source: Artifact, *, threads: int) -> str:
@@ -102,7 +73,13 @@ def describe_baseline(source: Artifact, *, threads: int) -> str:
 
     It is the sentence of the source model's format, or names its runtime and format where that has none.
     """
-    sources = read_sources()
-    known = sources.find_named(source.metadata.get("source")) or sources.find_format(source.format)
+    known = _find(source.metadata.get("source"), source.format)
     sentence = known.baseline if known and known.baseline else f"{source.runtime} on {source.format}, {THREADS}"
     return sentence.replace(THREADS, "1 thread" if threads == 1 else f"{threads} threads")
+
+
+def _find(name: object, form: Format) -> SourceFormat | None:
+    """Return the source format of a name, else the one that becomes a format: that of the same name, else the first."""
+    formats = {known: source for known, (source, _) in read_sources()[0].items()}
+    found = {known: source for known, source in formats.items() if form in source.seals}
+    return formats.get(str(name)) or found.get(form) or next(iter(found.values()), None)

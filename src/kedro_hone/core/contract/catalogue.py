@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypeVar
 
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.toolchain import Toolchain
@@ -25,6 +25,7 @@ ENTRY_POINTS: Final = "kedro_hone.adaptors"
 """The entry-point group of other distributions; each entry point names a module with the same two names."""
 
 _Named = TypeVar("_Named", Adaptor, Toolchain)
+_Registered = TypeVar("_Registered", bound=Adaptor | Toolchain | Callable[[], Adaptor])
 
 
 def _identify(value: Adaptor | Toolchain) -> list[object]:
@@ -85,26 +86,20 @@ class Catalogue:
         raise HoneError(f"{what}-unknown", f"There is no {what} {name!r}.", why=why, hint=hint)
 
 
-@overload
-def register(first: Callable[[], Adaptor], /) -> Callable[[], Adaptor]: ...
-
-
-@overload
-def register(first: Toolchain | Adaptor, /, *adaptors: Adaptor) -> None: ...
-
-
-def register(first: Toolchain | Adaptor | Callable[[], Adaptor], /, *adaptors: Adaptor) -> Callable[[], Adaptor] | None:
+def register(first: _Registered, /, *adaptors: Adaptor) -> _Registered:
     """Add adaptors of your own, from the ``settings.py`` of a Kedro project or any module that it imports.
 
     As a call, ``register(adaptor, …)`` or ``register(toolchain, adaptor, …)``; the toolchain has to be named only when
-    it has no adaptor, since it is part of each. As a decorator, on a function that returns an adaptor; the function is
-    returned unchanged::
+    it has no adaptor, since it is part of each. As a decorator, on a function that returns an adaptor::
 
         @register
         def make_half() -> Adaptor:
             return Adaptor(name="onnxruntime.half", …)
 
     Registering the same again changes nothing, so settings may be imported twice.
+
+    Returns:
+        The first argument, unchanged.
 
     Raises:
         HoneError: ``adaptor-name-taken``. A name that is taken by a built-in adaptor or by another package is found
@@ -113,10 +108,10 @@ def register(first: Toolchain | Adaptor | Callable[[], Adaptor], /, *adaptors: A
     """
     if isinstance(first, Toolchain):
         _PLUGINS.register(first, *_check(adaptors, first))
-        return None
-    values = _check((first if isinstance(first, Adaptor) else first(), *adaptors))
-    _PLUGINS.register(*(adaptor.toolchain for adaptor in values), *values)
-    return None if isinstance(first, Adaptor) else first
+    else:
+        values = _check((first if isinstance(first, Adaptor) else first(), *adaptors))
+        _PLUGINS.register(*(adaptor.toolchain for adaptor in values), *values)
+    return first
 
 
 def forget_registrations() -> None:

@@ -76,7 +76,6 @@ class Gate:
         name: Its key in the recipe's section ``gates``.
         takes: The type of that key, such as ``float | None``. A limit of None or of no shapes means not asked.
         field: Its default, its bounds and its description, which is the sentence of the reference page.
-        judge: Judges what was measured.
         relative: Whether it compares with the source. Where no candidate holds these gates the source stays: ``KEEP``.
             A gate that is not relative is absolute; the source must hold it too where it stays. Where the best there
             is misses it, the verdict is ``FAIL``.
@@ -109,26 +108,22 @@ class Gate:
             HoneError: ``gate-invalid``: ``judge`` raised, or returned no judgement of this gate on it.
         """
         if not is_asked(limit):
-            return (self.skip(candidate.id, "the recipe sets no limit"),)
-        hint = "Mend the gate, or set no limit for it; Write a gate in the documentation says what it returns."
-        what = f"The gate {self.name} cannot judge {candidate.id}."
-        with guard("gate-invalid", what, culprit=name_function(self.judge), hint=hint):
+            return (self.rule(candidate.id, Judged.NOT_ASKED, "the recipe sets no limit"),)
+        with guard(
+            "gate-invalid",
+            f"The gate {self.name} cannot judge {candidate.id}.",
+            culprit=name_function(self.judge),
+            hint="Mend the gate, or set no limit for it; Write a gate in the documentation says what it returns.",
+        ):
             rows = tuple(check_kind(row, Judgement) for row in self.judge(limit, candidate, source))
             for row in rows:
                 if (row.name, row.candidate) != (self.name, candidate.id):
                     raise ValueError(f"it returned a judgement of the gate {row.name!r} on {row.candidate!r}")
         reason = f"the gate {self.name} returned no judgement on {candidate.id}"
-        return rows or (self._judge(candidate.id, Judged.UNDECIDED, reason),)
+        return rows or (self.rule(candidate.id, Judged.UNDECIDED, reason),)
 
-    def skip(self, candidate: str, reason: str) -> Judgement:
-        """Return the judgement of a gate that is not asked."""
-        return self._judge(candidate, Judged.NOT_ASKED, reason)
-
-    def fail(self, candidate: str, reason: str) -> Judgement:
-        """Return the judgement on a candidate for which there is nothing to judge."""
-        return self._judge(candidate, Judged.FAILS, reason)
-
-    def _judge(self, candidate: str, judged: Judged, reason: str) -> Judgement:
+    def rule(self, candidate: str, judged: Judged, reason: str) -> Judgement:
+        """Return a judgement without asking ``judge``: the gate is not asked, or there is nothing to judge."""
         return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason)
 
 
@@ -157,8 +152,8 @@ def judge_at_most(
         measured: The number; undecided where it is None or not finite: then it was not measured.
         limit: The limit, in the same unit.
         unit: In words.
-        subject: What was measured, such as ``the files of NAME``.
-        verb: What it does, such as ``takes``.
+        subject: What was measured, such as ``the files of NAME``; then comes ``verb``.
+        verb: Such as ``takes``.
         digits: How the number is printed.
         shape: The shape, if it is about one.
     """

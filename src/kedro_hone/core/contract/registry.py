@@ -100,15 +100,13 @@ class Registry(Protocol):
         alias: str | None,
         metrics: Mapping[str, float] | None = None,
     ) -> Publication:
-        """Write a new version with all its evidence, or none; the alias is moved last.
-
-        The same publication twice gives the same version.
+        """Write a new version with all its evidence, or none; the same publication twice gives the same version.
 
         Args:
             winner: The winner with what proves it.
             name: The model, as ``VersionInfo.name`` or the recipe says.
             tags: From ``make_tags``.
-            alias: What is to point to the new version, or None.
+            alias: What is to point to the new version, or None; it is moved last.
             metrics: Numbers that the registry shows next to the version.
 
         Raises:
@@ -120,22 +118,21 @@ class Registry(Protocol):
 def make_tags(
     winner: ProvenWinner, *, recipe: str, speedup: float | None = None, data: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the tags of a publication; what is not known has no tag.
+    """Return the tags of a publication.
 
     Args:
         winner: The winner with what proves it.
         recipe: The recipe's digest.
-        speedup: Source time over winner time, the estimate.
-        data: The name of each split, and its digest.
+        speedup: Source time over winner time, the estimate; no tag where it is not known.
+        data: The digest of each split by its name.
     """
-    tags = {
+    return {
         SOURCE: winner.source_uri,
         SOURCE_DIGEST: winner.source_digest,
         DIGEST: winner.artifact.digest,
         RECIPE: recipe,
         RUN: winner.evidence.run_id,
         VERDICT: Verdict.PASS.value,
+        **({} if speedup is None else {SPEEDUP: f"{speedup:.3f}"}),
+        **{f"{DATA}{split}": digest for split, digest in (data or {}).items()},
     }
-    if speedup is not None:
-        tags[SPEEDUP] = f"{speedup:.3f}"
-    return tags | {f"{DATA}{split}": digest for split, digest in (data or {}).items()}

@@ -56,12 +56,10 @@ def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
                 return function(*args, **kwargs)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except _Terminated:
-            click.secho("Terminated; what was built is kept.", fg="yellow", err=True)
-            sys.exit(ExitCode.TERMINATED)
-        except KeyboardInterrupt:
-            click.secho("Interrupted; what was built is kept.", fg="yellow", err=True)
-            sys.exit(ExitCode.INTERRUPTED)
+        except KeyboardInterrupt as stop:
+            code = ExitCode.TERMINATED if isinstance(stop, _Terminated) else ExitCode.INTERRUPTED
+            click.secho(f"{code.name.capitalize()}; what was built is kept.", fg="yellow", err=True)
+            sys.exit(code)
         except Exception as error:  # noqa: BLE001 - the outermost frame: every error is reported
             known = _find_disk_error(error) or find_error(error)
             if known is not None:

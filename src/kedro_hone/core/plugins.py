@@ -1,7 +1,4 @@
-"""Plug-ins: what is built in, what other packages offer by entry point, and what the user's project registers.
-
-Adaptors, gates, model registries and source formats are all found, imported, named and refused by what is here.
-"""
+"""Plug-ins of every kind: what is built in, what packages offer by entry point, and what the project registers."""
 
 from __future__ import annotations
 
@@ -144,14 +141,9 @@ def load(
 
 @contextmanager
 def guard(slug: str, what: str, *, culprit: str, hint: str, ours: bool = False) -> Iterator[None]:
-    """Turn what a stranger's code raises, and its exit, into an error for people; one that it raises itself passes.
+    """Turn what a stranger's code raises, and its exit, into an error for people; a ``HoneError`` passes.
 
-    Args:
-        slug: Of the error.
-        what: What happened.
-        culprit: Whose code it is; the error says that it failed, and how.
-        hint: What to do next.
-        ours: Whether it is built in: then what it raises is a bug, and passes.
+    The error says that the ``culprit`` failed, and how. What code of ``ours`` raises is a bug, and passes too.
     """
     try:
         yield

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -64,7 +63,7 @@ class ProvenWinner:
     Making one reads every file of the evidence. What a registry is given was therefore complete and unmodified.
 
     Attributes:
-        locate: Returns the folder of an artifact's files: a store's method.
+        files: The folder of the winner's files.
         source_uri: The version that was optimized, pinned.
         source_digest: The digest of its artifact.
         folder: Where the files of the evidence are: a copy that nobody else writes to.
@@ -75,7 +74,7 @@ class ProvenWinner:
     """
 
     artifact: Artifact
-    locate: Callable[[Artifact], Path]
+    files: Path
     source_uri: str
     source_digest: str
     evidence: EvidenceFolder
@@ -102,11 +101,6 @@ class ProvenWinner:
                 proven = proven.get(key) if isinstance(proven, dict) else None
             if proven != value:
                 raise explain_incomplete(run, f"Its {' '.join(path)} is {proven}, and {value} is to be published.")
-
-    @property
-    def files(self) -> Path:
-        """The folder of the winner's files."""
-        return self.locate(self.artifact)
 
     def copy_evidence(self, folder: Path) -> None:
         """Copy the evidence into a folder to publish it from there, and check that the copy is what was proved.

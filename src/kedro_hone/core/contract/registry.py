@@ -14,15 +14,8 @@ from kedro_hone.core.values.decision import Verdict
 
 SOURCE: Final = "hone.source"
 """The tag with the URI of the version that was optimized; only winners carry it."""
-SOURCE_DIGEST: Final = "hone.source_digest"
-DIGEST: Final = "hone.digest"
-"""The digest of the winner."""
 RECIPE: Final = "hone.recipe"
-RUN: Final = "hone.run"
-VERDICT: Final = "hone.verdict"
-SPEEDUP: Final = "hone.speedup"
-DATA: Final = "hone.data."
-"""Prefix: ``hone.data.gate`` holds the digest of the gate split."""
+"""The tag with the recipe's digest."""
 
 
 class VersionInfo(Value):
@@ -128,11 +121,11 @@ def make_tags(
     """
     return {
         SOURCE: winner.source_uri,
-        SOURCE_DIGEST: winner.source_digest,
-        DIGEST: winner.artifact.digest,
+        "hone.source_digest": winner.source_digest,
+        "hone.digest": winner.artifact.digest,
         RECIPE: recipe,
-        RUN: winner.evidence.run_id,
-        VERDICT: Verdict.PASS.value,
-        **({} if speedup is None else {SPEEDUP: f"{speedup:.3f}"}),
-        **{f"{DATA}{split}": digest for split, digest in (data or {}).items()},
+        "hone.run": winner.evidence.run_id,
+        "hone.verdict": Verdict.PASS.value,
+        **({} if speedup is None else {"hone.speedup": f"{speedup:.3f}"}),
+        **{f"hone.data.{split}": digest for split, digest in (data or {}).items()},
     }

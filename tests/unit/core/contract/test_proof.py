@@ -13,7 +13,7 @@ WINNER = Artifact(format="toy", digest="sha256:7", inputs=(), outputs=())
 
 
 def make(folder, evidence, **changes):
-    known = {"artifact": WINNER, "locate": folder.joinpath, "source_uri": SOURCE_URI, "source_digest": SOURCE_DIGEST}
+    known = {"artifact": WINNER, "files": folder, "source_uri": SOURCE_URI, "source_digest": SOURCE_DIGEST}
     return ProvenWinner(**known | changes, evidence=evidence, folder=folder)
 
 

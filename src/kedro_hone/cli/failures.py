@@ -6,7 +6,6 @@ SIGTERM ends a command as Ctrl-C does: workers are ended, locks are released, an
 from __future__ import annotations
 
 import errno
-import functools
 import multiprocessing
 import os
 import re
@@ -16,11 +15,10 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import click
 
@@ -42,36 +40,32 @@ def explain(slug: str) -> None:
     click.echo(read_page(slug), nl=False)
 
 
-def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
+@contextmanager
+def explain_failures() -> Iterator[None]:
     """Turn what a command raises into a message and an exit code.
 
     An error that the user can correct is explained (exit code 3); anything else is a bug, with a log to attach (4).
     Click's own exceptions pass.
     """
-
-    @functools.wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        try:
-            with _raise_on_termination():
-                return function(*args, **kwargs)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except KeyboardInterrupt as stop:
-            code = ExitCode.TERMINATED if isinstance(stop, _Terminated) else ExitCode.INTERRUPTED
-            click.secho(f"{code.name.capitalize()}; what was built is kept.", fg="yellow", err=True)
-            sys.exit(code)
-        except Exception as error:  # noqa: BLE001 - the outermost frame: every error is reported
-            known = _find_disk_error(error) or find_error(error)
-            if known is not None:
-                click.secho(clean_text(f"\n{known}"), fg="red", err=True)
-                sys.exit(ExitCode.INPUT)
-            log = _write_log(error)
-            said = clean_text(f"\nThis is a bug in kedro-hone: {type(error).__name__}: {error}")
-            click.secho(said, fg="red", err=True)
-            click.echo(f"Please report it with the file {log}.", err=True)
-            sys.exit(ExitCode.BUG)
-
-    return guarded
+    try:
+        with _raise_on_termination():
+            yield
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except KeyboardInterrupt as stop:
+        code = ExitCode.TERMINATED if isinstance(stop, _Terminated) else ExitCode.INTERRUPTED
+        click.secho(f"{code.name.capitalize()}; what was built is kept.", fg="yellow", err=True)
+        sys.exit(code)
+    except Exception as error:  # noqa: BLE001 - the outermost frame: every error is reported
+        known = _find_disk_error(error) or find_error(error)
+        if known is not None:
+            click.secho(clean_text(f"\n{known}"), fg="red", err=True)
+            sys.exit(ExitCode.INPUT)
+        log = _write_log(error)
+        said = clean_text(f"\nThis is a bug in kedro-hone: {type(error).__name__}: {error}")
+        click.secho(said, fg="red", err=True)
+        click.echo(f"Please report it with the file {log}.", err=True)
+        sys.exit(ExitCode.BUG)
 
 
 class _Terminated(KeyboardInterrupt):

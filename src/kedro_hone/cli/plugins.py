@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kedro_hone.cli.failures import explain_failures
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.registries import find_broken, read_registries
 from kedro_hone.core.contract.toolchain import Toolchain
@@ -25,17 +24,18 @@ from kedro_hone.core.text import clean_text
 @click.group(invoke_without_command=True)
 @click.option("--capabilities", metavar="NAME", help="Print what one toolchain can do on this machine.")
 @click.pass_context
-@explain_failures
 def toolchains(context: click.Context, *, capabilities: str | None) -> None:
     """List, build and remove the toolchains' environments."""
     if capabilities:
-        click.echo(_describe_capabilities(read_catalogue().find_toolchain(capabilities)))
+        host, path = read_host(), read_catalogue().find_toolchain(capabilities).folder / "capabilities.yml"
+        gpu, instructions = host.gpu or "none", name_instructions(host.flags)
+        click.echo(f"# this machine: {host.cores} cores, {instructions}, GPU: {gpu}")
+        click.echo(path.read_text() if path.exists() else "nothing is written down of this toolchain\n")
     elif context.invoked_subcommand is None:
         context.invoke(list_)
 
 
 @toolchains.command("list")
-@explain_failures
 def list_() -> None:
     """List every toolchain, with its environment."""
     catalogue = read_catalogue()
@@ -48,7 +48,6 @@ def list_() -> None:
 
 @toolchains.command()
 @click.argument("names", nargs=-1)
-@explain_failures
 def build(names: tuple[str, ...]) -> None:
     """Build the environments of NAMES, or of all toolchains that are on by default."""
     catalogue = read_catalogue()
@@ -59,7 +58,6 @@ def build(names: tuple[str, ...]) -> None:
 
 @toolchains.command()
 @click.argument("names", nargs=-1)
-@explain_failures
 def test(names: tuple[str, ...]) -> None:
     """Check that the environments of NAMES, or all that exist, are healthy."""
     catalogue = read_catalogue()
@@ -69,7 +67,6 @@ def test(names: tuple[str, ...]) -> None:
 
 @toolchains.command()
 @click.option("--days", default=30.0, show_default=True, help="Remove environments not used for so many days.")
-@explain_failures
 def gc(days: float) -> None:
     """Remove environments that no run has used for a while."""
     for stored in EnvironmentStore().collect(read_catalogue().toolchains.values(), days=days):
@@ -77,7 +74,6 @@ def gc(days: float) -> None:
 
 
 @click.command()
-@explain_failures
 def registries() -> None:
     """List every model registry, and what could not be imported."""
     offers = read_registries()
@@ -92,7 +88,6 @@ def adaptor() -> None:
 
 @adaptor.command("test")
 @click.argument("path")
-@explain_failures
 def test_adaptor(path: str) -> None:
     """Run the tests in PATH, which subclass kedro_hone.testing.AdaptorSuite."""
     try:
@@ -112,13 +107,6 @@ def _print_table(headers: Iterable[str], rows: Iterable[Iterable[str]], broken: 
     for place, error in broken.items():
         trace = clean_text(f" {place}\n{''.join(traceback.format_exception(error))}")
         console.print(Text.assemble(("broken", "red"), trace), soft_wrap=True)
-
-
-def _describe_capabilities(toolchain: Toolchain) -> str:
-    path = toolchain.folder / "capabilities.yml"
-    host = read_host()
-    text = path.read_text() if path.exists() else "nothing is written down of this toolchain\n"
-    return f"# this machine: {host.cores} cores, {name_instructions(host.flags)}, GPU: {host.gpu or 'none'}\n{text}"
 
 
 def _describe_environment(toolchain: Toolchain) -> str:

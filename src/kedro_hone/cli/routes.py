@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kedro_hone.cli.failures import explain_failures
 from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Confirmation, RaceResult, Status
@@ -24,7 +23,6 @@ from kedro_hone.recipe.schema import read_recipe
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@explain_failures
 def routes(*, as_json: bool) -> None:
     """List every route of this recipe, with what became of it in the last run."""
     configure()

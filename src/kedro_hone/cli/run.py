@@ -20,7 +20,7 @@ HELP = """Run the optimization: pull, convert, compress, compile, validate, race
 Exit codes: 0 a winner was published or the source stays; 10 FAIL; 11 INCONCLUSIVE; 3 bad recipe or input; 4 a bug."""
 
 
-@explain_failures
+@explain_failures()
 def _run(**options: Any) -> None:
     configure_logging()
     try:

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from kedro_hone.cli.failures import explain_failures
 from kedro_hone.cli.plugins import build_environment
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
@@ -27,7 +26,6 @@ _FOLDER = click.Path(path_type=Path)
 @click.command()
 @click.argument("folder", required=False, type=_FOLDER)
 @click.option("--open", "in_browser", is_flag=True, help="Open the page in the browser.")
-@explain_failures
 def report(folder: Path | None, *, in_browser: bool) -> None:
     """Print the report of the last run, or of the run in FOLDER."""
     place = folder or find_work() / "latest"
@@ -48,7 +46,6 @@ def report(folder: Path | None, *, in_browser: bool) -> None:
 @click.argument("step")
 @click.option("--run", "run_folder", type=_FOLDER, help="The run's folder; the latest one if not given.")
 @click.option("--output", type=_FOLDER, help="Keep the files that the step makes in this folder.")
-@explain_failures
 def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
     """Run STEP again, such as 007-onnxruntime.int8-static, and print what its worker prints."""
     place = _find_step(step, run_folder or _find_latest(find_work()))

@@ -6,16 +6,20 @@ import shutil
 from pathlib import Path
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.sources.source_format import MLMODEL, Flavor, MlModel
+from kedro_hone.sources.source_format import MLMODEL, Flavor, Pulled
 
 
-def find_entry(folder: Path, mlmodel: MlModel, flavor: str, key: str) -> Path:
-    """Return the file or folder that a key of a flavor's entry in the ``MLmodel`` points to, with every link followed.
+def find_entry(pulled: Pulled, flavor: str, key: str) -> Path | None:
+    """Return what a key of a flavor's entry in the ``MLmodel`` points to, with every link followed.
+
+    None where there is no ``MLmodel``, or it has no such flavor.
 
     Raises:
         HoneError: ``model-corrupt``: there is no such key, or it points out of the folder or to nothing.
     """
-    entry = mlmodel.flavors[flavor]
+    if pulled.mlmodel is None or flavor not in pulled.mlmodel.flavors:
+        return None
+    folder, entry = pulled.folder, pulled.mlmodel.flavors[flavor]
     value = entry.get(key) if isinstance(entry, dict) else None
     if not isinstance(value, str):
         raise make_corrupt(folder / MLMODEL, f"the flavor has no {key}")

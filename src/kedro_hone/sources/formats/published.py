@@ -22,11 +22,8 @@ def detect(pulled: Pulled) -> Flavor | None:
         HoneError: ``model-corrupt``: the manifest cannot be read, or a file is not the one that was published.
     """
     folder = pulled.folder
-    if (folder / MANIFEST).is_file():
-        root = folder.resolve()
-    elif pulled.mlmodel is not None and OURS in pulled.mlmodel.flavors:
-        root = find_entry(folder, pulled.mlmodel, OURS, "artifact")
-    else:
+    root = folder.resolve() if (folder / MANIFEST).is_file() else find_entry(pulled, OURS, "artifact")
+    if root is None:
         return None
     manifest = root / MANIFEST
     if manifest.is_file() and manifest.stat().st_size > LARGEST_MANIFEST:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import click
 from rich.console import Console
@@ -43,7 +44,7 @@ def list_() -> None:
     for own, toolchain in catalogue.toolchains.items():
         names = [name.removeprefix(f"{own}.") for name, a in catalogue.adaptors.items() if a.toolchain == toolchain]
         rows.append((own, toolchain.licence.value, _describe_environment(toolchain), ", ".join(names)))
-    _print_table(("toolchain", "licence", "environment", "adaptors"), rows, catalogue.broken)
+    print_table(("toolchain", "licence", "environment", "adaptors"), rows, broken=catalogue.broken)
 
 
 @toolchains.command()
@@ -62,7 +63,7 @@ def test(names: tuple[str, ...]) -> None:
     """Check that the environments of NAMES, or all that exist, are healthy."""
     catalogue = read_catalogue()
     for name in names or tuple(catalogue.toolchains):
-        click.echo(f"{name:18s} {_describe_environment(catalogue.find_toolchain(name))}")
+        click.echo(clean_text(f"{name:18s} {_describe_environment(catalogue.find_toolchain(name))}"))
 
 
 @toolchains.command()
@@ -78,7 +79,7 @@ def registries() -> None:
     """List every model registry, and what could not be imported."""
     offers = read_registries()
     rows = [(f"{name}:/…" if name else "a path", offer.origin, offer.target) for name, offer in offers.items()]
-    _print_table(("URI", "comes from", "implementation"), rows, find_broken(offers.values()))
+    print_table(("URI", "comes from", "implementation"), rows, broken=find_broken(offers.values()))
 
 
 @click.group()
@@ -97,11 +98,17 @@ def test_adaptor(path: str) -> None:
     sys.exit(pytest.main(["--import-mode=prepend", path]))  # tests can import what is next to them
 
 
-def _print_table(headers: Iterable[str], rows: Iterable[Iterable[str]], broken: Mapping[str, BaseException]) -> None:
+def print_table(
+    headers: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    *,
+    title: str | None = None,
+    broken: Mapping[str, BaseException] = MappingProxyType({}),
+) -> None:
     """Print a table, and what could not be imported with its traceback; nothing in them is read as markup."""
-    table = Table(*headers)
+    table = Table(*headers, title=title)
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(clean_text(cell)) for cell in row))
     console = Console()
     console.print(table)
     for place, error in broken.items():
@@ -112,7 +119,7 @@ def _print_table(headers: Iterable[str], rows: Iterable[Iterable[str]], broken: 
 def _describe_environment(toolchain: Toolchain) -> str:
     found = EnvironmentStore().ensure(toolchain, build=False)
     if not isinstance(found, Environment):
-        return clean_text(f"not built: {found.reason}")
+        return f"not built: {found.reason}"
     return "its own, built" if found.own else "this interpreter"
 
 

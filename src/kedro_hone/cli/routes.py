@@ -8,14 +8,11 @@ from typing import Any
 
 import click
 from kedro.io import CatalogProtocol, DatasetError
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from kedro_hone.core.text import clean_text
+from kedro_hone.cli.plugins import print_table
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Confirmation, RaceResult, Status
-from kedro_hone.core.values.outcome import Outcome, Refused
+from kedro_hone.core.values.outcome import Refused
 from kedro_hone.graph import configure, read_catalog, read_parameters
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
@@ -38,11 +35,8 @@ def routes(*, as_json: bool) -> None:
     ]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
-        return
-    table = Table("route", "last run", title=f"{len(rows)} routes")
-    for row in fold_rows(rows, last):
-        table.add_row(*(Text(clean_text(cell)) for cell in row))
-    Console().print(table)
+    else:
+        print_table(("route", "last run"), fold_rows(rows, last), title=f"{len(rows)} routes")
 
 
 class LastRun:
@@ -65,7 +59,7 @@ class LastRun:
 
     def describe(self, name: str) -> str:
         """Return how far the route of a namespace came, in words."""
-        outcome, built = self._read_outcome(name)
+        outcome, built = self._read(f"{name}.outcome")
         if outcome is None:
             return "not run yet"
         known = self._race.validated.get(name) if self._race else None
@@ -85,11 +79,8 @@ class LastRun:
 
     def find_obstacle(self, name: str) -> str:
         """Return why the model cannot be converted to the format that a route starts from, or an empty string."""
-        outcome, _ = self._read_outcome(name)
+        outcome, _ = self._read(f"{name}.outcome")
         return outcome.reason if isinstance(outcome, Refused) and outcome.slug == "no-converter" else ""
-
-    def _read_outcome(self, name: str) -> tuple[Outcome | None, int]:
-        return self._read(f"{name}.outcome")
 
     def _read(self, name: str) -> tuple[Any, int]:
         """Return a value and when it was saved, in nanoseconds; None where there is none that this version reads."""

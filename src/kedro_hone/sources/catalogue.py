@@ -40,9 +40,8 @@ def register(source: SourceFormat) -> SourceFormat:
     return source
 
 
-def forget_registrations() -> None:
-    """Drop what ``register`` added, for tests and for reloading a project in a notebook."""
-    _PLUGINS.own.clear()
+forget_registrations = _PLUGINS.own.clear
+"""Drops what ``register`` added, for tests and for reloading a project in a notebook."""
 
 
 def read_sources() -> tuple[dict[str, tuple[SourceFormat, Offer]], dict[str, BaseException]]:

@@ -84,7 +84,7 @@ def _complete(source: SourceFormat, found: Flavor, pulled: Pulled) -> Flavor:
     if interface not in INTERFACES:
         raise make_corrupt(pulled.folder, f"its interface {interface!r} is none of {', '.join(INTERFACES)}")
     said = pulled.mlmodel or MlModel(flavors={})
-    specs = {"inputs": found.inputs or said.inputs, "outputs": found.outputs or said.outputs}
+    specs = {side: getattr(found, side) or getattr(said, side) for side in ("inputs", "outputs")}
     return found.model_copy(update={"source": source.name, "interface": interface, **specs})
 
 
@@ -141,10 +141,9 @@ def read_signature(signature: Json) -> tuple[tuple[TensorSpec, ...], tuple[Tenso
     Raises:
         ValueError: The entry is malformed.
     """
-    if not isinstance(signature, dict):
-        return (), ()
+    said = signature if isinstance(signature, dict) else {}
     try:
-        return _read_side(signature.get("inputs"), "input"), _read_side(signature.get("outputs"), "output")
+        return _read_side(said.get("inputs"), "input"), _read_side(said.get("outputs"), "output")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"the signature cannot be read: {error!r}") from error
 

@@ -67,8 +67,8 @@ def write_files(flavor: Flavor, pulled: Path, folder: Path) -> None:
         OSError: A file cannot be read or written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for path, name in (*flavor.files, *flavor.code):
+    for path, name in flavor.files:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(pulled / path, folder / name)  # an absolute path, such as the code's, stays as it is
+        shutil.copyfile(pulled / path, folder / name)  # an absolute path, such as that of code, stays as it is
     for name, text in flavor.texts:
         (folder / name).write_text(text, encoding="utf-8")

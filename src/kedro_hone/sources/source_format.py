@@ -62,8 +62,8 @@ class Flavor(Value):
 
     Attributes:
         format: The format of the artifact that they become.
-        files: The model's files: path in the pulled folder, and name in the artifact.
-        code: Files of the user's project that belong to the model: absolute path, and name in the artifact.
+        files: The model's files: path in the pulled folder (absolute where it is the user's own code), and name in the
+            artifact.
         texts: Small files that are written into the artifact: name and content.
         source: The name of the source format that recognised them; filled in by ``read_flavor``.
         interface: ``pytorch`` (tensors in, tensors out) or ``onnx`` (arrays in, arrays out); the source format's own
@@ -74,7 +74,6 @@ class Flavor(Value):
 
     format: Format
     files: tuple[tuple[str, str], ...]
-    code: tuple[tuple[str, str], ...] = ()
     texts: tuple[tuple[str, str], ...] = ()
     source: str = ""
     interface: str = ""

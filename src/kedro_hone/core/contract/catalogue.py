@@ -114,9 +114,8 @@ def register(first: _Registered, /, *adaptors: Adaptor) -> _Registered:
     return first
 
 
-def forget_registrations() -> None:
-    """Drop what ``register`` added, for tests and for reloading a project in a notebook."""
-    _PLUGINS.own.clear()
+forget_registrations = _PLUGINS.own.clear
+"""Drops what ``register`` added, for tests and for reloading a project in a notebook."""
 
 
 def read_catalogue(builtin: Mapping[str, str] = BUILTIN_TOOLCHAINS) -> Catalogue:

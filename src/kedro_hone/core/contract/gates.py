@@ -195,9 +195,8 @@ def register_gate(gate: Gate) -> None:
     _PLUGINS.register(gate)
 
 
-def forget_gates() -> None:
-    """Drop what ``register_gate`` added, for tests and for reloading a project in a notebook."""
-    _PLUGINS.own.clear()
+forget_gates = _PLUGINS.own.clear
+"""Drops what ``register_gate`` added, for tests and for reloading a project in a notebook."""
 
 
 def read_gates() -> tuple[Gate, ...]:

@@ -26,10 +26,7 @@ _PLUGINS: Final = Plugins[SourceFormat](
 def register(source: SourceFormat) -> SourceFormat:
     """Add a source format of your own, from the ``settings.py`` of a Kedro project or any module that it imports.
 
-    Registering the same again changes nothing, so settings may be imported twice.
-
-    Returns:
-        The source format, unchanged.
+    Registering the same again changes nothing, so settings may be imported twice. It is returned unchanged.
 
     Raises:
         HoneError: ``source-format-taken``: another registered one has its name. A name that is built in or another

@@ -96,10 +96,7 @@ def register(first: _Registered, /, *adaptors: Adaptor) -> _Registered:
         def make_half() -> Adaptor:
             return Adaptor(name="onnxruntime.half", …)
 
-    Registering the same again changes nothing, so settings may be imported twice.
-
-    Returns:
-        The first argument, unchanged.
+    Registering the same again changes nothing, so settings may be imported twice. What comes first is returned.
 
     Raises:
         HoneError: ``adaptor-name-taken``. A name that is taken by a built-in adaptor or by another package is found

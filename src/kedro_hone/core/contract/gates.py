@@ -144,18 +144,10 @@ def judge_at_most(
     digits: str = ".4g",
     shape: str = "",
 ) -> Judgement:
-    """Judge a number that must not pass its limit; exactly the limit holds.
+    """Judge a number that must not pass its limit; exactly the limit holds, and what was not measured is undecided.
 
-    Args:
-        name: The gate's name.
-        candidate: The candidate's id.
-        measured: The number; undecided where it is None or not finite: then it was not measured.
-        limit: The limit, in the same unit.
-        unit: In words.
-        subject: What was measured, such as ``the files of NAME``; then comes ``verb``.
-        verb: Such as ``takes``.
-        digits: How the number is printed.
-        shape: The shape, if it is about one.
+    The reason reads as ``subject verb measured unit``: "the files of NAME take 3 MB". ``digits`` formats the number,
+    ``unit`` that of both numbers in words, and ``shape`` the shape that it is about, if it is about one.
     """
     if measured is None or not math.isfinite(measured):
         judged, said = Judged.UNDECIDED, f"how many {unit} {subject} {verb} was not measured"
@@ -200,12 +192,9 @@ forget_gates = _PLUGINS.own.clear
 
 
 def read_gates() -> tuple[Gate, ...]:
-    """Return all gates: ours, other packages' and the project's own.
+    """Return all gates in the order in which they are asked: relative ones first, and first those that need no scoring.
 
     One that cannot be loaded ends the run: without it something would be published that does not hold it.
-
-    Returns:
-        In the order in which they are asked: relative ones before absolute ones, those that need no scoring first.
 
     Raises:
         HoneError: ``gate-invalid``: two gates have one name, or a module of a gate cannot be imported or has none.

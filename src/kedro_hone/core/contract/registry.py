@@ -111,13 +111,9 @@ class Registry(Protocol):
 def make_tags(
     winner: ProvenWinner, *, recipe: str, speedup: float | None = None, data: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the tags of a publication.
+    """Return the tags of a publication, with the digests of the recipe and of each split by its name.
 
-    Args:
-        winner: The winner with what proves it.
-        recipe: The recipe's digest.
-        speedup: Source time over winner time, the estimate; no tag where it is not known.
-        data: The digest of each split by its name.
+    The speed-up is the estimate of source time over winner time; there is no tag of what is not known.
     """
     return {
         SOURCE: winner.source_uri,

@@ -83,10 +83,12 @@ class Adaptor:
     Attributes:
         name: ``toolchain.what``, unique, such as ``onnxruntime.int8-static``.
         version: Raised when its output changes; part of the cache key.
+        toolchain: The toolchain whose worker runs it.
         stage: Convert, compress or compile.
         accepts: The formats that it takes.
         produces: The format of its result.
         summary: One sentence for the documentation.
+        options: The model of its options; all have defaults.
         precisions: What the result computes in or stores.
         needs: What it needs besides the artifact.
         supports: How well it supports each capability.

@@ -49,7 +49,7 @@ def publish(
         copy_evidence(run.folder, copy)
         winner = ProvenWinner(
             artifact=decision.artifact,
-            locate=store.locate,
+            files=store.locate(decision.artifact),
             source_uri=version.uri,
             source_digest=setting.source.digest,
             evidence=evidence_folder,

@@ -39,7 +39,7 @@ def prove(folder: Path, artifact: Artifact, run_id: str = "1", *, files: Path | 
     )
     return ProvenWinner(
         artifact=artifact,
-        locate=lambda _: files or folder / "sealed",
+        files=files or folder / "sealed",
         source_uri=SOURCE_URI,
         source_digest=SOURCE_DIGEST,
         evidence=evidence,

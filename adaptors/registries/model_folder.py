@@ -17,7 +17,7 @@ from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.store.manifest import copy_tree
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.learner.manifest import write_manifest
-from kedro_hone.sources.detection import MLMODEL, OURS
+from kedro_hone.sources.source_format import MLMODEL, OURS
 
 if TYPE_CHECKING:
     from mlflow.models import Model, ModelSignature

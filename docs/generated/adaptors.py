@@ -13,7 +13,6 @@ from kedro_hone.core.contract.toolchain import Licence, Toolchain
 
 STATES = {
     Support.FULL: "yes",
-    Support.VERSIONED: "depends on its version",
     Support.NOT_IMPLEMENTED: "not yet: the toolchain can, the adaptor does not",
     Support.UNSUPPORTED: "no: the toolchain cannot",
     Support.UNKNOWN: "not tried",

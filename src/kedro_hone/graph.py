@@ -15,7 +15,9 @@ from typing import Any
 import yaml
 from kedro.config import MissingConfigException
 from kedro.framework import project
+from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
+from kedro.io import CatalogProtocol
 from kedro.utils import find_kedro_project
 
 from kedro_hone.core.errors import HoneError
@@ -43,6 +45,12 @@ def configure() -> None:
         project.configure_project("kedro_hone")
     else:
         bootstrap_project(found)
+
+
+def read_catalog() -> CatalogProtocol[Any, Any]:
+    """Return the project's catalog, of the environment ``KEDRO_ENV``, outside of a run."""
+    session = KedroSession.create(find_root(), save_on_close=False, env=os.environ.get("KEDRO_ENV"))
+    return session.load_context().catalog
 
 
 def set_parameters(parameters: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.disk import remove_tree
 from kedro_hone.core.values.digest import digest_file, digest_json, digest_tree
 from kedro_hone.learner.manifest import MANIFEST
-from kedro_hone.sources.detection import MLMODEL
+from kedro_hone.sources.source_format import MLMODEL
 
 SUFFIX: Final = "-hone"
 """The folder with the winners of ``models/digits`` is ``models/digits-hone``."""

@@ -34,7 +34,7 @@ from kedro_hone.adaptors.registries.model_folder import write_winner
 from kedro_hone.adaptors.registries.publication import KEY, derive_key, is_alive, name_publisher
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, VersionInfo
-from kedro_hone.sources.detection import MLMODEL
+from kedro_hone.sources.source_format import MLMODEL
 
 EXPERIMENT: Final = "kedro-hone"
 _STATE: Final = "hone.state"

@@ -5,20 +5,28 @@ Kedro finds ``cli`` in this project, and ``commands`` through the entry point in
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from kedro_hone.cli.adaptor import adaptor
-from kedro_hone.cli.explain import explain
-from kedro_hone.cli.registries import registries
-from kedro_hone.cli.replay import replay
-from kedro_hone.cli.report import report
+from kedro_hone.cli.failures import explain, explain_failures
+from kedro_hone.cli.plugins import adaptor, registries, toolchains
 from kedro_hone.cli.routes import routes
 from kedro_hone.cli.run import run
-from kedro_hone.cli.toolchains import toolchains
+from kedro_hone.cli.runs import replay, report
 
 _SUMMARY = "Make registered models faster, with proof."
 
-hone = click.Group(
+
+class _Commands(click.Group):
+    """Commands whose failures are explained."""
+
+    @explain_failures()
+    def invoke(self, ctx: click.Context) -> Any:
+        return super().invoke(ctx)
+
+
+hone = _Commands(
     "hone",
     commands=[routes, toolchains, registries, report, replay, explain, adaptor],
     help="Routes, toolchains, registries, reports, replays and errors of kedro-hone.",

@@ -1,71 +1,102 @@
-"""Error messages and exit codes of the command line."""
+"""How a command ends: messages, exit codes and ``kedro hone explain``.
+
+SIGTERM ends a command as Ctrl-C does: workers are ended, locks are released, and a line says so.
+"""
 
 from __future__ import annotations
 
 import errno
-import functools
+import multiprocessing
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import FrameType
 
 import click
-from rich.text import Text
 
-from kedro_hone.cli.termination import Terminated, raise_on_termination
-from kedro_hone.core.errors import ExitCode, HoneError
+from kedro_hone.core.errors import SLUGS, ExitCode, HoneError, read_page
 from kedro_hone.core.store.disk import explain_disk_errors
 from kedro_hone.core.text import clean_text
 from kedro_hone.datasets.errors import find_error
+from kedro_hone.graph import find_work
 
-_WORK = Path("data/hone")
 _SCARCE_BYTES = 1 << 20  # with fewer free bytes than this, a worker's log may be missing
 _NUMBER = re.compile(r"\[Errno (\d+)\]")
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
-def explain_failures(function: Callable[..., Any]) -> Callable[..., Any]:
+@click.command()
+@click.argument("slug", type=click.Choice(sorted(SLUGS)), metavar="SLUG")
+def explain(slug: str) -> None:
+    """Say why an error happens and what to do, by the name at its end."""
+    click.echo(read_page(slug), nl=False)
+
+
+@contextmanager
+def explain_failures() -> Iterator[None]:
     """Turn what a command raises into a message and an exit code.
 
     An error that the user can correct is explained (exit code 3); anything else is a bug, with a log to attach (4).
     Click's own exceptions pass.
     """
-
-    @functools.wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        try:
-            with raise_on_termination():
-                return function(*args, **kwargs)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except Terminated:
-            click.secho("Terminated; what was built is kept.", fg="yellow", err=True)
-            sys.exit(ExitCode.TERMINATED)
-        except KeyboardInterrupt:
-            click.secho("Interrupted; what was built is kept.", fg="yellow", err=True)
-            sys.exit(ExitCode.INTERRUPTED)
-        except Exception as error:  # noqa: BLE001 - the outermost frame: every error is reported
-            known = _find_disk_error(error) or find_error(error)
-            if known is not None:
-                click.secho(clean_text(f"\n{known}"), fg="red", err=True)
-                sys.exit(ExitCode.INPUT)
-            log = _write_log(error)
-            said = clean_text(f"\nThis is a bug in kedro-hone: {type(error).__name__}: {error}")
-            click.secho(said, fg="red", err=True)
-            click.echo(f"Please report it with the file {log}.", err=True)
-            sys.exit(ExitCode.BUG)
-
-    return guarded
+    try:
+        with _raise_on_termination():
+            yield
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except KeyboardInterrupt as stop:
+        code = ExitCode.TERMINATED if isinstance(stop, _Terminated) else ExitCode.INTERRUPTED
+        click.secho(f"{code.name.capitalize()}; what was built is kept.", fg="yellow", err=True)
+        sys.exit(code)
+    except Exception as error:  # noqa: BLE001 - the outermost frame: every error is reported
+        known = _find_disk_error(error) or find_error(error)
+        if known is not None:
+            click.secho(clean_text(f"\n{known}"), fg="red", err=True)
+            sys.exit(ExitCode.INPUT)
+        log = _write_log(error)
+        said = clean_text(f"\nThis is a bug in kedro-hone: {type(error).__name__}: {error}")
+        click.secho(said, fg="red", err=True)
+        click.echo(f"Please report it with the file {log}.", err=True)
+        sys.exit(ExitCode.BUG)
 
 
-def describe_broken(name: str, trace: str) -> Text:
-    """Return what is printed of something that cannot be imported; nothing in it is read as markup."""
-    return Text.assemble(("broken", "red"), clean_text(f" {name}\n{trace}"))
+class _Terminated(KeyboardInterrupt):
+    """The process was told to end; raised wherever it is, so that everything on the way out is closed."""
+
+
+@contextmanager
+def _raise_on_termination() -> Iterator[None]:
+    """Raise ``_Terminated`` when SIGTERM comes, unless somebody handles it already."""
+    main = threading.current_thread() is threading.main_thread()  # only that one may set a handler
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _terminate(number: int, _: FrameType | None) -> None:
+    if multiprocessing.parent_process() is not None:
+        # Forked from us by a parallel runner, whose pool would take the exception for a node's and go on. The guards
+        # of this process's workers end them when it is gone, and the kernel releases its locks.
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        return
+    signal.signal(number, signal.SIG_IGN)  # a second one would disturb the closing
+    for child in multiprocessing.active_children():
+        child.terminate()
+    raise _Terminated
 
 
 def _find_disk_error(error: BaseException) -> HoneError | None:
@@ -74,7 +105,7 @@ def _find_disk_error(error: BaseException) -> HoneError | None:
     if number is None:
         return None
     try:
-        with explain_disk_errors(_WORK.absolute()):
+        with explain_disk_errors(find_work()):
             raise OSError(number, os.strerror(number))
     except HoneError as known:
         return known
@@ -94,15 +125,15 @@ def _may_lack_space(error: BaseException) -> bool:
     """Return whether a worker ended without a message while the disk was full."""
     known = find_error(error)
     unclear = known is None or known.slug in {"program-failed", "source-failed"}
-    return unclear and _WORK.exists() and shutil.disk_usage(_WORK).free < _SCARCE_BYTES
+    return unclear and find_work().exists() and shutil.disk_usage(find_work()).free < _SCARCE_BYTES
 
 
 def _write_log(error: BaseException) -> Path:
     """Write a traceback to ``bug.log`` in the project's data, or in a temporary folder where that fails."""
     text = "".join(traceback.format_exception(error))
-    path = _WORK / "bug.log"
+    path = find_work() / "bug.log"
     try:
-        _WORK.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     except OSError:
         path = Path(tempfile.mkdtemp(prefix="kedro-hone-")) / "bug.log"

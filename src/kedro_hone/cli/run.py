@@ -15,13 +15,13 @@ from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.hooks.progress import ProgressHooks
 from kedro_hone.hooks.verdict import VerdictHooks
 
-HELP = """Run the optimization: pull, convert, compress, compile, validate, race, confirm, gate, report and publish.
 
-Exit codes: 0 a winner was published or the source stays; 10 FAIL; 11 INCONCLUSIVE; 3 bad recipe or input; 4 a bug."""
-
-
-@explain_failures
+@explain_failures()
 def _run(**options: Any) -> None:
+    """Run the optimization: pull, convert, compress, compile, validate, race, confirm, gate, report and publish.
+
+    Exit codes: 0 a winner was published or the source stays; 10 FAIL; 11 INCONCLUSIVE; 3 bad recipe or input; 4 a bug.
+    """
     configure_logging()
     try:
         kedro_run.callback(**options)  # type: ignore[misc]  # click allows commands without a callback; this one has it
@@ -33,5 +33,5 @@ def _run(**options: Any) -> None:
     sys.exit(code)
 
 
-run = click.Command("run", params=kedro_run.params, callback=_run, help=HELP)
+run = click.Command("run", params=kedro_run.params, callback=_run, help=_run.__doc__)
 """Kedro's command with its options as they are."""

@@ -64,7 +64,7 @@ class GateResults:
         """Note that the remaining gates are not asked about a candidate, and why."""
         rows = self.judgements.setdefault(candidate, [])
         known = {row.name for row in rows}
-        rows.extend(gate.skip(candidate, reason) for gate in self.asked if gate.name not in known)
+        rows.extend(gate.rule(candidate, Judged.NOT_ASKED, reason) for gate in self.asked if gate.name not in known)
 
 
 def list_asked(gates: GatesSection) -> dict[Gate, Any]:
@@ -97,7 +97,7 @@ def _ask_scored(results: GateResults, finalist: Measurements) -> None:
     if any(gate.scored for gate in results.asked):
         quality = results.score(name)
         if isinstance(quality, str):
-            results.judgements[name] += [gate.fail(name, quality) for gate in relative]
+            results.judgements[name] += [gate.rule(name, Judged.FAILS, quality) for gate in relative]
             results.skip(name, quality)
             return
         results.qualities[name] = quality

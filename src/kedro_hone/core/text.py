@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import re
+from collections.abc import Iterable
 from typing import Final
 
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -24,6 +26,12 @@ def clean_text(text: str) -> str:
 def hide_secrets(text: str) -> str:
     """Return a text in which URLs have lost their user and password."""
     return _USERS.sub(r"\1***@", text)
+
+
+def suggest(name: str, known: Iterable[str], shown: str = "{!r}") -> str:
+    """Return ``Did you mean 'fast'? `` with the nearest known name, for a hint that may go on; else nothing."""
+    nearest = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"Did you mean {shown.format(nearest[0])}? " if nearest else ""
 
 
 def open_logger(name: str) -> logging.Logger:

@@ -78,6 +78,10 @@ class ValueDataset(AbstractDataset[Any, Any]):
             Path(temporary).unlink()
             raise
 
+    def read_time(self) -> int:
+        """Return when the value was saved, in nanoseconds since 1970."""
+        return self._path.stat().st_mtime_ns
+
     def _find_adapter(self) -> TypeAdapter[Any]:
         module, _, name = self._model.partition(":")
         try:

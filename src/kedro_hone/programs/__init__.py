@@ -6,7 +6,6 @@ are handed to workers by path; a run never imports one in its own process.
 
 from __future__ import annotations
 
-import difflib
 import shutil
 import sys
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.text import suggest
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_code, digest_file, digest_json
@@ -72,13 +72,12 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
         return ProgramFile(path=str(file), digest=_digest_program(file))
     path = _find_file(name, project)
     if path is None:
-        near = difflib.get_close_matches(known, built_in, 1)
         others = f"Built in are {', '.join(built_in)}; or name a .py file or a package."
         raise HoneError(
             "program-unknown",
             f"There is no program {name!r}.",
             why="It is not built in, and no such module or file was found from the project's root.",
-            hint=f"Did you mean {near[0]!r}?" if near else others,
+            hint=suggest(known, built_in).rstrip() or others,
         )
     return ProgramFile(path=str(path), digest=_digest_program(path))
 

@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import yaml
 
-from kedro_hone.core.contract.entry_points import name_function
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.plugins import BUILT_IN, Offer, check_kind, describe_exception, guard, name_function
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.workers.inside.interfaces import INTERFACES
-from kedro_hone.sources.catalogue import Sources, read_sources
+from kedro_hone.sources.catalogue import read_sources
 from kedro_hone.sources.files import make_corrupt
-from kedro_hone.sources.formats.published import OURS
 from kedro_hone.sources.source_format import MLMODEL, AuthorClass, Flavor, MlModel, Pulled, SourceFormat
 
 logger = open_logger(__name__)
-
-__all__ = ["LARGEST_MLMODEL", "MLMODEL", "OURS", "read_flavor", "read_signature"]
 
 LARGEST_MLMODEL: Final = 4 * 1024 * 1024
 """The largest ``MLmodel`` that is parsed, in bytes."""
 
 
 def read_flavor(folder: Path, *, trust: frozenset[str], author: AuthorClass | None = None) -> Flavor:
-    """Return what a pulled folder holds: the source formats are asked in their order.
-
-    Args:
-        folder: An MLflow model folder, or a folder with a model's file.
-        trust: What the recipe trusts, such as ``pickle``.
-        author: The class that the recipe names, or None.
+    """Return what a pulled folder (an MLflow model, or a model's file) holds: the source formats are asked in order.
 
     Raises:
         HoneError: ``pickle-not-trusted``, ``model-unsupported``, ``model-corrupt``, ``recipe-invalid`` when the recipe
@@ -44,41 +37,34 @@ def read_flavor(folder: Path, *, trust: frozenset[str], author: AuthorClass | No
     _refuse_links_out(folder)
     mlmodel = _read_mlmodel(folder / MLMODEL) if (folder / MLMODEL).is_file() else None
     pulled = Pulled(folder=folder, mlmodel=mlmodel, author=author)
-    sources = read_sources()
-    for name, reason in sources.broken.items():
-        logger.warning("the source format %s cannot be imported: %s", name, reason)
-    for source in sources.formats:
-        found = _detect(source, pulled, sources.strangers.get(source.name))
+    sources, broken = read_sources()
+    for place, error in broken.items():
+        logger.warning("the source format of %s cannot be imported: %s", place, describe_exception(error))
+    for source, offer in sources.values():
+        found = _detect(source, pulled, offer)
         if found is not None:
             _check_taken(source, found, pulled, trust=trust)
             return _complete(source, found, pulled)
-    raise _explain_unknown(pulled, sources)
+    taken = [source.noun for source, _ in sources.values() if source.unsupported is None and not source.takes_class]
+    raise _explain_unknown(pulled, taken, broken)
 
 
-def _detect(source: SourceFormat, pulled: Pulled, origin: str | None) -> Flavor | None:
-    """Ask one source format. What fails in one that is not built in is not taken for a bug of ours."""
-    try:
+def _detect(source: SourceFormat, pulled: Pulled, offer: Offer) -> Flavor | None:
+    with guard(
+        "source-format-broken",
+        f"The source format {source.name} cannot be used.",
+        culprit=f"It comes from {offer.origin}, and {name_function(source.detect)}",
+        hint="Mend its function detect, or uninstall its package.",
+        ours=offer.origin == BUILT_IN,
+    ):
         found = source.detect(pulled)
-        if not isinstance(found, Flavor | None):
-            raise TypeError(f"it returned a {type(found).__name__}, not a Flavor")  # noqa: TRY301 - see below
-        if found is not None and source.seals and found.format not in source.seals:
-            raise ValueError(f"it found {found.format!r}, which is not in its seals")  # noqa: TRY301 - see below
-    except HoneError:
-        raise
-    except (Exception, SystemExit) as error:
-        if origin is None:
-            raise
-        raise HoneError(
-            "source-format-broken",
-            f"The source format {source.name} cannot be used.",
-            why=f"It comes from {origin}, and {name_function(source.detect)} failed: {type(error).__name__}: {error}",
-            hint="Mend its function detect, or uninstall its package.",
-        ) from error
+        if found is not None and check_kind(found, Flavor).format not in (source.seals or {found.format}):
+            raise ValueError(f"it found {found.format!r}, which is not in its seals")
     return found
 
 
 def _check_taken(source: SourceFormat, found: Flavor, pulled: Pulled, *, trust: frozenset[str]) -> None:
-    what = f"The model is {source.noun} ({found.files[0][0]})." if found.files else f"The model is {source.noun}."
+    what = f"The model is {source.noun}{f' ({found.files[0][0]})' if found.files else ''}."
     if source.trust is not None and source.trust not in trust:
         raise HoneError("pickle-not-trusted", what, why=source.untrusted, hint=source.hint)
     if source.unsupported is not None:
@@ -98,15 +84,14 @@ def _complete(source: SourceFormat, found: Flavor, pulled: Pulled) -> Flavor:
     if interface not in INTERFACES:
         raise make_corrupt(pulled.folder, f"its interface {interface!r} is none of {', '.join(INTERFACES)}")
     said = pulled.mlmodel or MlModel(flavors={})
-    specs = {"inputs": found.inputs or said.inputs, "outputs": found.outputs or said.outputs}
+    specs = {side: getattr(found, side) or getattr(said, side) for side in ("inputs", "outputs")}
     return found.model_copy(update={"source": source.name, "interface": interface, **specs})
 
 
-def _explain_unknown(pulled: Pulled, sources: Sources) -> HoneError:
-    taken = [source.noun for source in sources.formats if source.unsupported is None and not source.takes_class]
+def _explain_unknown(pulled: Pulled, taken: Sequence[str], broken: Collection[str]) -> HoneError:
     supported = f"Supported are {', '.join(taken[:-1])} and {taken[-1]}."
-    if sources.broken:
-        supported += f" Could not be imported: {', '.join(sources.broken)}."
+    if broken:
+        supported += f" Could not be imported: {', '.join(broken)}."
     if pulled.mlmodel is not None:
         what = "The model is of no flavor that can be optimized."
         why = f"Its MLmodel has: {', '.join(sorted(pulled.mlmodel.flavors)) or 'none'}. {supported}"
@@ -156,10 +141,9 @@ def read_signature(signature: Json) -> tuple[tuple[TensorSpec, ...], tuple[Tenso
     Raises:
         ValueError: The entry is malformed.
     """
-    if not isinstance(signature, dict):
-        return (), ()
+    said = signature if isinstance(signature, dict) else {}
     try:
-        return _read_side(signature.get("inputs"), "input"), _read_side(signature.get("outputs"), "output")
+        return _read_side(said.get("inputs"), "input"), _read_side(said.get("outputs"), "output")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"the signature cannot be read: {error!r}") from error
 

@@ -6,23 +6,20 @@ import shutil
 from pathlib import Path
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.base import Json
-from kedro_hone.sources.source_format import MLMODEL, Flavor, MlModel
+from kedro_hone.sources.source_format import MLMODEL, Flavor, Pulled
 
 
-def find_entry(folder: Path, mlmodel: MlModel, flavor: str, key: str) -> Path:
-    """Return the file or folder that a flavor's entry in the ``MLmodel`` points to, with every link followed.
+def find_entry(pulled: Pulled, flavor: str, key: str) -> Path | None:
+    """Return what a key of a flavor's entry in the ``MLmodel`` points to, with every link followed.
 
-    Args:
-        folder: The pulled folder.
-        mlmodel: Its description.
-        flavor: A flavor that it has.
-        key: The key of the entry that holds a relative path.
+    None where there is no ``MLmodel``, or it has no such flavor.
 
     Raises:
         HoneError: ``model-corrupt``: there is no such key, or it points out of the folder or to nothing.
     """
-    entry: Json = mlmodel.flavors[flavor]
+    if pulled.mlmodel is None or flavor not in pulled.mlmodel.flavors:
+        return None
+    folder, entry = pulled.folder, pulled.mlmodel.flavors[flavor]
     value = entry.get(key) if isinstance(entry, dict) else None
     if not isinstance(value, str):
         raise make_corrupt(folder / MLMODEL, f"the flavor has no {key}")
@@ -33,9 +30,9 @@ def find_entry(folder: Path, mlmodel: MlModel, flavor: str, key: str) -> Path:
 
 
 def find_only(folder: Path, name: str) -> Path | None:
-    """Return the file of a name such as ``model.onnx``, or else the only file with its suffix.
+    """Return the file of a name such as ``model.onnx``, or else the only file with its suffix; None where neither is.
 
-    Folders inside it are not searched. None when there is no such file, or there are several of other names.
+    Folders inside it are not searched.
     """
     found = sorted(path for path in folder.glob(f"*{Path(name).suffix}") if path.is_file())
     if folder / name in found:
@@ -64,19 +61,14 @@ def make_corrupt(path: Path, why: str) -> HoneError:
 
 
 def write_files(flavor: Flavor, pulled: Path, folder: Path) -> None:
-    """Write the files of a source model under the names that its format asks for.
-
-    Args:
-        flavor: What was found.
-        pulled: The folder that the registry pulled.
-        folder: Where the files go; made when it does not exist.
+    """Write the files of a source model from the pulled folder into another, under the names that its format asks for.
 
     Raises:
         OSError: A file cannot be read or written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for path, name in (*flavor.files, *flavor.code):
+    for path, name in flavor.files:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(pulled / path, folder / name)  # an absolute path, such as the code's, stays as it is
+        shutil.copyfile(pulled / path, folder / name)  # an absolute path, such as that of code, stays as it is
     for name, text in flavor.texts:
         (folder / name).write_text(text, encoding="utf-8")

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.base import Format, Json, Value
 from kedro_hone.core.workers.inside.interfaces import INTERFACES
 
 MLMODEL: Final = "MLmodel"
 """The name of MLflow's description of a model."""
+OURS: Final = "kedro_hone"
+"""The name of our flavor in it."""
 THREADS: Final = "{threads}"
 """In a baseline's sentence, the place of ``2 threads``."""
 
@@ -32,9 +34,7 @@ class AuthorClass:
     """The class that a recipe names: the model's code, with the pulled files as its state.
 
     Attributes:
-        place: ``package.module:Class`` or ``path/to/file.py:Class``.
-        kwargs: Arguments of the class.
-        project: The project's root, from which paths and modules are searched.
+        place: ``package.module:Class`` or ``path/to/file.py:Class``, searched from the project's root.
     """
 
     place: str
@@ -62,26 +62,23 @@ class Flavor(Value):
 
     Attributes:
         format: The format of the artifact that they become.
-        files: The model's files: path in the pulled folder, and name in the artifact.
-        code: Files of the user's project that belong to the model: absolute path, and name in the artifact.
+        files: The model's files: path in the pulled folder (absolute where it is the user's own code), and name in the
+            artifact.
         texts: Small files that are written into the artifact: name and content.
         source: The name of the source format that recognised them; filled in by ``read_flavor``.
         interface: ``pytorch`` (tensors in, tensors out) or ``onnx`` (arrays in, arrays out); the source format's own
             where ``detect`` leaves it empty.
         inputs: What the files say of the inputs; the signature's where ``detect`` leaves it empty.
         outputs: The same of the outputs.
-        artifact: The sealed artifact, when the folder holds a winner of ours.
     """
 
     format: Format
     files: tuple[tuple[str, str], ...]
-    code: tuple[tuple[str, str], ...] = ()
     texts: tuple[tuple[str, str], ...] = ()
     source: str = ""
     interface: str = ""
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
-    artifact: Artifact | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +125,5 @@ class SourceFormat:
             f"untrusted must say why {self.trust!r} has to be trusted": self.trust and not self.untrusted,
             "hint must say what to do when it is not taken": (self.trust or self.unsupported) and not self.hint,
         }
-        for problem, found in problems.items():
-            if found:
-                raise ValueError(f"source format {self.name}: {problem}")
+        if found := [problem for problem, is_so in problems.items() if is_so]:
+            raise ValueError(f"source format {self.name}: {'; '.join(found)}")

@@ -11,6 +11,7 @@ from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import TensorSpec
+from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.sources.detection import read_flavor
 
 X = np.ones((2, 4), np.float32)
@@ -99,8 +100,8 @@ def test_a_publication_carries_everything(source, make_winner, prove, tmp_path):
     assert (loaded.model_id, loaded.model_uuid, loaded.run_id) == (model.model_id, model.model_id, version.run_id)
     assert loaded.artifact_path == model.artifact_location
     np.testing.assert_array_equal(loaded.load_input_example(str(tmp_path / "pulled"))["x"], np.zeros((1, 4)))
-    flavor = read_flavor(tmp_path / "pulled", trust=NOTHING)
-    assert flavor.artifact.digest == make_winner("again").digest
+    assert read_flavor(tmp_path / "pulled", trust=NOTHING).source == "published"
+    assert read_artifact(tmp_path / "pulled" / "artifact").digest == make_winner("again").digest
 
 
 def test_the_same_publication_is_made_once(make_winner, prove):

@@ -19,7 +19,7 @@ def test_no_control_characters_of_an_error_reach_the_terminal(error, code, tmp_p
     monkeypatch.chdir(tmp_path)
 
     @click.command()
-    @explain_failures
+    @explain_failures()
     def fail():
         raise error
 

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import pytest
+import yaml
+from kedro.io import DataCatalog
 
 from kedro_hone.cli.routes import LastRun, fold_rows
 from kedro_hone.core.values.artifact import Artifact
@@ -11,6 +14,7 @@ from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.core.values.measurement import Confirmation, Finalist, RaceResult, Standing, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Refused
 
+CATALOG = Path(__file__).parents[3] / "conf" / "base" / "catalog.yml"
 BUILT = Artifact(format="toy", digest="sha256:0", inputs=(), outputs=())
 CLOSED = Refused(by="shop.closed", reason="it is closed on Mondays")
 UNREACHABLE = Refused(by="onnx", slug="no-converter", reason="no adaptor converts toy to onnx")
@@ -56,8 +60,14 @@ def work(tmp_path):
     return tmp_path
 
 
+def read_last(work) -> LastRun:
+    """Read it through the entries of the template's catalog, with another folder."""
+    entries = yaml.safe_load(CATALOG.read_text().replace("data/hone/work", str(work)))
+    return LastRun(DataCatalog.from_config(entries))
+
+
 def test_after_a_run_it_says_how_far_each_came(work):
-    last = LastRun(work)
+    last = read_last(work)
     assert {name: last.describe(name) for name in ("fast", "good", "broken", "slow", "wrong", "closed", "new")} == {
         "fast": "won",
         "good": "raced",
@@ -72,26 +82,26 @@ def test_after_a_run_it_says_how_far_each_came(work):
 def test_a_finalist_that_did_not_win_was_confirmed(work):
     decision = Decision(verdict=Verdict.KEEP, reasons=())
     (work / "decision.json").write_text(decision.model_dump_json())
-    assert LastRun(work).describe("fast") == "confirmed"
+    assert read_last(work).describe("fast") == "confirmed"
 
 
 def test_what_is_newer_than_the_race_is_only_built(work):
     later = time.time() + 10
     os.utime(work / "fast.outcome.json", (later, later))
-    assert LastRun(work).describe("fast") == "built"
+    assert read_last(work).describe("fast") == "built"
     os.utime(work / "race.json", (later + 10, later + 10))
-    assert LastRun(work).describe("fast") == "raced"  # the confirmation is of an earlier race
+    assert read_last(work).describe("fast") == "raced"  # the confirmation is of an earlier race
 
 
 def test_values_of_another_version_are_no_news(work):
     (work / "race.json").write_text('{"schema": 0}')
-    assert LastRun(work).describe("fast") == "built"
+    assert read_last(work).describe("fast") == "built"
 
 
 def test_routes_that_cannot_be_reached_are_one_row(work):
     for name in ("onnx.a", "onnx.b"):
         (work / f"{name}.outcome.json").write_text(UNREACHABLE.model_dump_json())
-    last = LastRun(work)
+    last = read_last(work)
     rows = [
         {"id": name, "route": [name.partition(".")[0], name], "outcome": last.describe(name)}
         for name in ("fast", "onnx.a", "onnx.b")
@@ -104,4 +114,4 @@ def test_routes_that_cannot_be_reached_are_one_row(work):
 
 def test_an_outcome_of_an_older_version_is_as_if_it_had_not_run(work):
     (work / "good.outcome.json").write_text('{"kind": "artifact", "path": "/m"}')
-    assert LastRun(work).describe("good") == "not run yet"
+    assert read_last(work).describe("good") == "not run yet"

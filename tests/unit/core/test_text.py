@@ -9,7 +9,7 @@ import kedro
 import pytest
 from controls import CONTROLS, find_controls
 
-from kedro_hone.core.text import clean_text, hide_secrets, open_logger
+from kedro_hone.core.text import clean_text, hide_secrets, open_logger, suggest
 
 ROOT = Path(__file__).parents[3]
 OURS = ROOT / "conf" / "logging.yml"
@@ -87,3 +87,9 @@ def test_a_log_message_without_them_keeps_its_arguments(caplog):
 )
 def test_urls_lose_their_user_and_password(text, shown):
     assert hide_secrets(text) == shown
+
+
+def test_the_nearest_name_is_suggested():
+    assert suggest("opnvino", {"openvino": 1, "onnxruntime": 2}) == "Did you mean 'openvino'? "
+    assert suggest("model", ["models", "hub"], "{}:/…") == "Did you mean models:/…? "
+    assert suggest("zzz", ["models"]) == ""

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.plugins import describe_exception
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.sources import formats
 from kedro_hone.sources.catalogue import describe_baseline, forget_registrations, name_source, read_sources, register
@@ -68,14 +69,18 @@ def make_artifact(form, **metadata):
     return Artifact(format=form, digest="", inputs=(), outputs=(), runtime="thing", metadata=metadata)
 
 
+def list_formats():
+    return [source for source, _ in read_sources()[0].values()]
+
+
 def test_the_order_is_explicit():
-    found = {source.name: source.order for source in read_sources().formats}
+    found = {source.name: source.order for source in list_formats()}
     assert found == {"pytorch-module": 10, "published": 20, "onnx": 30, "pytorch": 40, "pickle": 90}
     assert list(found.values()) == sorted(found.values())
 
 
 def test_each_is_in_a_module_of_its_name():
-    for source in read_sources().formats:
+    for source in list_formats():
         assert source.detect.__module__ == f"{formats.__name__}.{source.name.replace('-', '_')}"
 
 
@@ -104,19 +109,20 @@ def test_the_first_in_the_order_has_the_folder(site, tmp_path, order, source):
     ("text", "reason"),
     [
         ("raise RuntimeError('no such library')", "RuntimeError: no such library"),
-        ("SOURCE_FORMAT = 3", "TypeError: 3 is a int, not a SourceFormat"),
+        ("SOURCE_FORMAT = 3", "TypeError: 3 is of the type int, not SourceFormat"),
         ("import sys; sys.exit('bye')", "SystemExit: bye"),
     ],
 )
 def test_what_cannot_be_imported_is_said_and_harms_no_other(site, tmp_path, caplog, text, reason):
     (site / "fake_package.py").write_text(text)
     write_entry_point(site, "fake_package:SOURCE_FORMAT")
-    assert read_sources().broken == {"mine (the package fake-stranger)": reason}
+    place = "the package fake-stranger (fake_package:SOURCE_FORMAT)"
+    assert {at: describe_exception(error) for at, error in read_sources()[1].items()} == {place: reason}
     assert read_flavor(pull(tmp_path / "onnx", "model.onnx"), trust=frozenset()).source == "onnx"
     assert reason in caplog.text
     with pytest.raises(HoneError) as caught:
         read_flavor(pull(tmp_path / "other", "model.mine"), trust=frozenset())
-    assert "Could not be imported: mine (the package fake-stranger)" in caught.value.why
+    assert f"Could not be imported: {place}" in caught.value.why
 
 
 def detect_here(pulled):
@@ -132,9 +138,9 @@ def test_a_project_registers_its_own(tmp_path):
     assert register(here) is here
     register(here)
     folder = pull(tmp_path / "pulled", "model.here")
-    assert [source.name for source in read_sources().formats].count("here") == 1
+    assert [source.name for source in list_formats()].count("here") == 1
     assert read_flavor(folder, trust=frozenset()).source == "here"
-    with pytest.raises(TypeError, match="not a SourceFormat"):
+    with pytest.raises(TypeError, match="is of the type function, not SourceFormat"):
         register(detect_here)
 
 
@@ -148,7 +154,7 @@ def test_a_name_may_not_be_taken_twice():
     register(SourceFormat(name="onnx", noun="a file of here", detect=detect_here))
     with pytest.raises(HoneError) as caught:
         read_sources()
-    assert "built in (kedro_hone.sources.formats.onnx.detect)" in caught.value.why
+    assert "built in (kedro_hone.sources.formats.onnx:SOURCE_FORMAT)" in caught.value.why
 
 
 def test_the_baselines():
@@ -175,7 +181,7 @@ def test_a_baseline_is_the_one_of_the_format_that_was_pulled(site, tmp_path, ord
 
 def test_no_built_in_format_needs_the_note():
     """Their artifacts have the digests that they had before there were source formats."""
-    for source in read_sources().formats:
+    for source in list_formats():
         for form in source.seals:
             assert name_source(Flavor(format=form, files=(), source=source.name)) == {}
     assert name_source(Flavor(format="onnx", files=(), source="published")) == {}
@@ -187,20 +193,20 @@ def test_a_changed_copy_of_a_built_in_format_does_not_replace_it():
     with pytest.raises(HoneError) as caught:
         read_sources()
     assert caught.value.slug == "source-format-taken"
-    assert "register()" in caught.value.why
+    assert "the project" in caught.value.why
 
 
 def test_a_built_in_format_that_is_registered_too_is_one_format():
     register(onnx.SOURCE_FORMAT)
 
-    assert read_sources().find_named("onnx") is onnx.SOURCE_FORMAT
+    assert read_sources()[0]["onnx"][0] is onnx.SOURCE_FORMAT
 
 
 def test_a_project_that_is_loaded_again_replaces_its_own_format():
     register(SourceFormat(name="here", noun="a file of here", detect=detect_here))
     edited = register(SourceFormat(name="here", noun="an edited file of here", detect=detect_here))
 
-    assert read_sources().find_named("here") is edited
+    assert read_sources()[0]["here"][0] is edited
 
 
 def call_for(call, pulled):
@@ -225,7 +231,7 @@ def test_a_format_that_fails_is_named(tmp_path, call, words):
 
     assert caught.value.slug == "source-format-broken"
     assert "here" in caught.value.what
-    assert "register()" in caught.value.why
+    assert "the project" in caught.value.why
     assert words in caught.value.why
 
 

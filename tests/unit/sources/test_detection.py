@@ -112,7 +112,7 @@ def test_a_winner_as_a_source(tmp_path):
     write_manifest(home, artifact)
     write_model(tmp_path, {"kedro_hone": {"artifact": "artifact"}}, [])
     flavor = read_flavor(tmp_path, trust=NOTHING)
-    assert flavor.artifact == artifact
+    assert (flavor.format, flavor.inputs, flavor.outputs) == ("onnx", artifact.inputs, artifact.outputs)
     assert flavor.files == (("artifact/model.onnx", "model.onnx"),)
     assert read_flavor(home, trust=NOTHING).files == (("model.onnx", "model.onnx"),)
 

@@ -40,8 +40,7 @@ def test_files_are_written_by_their_names_in_the_artifact(tmp_path):
     (tmp_path / "net.py").write_text("class Net: ...\n")
     flavor = Flavor(
         format="pytorch-module",
-        files=(("data/net.pt2", "model.pt2"),),
-        code=((str(tmp_path / "net.py"), "code/net.py"),),
+        files=(("data/net.pt2", "model.pt2"), (str(tmp_path / "net.py"), "code/net.py")),
         texts=(("module.json", "{}"),),
     )
     write_files(flavor, tmp_path / "pulled", tmp_path / "files")

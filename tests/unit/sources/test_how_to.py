@@ -40,6 +40,5 @@ def test_the_example_takes_its_folders(tmp_path, monkeypatch):
 def test_every_attribute_is_explained():
     told = set(re.findall(r"`(\w+)`", PAGE))
     assert set(SourceFormat.__dataclass_fields__) - told == {"name"}
-    assert all(
-        f"{source.name} ({source.order})" in PAGE for source in read_sources().formats if source.order in {30, 40, 90}
-    )
+    shown = {name: source.order for name, (source, _) in read_sources()[0].items() if source.order in {30, 40, 90}}
+    assert all(f"{name} ({order})" in PAGE for name, order in shown.items())

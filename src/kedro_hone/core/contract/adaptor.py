@@ -36,34 +36,26 @@ class Options(BaseModel):
         return self
 
 
-def _require_flag(flag: str) -> Callable[[Host], str | None]:
-    return lambda host: None if flag in host.flags else f"needs a CPU with {flag}"
-
-
 class Need(StrEnum):
-    """What an adaptor needs besides the artifact; a member that asks something of the machine brings its own check.
-
-    ``find_missing`` returns what a machine lacks of this need, as a reason for a refusal; None where it lacks nothing.
-    """
-
-    find_missing: Callable[[Host], str | None]
-
-    def __new__(cls, name: str, missing: Callable[[Host], str | None] = lambda _: None) -> Self:
-        """Return a member."""
-        member = str.__new__(cls, name)
-        member._value_ = name
-        member.find_missing = missing
-        return member
+    """What an adaptor needs besides the artifact: something of the recipe, or of the machine."""
 
     CALIBRATION_DATA = "calibration-data"
     PROGRAM = "program"
-    GPU = "gpu", lambda host: None if host.gpu else "needs a GPU, and this machine has none"
-    AVX512_VNNI = "avx512_vnni", _require_flag("avx512_vnni")
-    AVX512_BF16 = "avx512_bf16", _require_flag("avx512_bf16")
-    CXX_COMPILER = (
-        "c++-compiler",
-        lambda host: None if "c++" in host.compilers else "needs a C++ compiler (c++ or g++) on the path",
-    )
+    GPU = "gpu"
+    AVX512_VNNI = "avx512_vnni"
+    AVX512_BF16 = "avx512_bf16"
+    CXX_COMPILER = "c++-compiler"
+
+    def find_missing(self, host: Host) -> str | None:
+        """Return what a machine lacks of this need, as a reason for a refusal; None where it lacks nothing."""
+        match self:
+            case Need.GPU if not host.gpu:
+                return "needs a GPU, and this machine has none"
+            case Need.AVX512_VNNI | Need.AVX512_BF16 if self not in host.flags:
+                return f"needs a CPU with {self}"
+            case Need.CXX_COMPILER if "c++" not in host.compilers:
+                return "needs a C++ compiler (c++ or g++) on the path"
+        return None
 
 
 class Capability(StrEnum):
@@ -76,14 +68,9 @@ class Capability(StrEnum):
 
 
 class Support(StrEnum):
-    """How well a capability is supported.
-
-    ``VERSIONED`` means that it depends on the toolchain's version; ``NOT_IMPLEMENTED`` that the toolchain can and the
-    adaptor does not yet; ``UNSUPPORTED`` that the toolchain cannot.
-    """
+    """How well: ``NOT_IMPLEMENTED`` where the toolchain can and the adaptor not yet, ``UNSUPPORTED`` if it cannot."""
 
     FULL = "full"
-    VERSIONED = "versioned"
     NOT_IMPLEMENTED = "not-implemented"
     UNSUPPORTED = "unsupported"
     UNKNOWN = "unknown"
@@ -96,12 +83,12 @@ class Adaptor:
     Attributes:
         name: ``toolchain.what``, unique, such as ``onnxruntime.int8-static``.
         version: Raised when its output changes; part of the cache key.
-        toolchain: The toolchain that it uses.
+        toolchain: The toolchain whose worker runs it.
         stage: Convert, compress or compile.
         accepts: The formats that it takes.
         produces: The format of its result.
         summary: One sentence for the documentation.
-        options: The model of its options.
+        options: The model of its options; all have defaults.
         precisions: What the result computes in or stores.
         needs: What it needs besides the artifact.
         supports: How well it supports each capability.
@@ -131,13 +118,11 @@ class Adaptor:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(rf"{self.toolchain.name}\.[a-z0-9][a-z0-9-]*", self.name):
-            wanted = f"{self.toolchain.name}.<what>, in lower case with dashes"
-            raise ValueError(f"adaptor name {self.name!r}: must be {wanted}")
+            raise ValueError(f"adaptor {self.name!r}: name it {self.toolchain.name}.<what>, lower case, with dashes")
         if not self.accepts:
             raise ValueError(f"adaptor {self.name}: accepts no format")
         if self.stage is Stage.COMPILE and self.produces not in self.toolchain.runs:
-            reason = f"compiles to {self.produces}, which {self.toolchain.name} cannot run"
-            raise ValueError(f"adaptor {self.name}: {reason}")
+            raise ValueError(f"adaptor {self.name}: {self.toolchain.name} cannot run its {self.produces}")
         self.options()
 
     def find_missing(self, host: Host) -> str | None:

@@ -7,19 +7,25 @@ section ``gates``, its reference page, the decision, the evidence and the report
 
 from __future__ import annotations
 
-import importlib
 import math
-import pkgutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import metadata
+from functools import partial
 from typing import Any, Final
 
 from pydantic.fields import FieldInfo
 
-from kedro_hone.core.contract.entry_points import list_entry_points, merge, name_function
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.plugins import (
+    Plugins,
+    check_kind,
+    describe_exception,
+    guard,
+    list_modules,
+    list_offers,
+    load,
+    name_function,
+)
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.core.values.measurement import Latency, Quality, Speedup
@@ -70,7 +76,6 @@ class Gate:
         name: Its key in the recipe's section ``gates``.
         takes: The type of that key, such as ``float | None``. A limit of None or of no shapes means not asked.
         field: Its default, its bounds and its description, which is the sentence of the reference page.
-        judge: Judges what was measured.
         relative: Whether it compares with the source. Where no candidate holds these gates the source stays: ``KEEP``.
             A gate that is not relative is absolute; the source must hold it too where it stays. Where the best there
             is misses it, the verdict is ``FAIL``.
@@ -103,38 +108,22 @@ class Gate:
             HoneError: ``gate-invalid``: ``judge`` raised, or returned no judgement of this gate on it.
         """
         if not is_asked(limit):
-            return (self.skip(candidate.id, "the recipe sets no limit"),)
-        try:
-            rows = tuple(self.judge(limit, candidate, source))
+            return (self.rule(candidate.id, Judged.NOT_ASKED, "the recipe sets no limit"),)
+        with guard(
+            "gate-invalid",
+            f"The gate {self.name} cannot judge {candidate.id}.",
+            culprit=name_function(self.judge),
+            hint="Mend the gate, or set no limit for it; Write a gate in the documentation says what it returns.",
+        ):
+            rows = tuple(check_kind(row, Judgement) for row in self.judge(limit, candidate, source))
             for row in rows:
-                self._check(row, candidate.id)
-        except HoneError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise HoneError(
-                "gate-invalid",
-                f"The gate {self.name} cannot judge {candidate.id}.",
-                why=f"{name_function(self.judge)} failed: {type(error).__name__}: {error}",
-                hint="Mend the gate, or set no limit for it; Write a gate in the documentation says what it returns.",
-            ) from error
+                if (row.name, row.candidate) != (self.name, candidate.id):
+                    raise ValueError(f"it returned a judgement of the gate {row.name!r} on {row.candidate!r}")
         reason = f"the gate {self.name} returned no judgement on {candidate.id}"
-        return rows or (self._judge(candidate.id, Judged.UNDECIDED, reason),)
+        return rows or (self.rule(candidate.id, Judged.UNDECIDED, reason),)
 
-    def skip(self, candidate: str, reason: str) -> Judgement:
-        """Return the judgement of a gate that is not asked."""
-        return self._judge(candidate, Judged.NOT_ASKED, reason)
-
-    def fail(self, candidate: str, reason: str) -> Judgement:
-        """Return the judgement on a candidate for which there is nothing to judge."""
-        return self._judge(candidate, Judged.FAILS, reason)
-
-    def _check(self, row: object, candidate: str) -> None:
-        if not isinstance(row, Judgement):
-            raise TypeError(f"it returned a {type(row).__name__}, not judgements")
-        if (row.name, row.candidate) != (self.name, candidate):
-            raise ValueError(f"it returned a judgement of the gate {row.name!r} on {row.candidate!r}")
-
-    def _judge(self, candidate: str, judged: Judged, reason: str) -> Judgement:
+    def rule(self, candidate: str, judged: Judged, reason: str) -> Judgement:
+        """Return a judgement without asking ``judge``: the gate is not asked, or there is nothing to judge."""
         return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason)
 
 
@@ -155,18 +144,10 @@ def judge_at_most(
     digits: str = ".4g",
     shape: str = "",
 ) -> Judgement:
-    """Judge a number that must not pass its limit; exactly the limit holds.
+    """Judge a number that must not pass its limit; exactly the limit holds, and what was not measured is undecided.
 
-    Args:
-        name: The gate's name.
-        candidate: The candidate's id.
-        measured: The number; undecided where it is None or not finite: then it was not measured.
-        limit: The limit, in the same unit.
-        unit: In words.
-        subject: What was measured, such as ``the files of NAME``.
-        verb: What it does, such as ``takes``.
-        digits: How the number is printed.
-        shape: The shape, if it is about one.
+    The reason reads as ``subject verb measured unit``: "the files of NAME take 3 MB". ``digits`` formats the number,
+    ``unit`` that of both numbers in words, and ``shape`` the shape that it is about, if it is about one.
     """
     if measured is None or not math.isfinite(measured):
         judged, said = Judged.UNDECIDED, f"how many {unit} {subject} {verb} was not measured"
@@ -185,8 +166,13 @@ def judge_at_most(
     )
 
 
-# What the user's own project registers from its settings.py, as ``core.contract.catalogue`` keeps adaptors.
-_REGISTERED: list[tuple[Gate, str]] = []
+def _locate(gate: Gate) -> str:
+    return name_function(gate.judge)
+
+
+_PLUGINS: Final = Plugins[Gate](
+    slug="gate-invalid", clash="Two gates are named {name!r}.", locate=_locate, identify=_locate
+)
 
 
 def register_gate(gate: Gate) -> None:
@@ -198,55 +184,29 @@ def register_gate(gate: Gate) -> None:
         HoneError: ``gate-invalid``: another registered gate has this name. A name that is built in or another
             package's is found when the gates are read.
     """
-    gates = _merge((), (*_REGISTERED, (gate, "register_gate()")))
-    _REGISTERED[:] = [(known, "register_gate()") for known in gates.values()]
+    _PLUGINS.register(gate)
 
 
-def forget_gates() -> None:
-    """Drop what ``register_gate`` added, for tests and for reloading a project in a notebook."""
-    _REGISTERED.clear()
+forget_gates = _PLUGINS.own.clear
+"""Drops what ``register_gate`` added, for tests and for reloading a project in a notebook."""
 
 
 def read_gates() -> tuple[Gate, ...]:
-    """Return all gates: ours, other packages' and the project's own.
+    """Return all gates in the order in which they are asked: relative ones first, and first those that need no scoring.
 
-    Returns:
-        In the order in which they are asked: relative ones before absolute ones, those that need no scoring first.
+    One that cannot be loaded ends the run: without it something would be published that does not hold it.
 
     Raises:
         HoneError: ``gate-invalid``: two gates have one name, or a module of a gate cannot be imported or has none.
     """
-    gates = _merge(_read_installed(), _REGISTERED)
-    return tuple(sorted(gates.values(), key=lambda gate: (not gate.relative, gate.scored, gate.name)))
-
-
-@cache  # a recipe is read by every node, and listing entry points opens the metadata of every distribution
-def _read_installed() -> tuple[tuple[Gate, str], ...]:
-    modules = pkgutil.iter_modules(importlib.import_module(BUILTIN_GATES).__path__, f"{BUILTIN_GATES}.")
-    points = [(metadata.EntryPoint(name, f"{name}:GATE", ENTRY_POINTS), name) for _, name, _ in modules]
-    points += [(point, f"{point.name} ({origin})") for point, origin in list_entry_points(ENTRY_POINTS)]
-    return tuple((_load(point, origin), origin) for point, origin in points)
-
-
-def _load(point: metadata.EntryPoint, origin: str) -> Gate:
-    """A gate that cannot be loaded ends the run: without it something would be published that does not hold it."""
-    try:
-        gate = point.load()
-        if not isinstance(gate, Gate):
-            raise TypeError(f"it is a {type(gate).__name__}, not a Gate")  # noqa: TRY301 - reported with the others
-    except (Exception, SystemExit) as error:
+    offers = list_offers(ENTRY_POINTS, list_modules(BUILTIN_GATES, "GATE"))
+    found, broken = load(offers, partial(check_kind, kind=Gate))
+    for place, error in broken.items():
         raise HoneError(
             "gate-invalid",
-            f"The gate of {origin} cannot be used.",
-            why=f"{type(error).__name__}: {error}",
+            f"The gate of {place} cannot be used.",
+            why=describe_exception(error),
             hint="Mend the module, or uninstall its package; Write a gate in the documentation says what it exports.",
         ) from error
-    return gate
-
-
-def _merge(offers: Iterable[tuple[Gate, str]], registered: Iterable[tuple[Gate, str]]) -> dict[str, Gate]:
-    return merge(offers, registered, slug="gate-invalid", noun="gate", identify=_identify)
-
-
-def _identify(gate: Gate) -> object:
-    return name_function(gate.judge)
+    gates = (gate for gate, _ in _PLUGINS.merge(found).values())
+    return tuple(sorted(gates, key=lambda gate: (not gate.relative, gate.scored, gate.name)))

@@ -1,4 +1,4 @@
-"""The machine that an adaptor would run on."""
+"""Where an adaptor runs."""
 
 from __future__ import annotations
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
-
-from pydantic import BaseModel, Field, ValidationError
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
@@ -31,7 +29,6 @@ class EvidenceFolder(Value):
     """The evidence that a run left in its folder.
 
     Attributes:
-        run_id: The run, whose folder holds the files.
         files: ``sha256:…`` of each of ``EVIDENCE_FILES``, as ``report`` wrote them.
         decision: The digest of the decision that it is for.
     """
@@ -42,11 +39,7 @@ class EvidenceFolder(Value):
 
     @classmethod
     def read(cls, run_id: str, folder: Path, *, decision: str) -> EvidenceFolder:
-        """Return the evidence of a run as it is now in a folder.
-
-        Raises:
-            FileNotFoundError: One of ``EVIDENCE_FILES`` is missing.
-        """
+        """Return the evidence of a run as it is now in a folder; ``FileNotFoundError`` where a file is missing."""
         files = {name: digest_file(folder / name) for name in EVIDENCE_FILES}
         return cls(run_id=run_id, files=files, decision=decision)
 
@@ -63,21 +56,6 @@ class EvidenceFolder(Value):
                 raise explain_incomplete(self.run_id, f"{name} is not the file that the node report wrote.")
 
 
-class _Model(BaseModel):
-    uri: str = ""
-    digest: str
-
-
-class _Claim(BaseModel):
-    """The part of ``evidence.json`` that a publication rests on; its other fields belong to the report."""
-
-    schema_id: SchemaId = Field(alias="schema")
-    run_id: str
-    verdict: Verdict
-    source: _Model
-    winner: _Model | None
-
-
 @dataclass(frozen=True, kw_only=True)
 class ProvenWinner:
     """A winner with the evidence that proves it; there is none without.
@@ -85,11 +63,9 @@ class ProvenWinner:
     Making one reads every file of the evidence. What a registry is given was therefore complete and unmodified.
 
     Attributes:
-        artifact: The winner.
-        locate: Returns the folder of an artifact's files: a store's method.
+        files: The folder of the winner's files.
         source_uri: The version that was optimized, pinned.
         source_digest: The digest of its artifact.
-        evidence: The recorded digests of the evidence.
         folder: Where the files of the evidence are: a copy that nobody else writes to.
 
     Raises:
@@ -98,7 +74,7 @@ class ProvenWinner:
     """
 
     artifact: Artifact
-    locate: Callable[[Artifact], Path]
+    files: Path
     source_uri: str
     source_digest: str
     evidence: EvidenceFolder
@@ -108,26 +84,23 @@ class ProvenWinner:
         self.evidence.check(self.folder)
         run = self.evidence.run_id
         try:
-            claim = _Claim.model_validate_json((self.folder / EVIDENCE).read_bytes())
-        except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(str(part) for part in fault["loc"])
-            raise explain_incomplete(run, f"{EVIDENCE} is no evidence: {where or 'JSON'}: {fault['msg']}.") from error
-        pairs: Mapping[str, tuple[str, str]] = {
-            "verdict": (claim.verdict.value, Verdict.PASS.value),
-            "run": (claim.run_id, run),
-            "source": (claim.source.uri, self.source_uri),
-            "source's digest": (claim.source.digest, self.source_digest),
-            "winner's digest": (claim.winner.digest if claim.winner else "none", self.artifact.digest),
+            claim = json.loads((self.folder / EVIDENCE).read_bytes())
+        except ValueError as error:
+            raise explain_incomplete(run, f"{EVIDENCE} is no evidence: {error}.") from error
+        wanted = {
+            ("schema",): SCHEMA_ID,
+            ("verdict",): Verdict.PASS.value,
+            ("run_id",): run,
+            ("source", "uri"): self.source_uri,
+            ("source", "digest"): self.source_digest,
+            ("winner", "digest"): self.artifact.digest,
         }
-        for what, (proven, wanted) in pairs.items():
-            if proven != wanted:
-                raise explain_incomplete(run, f"Its {what} is {proven}, and {wanted} is to be published.")
-
-    @property
-    def files(self) -> Path:
-        """The folder of the winner's files."""
-        return self.locate(self.artifact)
+        for path, value in wanted.items():
+            proven = claim
+            for key in path:
+                proven = proven.get(key) if isinstance(proven, dict) else None
+            if proven != value:
+                raise explain_incomplete(run, f"Its {' '.join(path)} is {proven}, and {value} is to be published.")
 
     def copy_evidence(self, folder: Path) -> None:
         """Copy the evidence into a folder to publish it from there, and check that the copy is what was proved.

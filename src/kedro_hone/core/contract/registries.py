@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
-import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib import metadata
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from kedro_hone.core.contract.entry_points import list_entry_points
-from kedro_hone.core.contract.guarded import GuardedRegistry
-from kedro_hone.core.contract.registry import Registry
+from kedro_hone.core.contract.registry import Publication, Registry, VersionInfo
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.plugins import BUILT_IN, Offer, Plugins, check_kind, guard, list_offers, load
+from kedro_hone.core.text import suggest
 
 REGISTRIES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -31,84 +28,50 @@ ENTRY_POINTS: Final = "kedro_hone.registries"
 """The entry-point group of other packages: the name is a scheme, the value a class or a function that makes one."""
 
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
-_BUILT_IN: Final = "built in"
+_PLUGINS: Final = Plugins[Offer](
+    slug="registry-scheme-taken", clash="Two registries serve {name}:/….", locate=str, identify=str
+)
+_RETURNS: Final[Mapping[str, type]] = MappingProxyType(
+    {"resolve": VersionInfo, "pull": VersionInfo, "versions_since": tuple, "publish": Publication}
+)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegistryOffer:
-    """A registry that is installed; nothing of it is imported yet.
+class GuardedRegistry:
+    """A registry of another package: each method of the contract returns what it must, or raises a ``HoneError``.
 
-    Attributes:
-        scheme: The scheme of its URIs; empty for paths.
-        origin: Where it comes from, for a person: ``built in`` or ``the package NAME``.
+    Without it the exception of a stranger's code would be reported as a bug of ours, and its ``sys.exit(0)`` would end
+    a run as if all had gone well.
     """
 
-    scheme: str
-    origin: str
-    point: metadata.EntryPoint
+    def __init__(self, registry: Registry, offer: Offer) -> None:
+        self.registry, self._offer = registry, offer
 
-    def make(self, project: Path | None = None) -> Registry:
-        """Import the registry and make one with its defaults; one of another package is a ``GuardedRegistry``.
+    def __getattr__(self, name: str) -> Any:
+        if name not in _RETURNS:
+            raise AttributeError(name)
 
-        Args:
-            project: The project's folder, for registries that take one; the current folder when not given.
+        def call(*args: Any, **named: Any) -> Any:
+            with _guard(self._offer, f"its method {name}"):
+                return check_kind(getattr(self.registry, name)(*args, **named), _RETURNS[name])
 
-        Raises:
-            HoneError: ``registry-broken``: the package of others cannot be imported or makes something else; or what
-                the registry itself raises.
-        """
-        try:
-            factory = self.point.load()
-            takes = project is not None and "project" in inspect.signature(factory).parameters
-            registry = factory(project=project) if takes else factory()
-            if not isinstance(registry, Registry):
-                raise TypeError(f"it makes a {type(registry).__name__}, which is not a Registry")  # noqa: TRY301 - see below
-        except HoneError:
-            raise
-        except (Exception, SystemExit) as error:
-            if self.origin == _BUILT_IN:
-                raise
-            raise HoneError(
-                "registry-broken",
-                f"The registry of {self.scheme}:/… cannot be used.",
-                why=f"It comes from {self.origin}, and {self.point.value} failed: {type(error).__name__}: {error}.",
-                hint="See `kedro hone registries` for the traceback; update or uninstall the package.",
-            ) from error
-        return (
-            registry if self.origin == _BUILT_IN else GuardedRegistry(registry, origin=self.origin, scheme=self.scheme)
-        )
-
-    def find_fault(self) -> str | None:
-        """Return why the registry cannot be used, as a traceback; None when it can be imported."""
-        if self.scheme and not _SCHEME.fullmatch(self.scheme):
-            return f"{self.scheme!r} cannot be the scheme of a URI: write letters, digits, +, - and dots.\n"
-        try:
-            self.point.load()
-        except (Exception, SystemExit):  # noqa: BLE001  (a stranger's module may raise anything; it is shown, not lost)
-            return traceback.format_exc()
-        return None
+        return call
 
 
-def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> Mapping[str, RegistryOffer]:
-    """Return every registry that is installed, by its scheme: ours, then those of other packages.
+def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> dict[str, Offer]:
+    """Return every registry that is installed, by its scheme: ours, then those of other packages. Nothing is imported.
 
     Raises:
         HoneError: ``registry-scheme-taken``, when two packages offer one scheme.
     """
-    points = [(metadata.EntryPoint(scheme, target, ENTRY_POINTS), _BUILT_IN) for scheme, target in builtin.items()]
-    points += list_entry_points(ENTRY_POINTS)
-    offers: dict[str, RegistryOffer] = {}
-    for point, origin in points:
-        offer = RegistryOffer(scheme=point.name.lower(), origin=origin, point=point)
-        other = offers.setdefault(offer.scheme, offer)
-        if (other.point.value, other.origin) != (point.value, origin):
-            raise HoneError(
-                "registry-scheme-taken",
-                f"Two registries serve {offer.scheme}:/….",
-                why=f"One comes from {other.origin} ({other.point.value}), another from {origin} ({point.value}).",
-                hint="Uninstall the package that you do not need.",
-            )
-    return MappingProxyType(offers)
+    offers = [offer._replace(name=offer.name.lower()) for offer in list_offers(ENTRY_POINTS, builtin)]
+    return {scheme: offer for scheme, (offer, _) in _PLUGINS.merge(zip(offers, offers, strict=True)).items()}
+
+
+def find_broken(offers: Collection[Offer]) -> dict[str, BaseException]:
+    """Import registries, and return why those that cannot be used cannot, by where they come from."""
+    odd = {str(offer): offer.name for offer in offers if offer.name and not _SCHEME.fullmatch(offer.name)}
+    rule = "cannot be the scheme of a URI: write letters, digits, +, - and dots"
+    return load(offers, lambda _: None)[1] | {place: ValueError(f"{name!r} {rule}") for place, name in odd.items()}
 
 
 def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project: Path | None = None) -> Registry:
@@ -117,18 +80,34 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project:
     Relative paths count from the project, or from the current folder when it is not given.
 
     Raises:
-        HoneError: ``registry-unknown``, with the schemes that are served; ``registry-scheme-taken`` or
-            ``registry-broken``.
+        HoneError: ``registry-unknown``, with the schemes that are served; ``registry-scheme-taken``;
+            ``registry-broken``: the package of others cannot be imported, or makes something else; or what the registry
+            itself raises.
     """
     scheme, registries = urlsplit(uri).scheme, read_registries(builtin)
     if scheme not in registries:
         known = ", ".join(f"{name}:/…" if name else "a path" for name in sorted(registries, reverse=True))
-        nearest = difflib.get_close_matches(scheme, [name for name in registries if name], n=1)
         raise HoneError(
             "registry-unknown",
             f"No registry serves {uri!r}.",
             why=f"Nothing is known of the scheme {scheme!r}; there are: {known}.",
-            hint=(f"Did you mean {nearest[0]}:/…? " if nearest else "")
+            hint=suggest(scheme, filter(None, registries), "{}:/…")
             + "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path.",
         )
-    return registries[scheme].make(project)
+    offer = registries[scheme]
+    with _guard(offer, offer.target):
+        factory = offer.load()
+        takes = project is not None and "project" in inspect.signature(factory).parameters
+        made = factory(project=project) if takes else factory()
+        registry: Registry = check_kind(made, Registry)  # type: ignore[type-abstract]  # a protocol, checked at run time
+    return registry if offer.origin == BUILT_IN else cast("Registry", GuardedRegistry(registry, offer))
+
+
+def _guard(offer: Offer, culprit: str) -> AbstractContextManager[None]:
+    return guard(
+        "registry-broken",
+        f"The registry of {offer.name}:/… cannot be used.",
+        culprit=f"It comes from {offer.origin}, and {culprit}",
+        hint="Update or uninstall the package; `kedro hone registries` shows what cannot be imported.",
+        ours=offer.origin == BUILT_IN,
+    )

@@ -14,15 +14,8 @@ from kedro_hone.core.values.decision import Verdict
 
 SOURCE: Final = "hone.source"
 """The tag with the URI of the version that was optimized; only winners carry it."""
-SOURCE_DIGEST: Final = "hone.source_digest"
-DIGEST: Final = "hone.digest"
-"""The digest of the winner."""
 RECIPE: Final = "hone.recipe"
-RUN: Final = "hone.run"
-VERDICT: Final = "hone.verdict"
-SPEEDUP: Final = "hone.speedup"
-DATA: Final = "hone.data."
-"""Prefix: ``hone.data.gate`` holds the digest of the gate split."""
+"""The tag with the recipe's digest."""
 
 
 class VersionInfo(Value):
@@ -100,15 +93,13 @@ class Registry(Protocol):
         alias: str | None,
         metrics: Mapping[str, float] | None = None,
     ) -> Publication:
-        """Write a new version with all its evidence, or none; the alias is moved last.
-
-        The same publication twice gives the same version.
+        """Write a new version with all its evidence, or none; the same publication twice gives the same version.
 
         Args:
             winner: The winner with what proves it.
             name: The model, as ``VersionInfo.name`` or the recipe says.
             tags: From ``make_tags``.
-            alias: What is to point to the new version, or None.
+            alias: What is to point to the new version, or None; it is moved last.
             metrics: Numbers that the registry shows next to the version.
 
         Raises:
@@ -120,22 +111,17 @@ class Registry(Protocol):
 def make_tags(
     winner: ProvenWinner, *, recipe: str, speedup: float | None = None, data: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the tags of a publication; what is not known has no tag.
+    """Return the tags of a publication, with the digests of the recipe and of each split by its name.
 
-    Args:
-        winner: The winner with what proves it.
-        recipe: The recipe's digest.
-        speedup: Source time over winner time, the estimate.
-        data: The name of each split, and its digest.
+    The speed-up is the estimate of source time over winner time; there is no tag of what is not known.
     """
-    tags = {
+    return {
         SOURCE: winner.source_uri,
-        SOURCE_DIGEST: winner.source_digest,
-        DIGEST: winner.artifact.digest,
+        "hone.source_digest": winner.source_digest,
+        "hone.digest": winner.artifact.digest,
         RECIPE: recipe,
-        RUN: winner.evidence.run_id,
-        VERDICT: Verdict.PASS.value,
+        "hone.run": winner.evidence.run_id,
+        "hone.verdict": Verdict.PASS.value,
+        **({} if speedup is None else {"hone.speedup": f"{speedup:.3f}"}),
+        **{f"hone.data.{split}": digest for split, digest in (data or {}).items()},
     }
-    if speedup is not None:
-        tags[SPEEDUP] = f"{speedup:.3f}"
-    return tags | {f"{DATA}{split}": digest for split, digest in (data or {}).items()}

@@ -16,7 +16,6 @@ class Licence(StrEnum):
     """Under which terms a toolchain's results may be used."""
 
     OPEN = "open"
-    PROPRIETARY = "proprietary"
     EVALUATION = "evaluation"
     """May race, is never published, and is off unless the recipe selects it by name."""
 

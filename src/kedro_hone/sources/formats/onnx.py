@@ -23,11 +23,8 @@ def detect(pulled: Pulled) -> Flavor | None:
     Raises:
         HoneError: ``model-corrupt``.
     """
-    folder, path = pulled.folder, None
-    if pulled.mlmodel is None:
-        path = find_only(folder, "model.onnx")
-    elif "onnx" in pulled.mlmodel.flavors:
-        path = find_entry(folder, pulled.mlmodel, "onnx", "data")
+    folder = pulled.folder
+    path = find_only(folder, "model.onnx") if pulled.mlmodel is None else find_entry(pulled, "onnx", "data")
     if path is None:
         return None
     if not path.is_file():

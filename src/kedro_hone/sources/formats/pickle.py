@@ -12,13 +12,8 @@ def detect(pulled: Pulled) -> Flavor | None:
     Raises:
         HoneError: ``model-corrupt``.
     """
-    if pulled.mlmodel is None:
-        data = pulled.folder
-    elif "pytorch" in pulled.mlmodel.flavors:
-        data = find_entry(pulled.folder, pulled.mlmodel, "pytorch", "model_data")
-    else:
-        return None
-    files = tuple((name_in(pulled.folder, path), path.name) for path in list_pickles(data))
+    data = pulled.folder if pulled.mlmodel is None else find_entry(pulled, "pytorch", "model_data")
+    files = tuple((name_in(pulled.folder, path), path.name) for path in list_pickles(data)) if data else ()
     return Flavor(format="pickle", files=files) if files else None
 
 

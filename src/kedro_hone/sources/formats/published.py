@@ -7,10 +7,8 @@ from typing import Final
 from kedro_hone.core.store.manifest import MANIFEST, measure_files
 from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.sources.files import find_entry, make_corrupt, name_in
-from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
+from kedro_hone.sources.source_format import OURS, Flavor, Pulled, SourceFormat
 
-OURS: Final = "kedro_hone"
-"""The name of our flavor in an ``MLmodel``."""
 LARGEST_MANIFEST: Final = 16 * 1024 * 1024
 """The largest manifest that is parsed, in bytes."""
 
@@ -24,11 +22,8 @@ def detect(pulled: Pulled) -> Flavor | None:
         HoneError: ``model-corrupt``: the manifest cannot be read, or a file is not the one that was published.
     """
     folder = pulled.folder
-    if (folder / MANIFEST).is_file():
-        root = folder.resolve()
-    elif pulled.mlmodel is not None and OURS in pulled.mlmodel.flavors:
-        root = find_entry(folder, pulled.mlmodel, OURS, "artifact")
-    else:
+    root = folder.resolve() if (folder / MANIFEST).is_file() else find_entry(pulled, OURS, "artifact")
+    if root is None:
         return None
     manifest = root / MANIFEST
     if manifest.is_file() and manifest.stat().st_size > LARGEST_MANIFEST:
@@ -40,7 +35,6 @@ def detect(pulled: Pulled) -> Flavor | None:
         interface=str(artifact.metadata.get("interface", "onnx")),
         inputs=artifact.inputs,
         outputs=artifact.outputs,
-        artifact=artifact,
     )
 
 

@@ -18,10 +18,9 @@ def detect(pulled: Pulled) -> Flavor | None:
     """
     if pulled.mlmodel is None:
         path = find_only(pulled.folder, "model.pt2")
-    elif "pytorch" in pulled.mlmodel.flavors:
-        path = _find_program(pulled.folder, find_entry(pulled.folder, pulled.mlmodel, "pytorch", "model_data"))
     else:
-        return None
+        data = find_entry(pulled, "pytorch", "model_data")
+        path = data and _find_program(pulled.folder, data)
     return None if path is None else Flavor(format="pytorch", files=((name_in(pulled.folder, path), "model.pt2"),))
 
 

@@ -35,7 +35,8 @@ def detect(pulled: Pulled) -> Flavor | None:
     kwargs = dict(pulled.author.kwargs)
     module = {"class": f"{file.stem}:{name}", "file": file.name, "kwargs": kwargs, "state": "model.pt2"}
     texts = (("module.json", json.dumps(module, indent=2) + "\n"),)
-    return program.model_copy(update={"format": "pytorch-module", "code": ((str(file), file.name),), "texts": texts})
+    files = (*program.files, (str(file), file.name))
+    return program.model_copy(update={"format": "pytorch-module", "files": files, "texts": texts})
 
 
 SOURCE_FORMAT = SourceFormat(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,9 +100,9 @@ def test_other_packages_come_by_entry_points(site):
         ("raise RuntimeError('no libcuda')", "no libcuda"),
         ("import sys; sys.exit('bye')", "SystemExit: bye"),
         ("import not_installed_anywhere", "not_installed_anywhere"),
-        ("TOOLCHAIN = 3\nADAPTORS = ()", "TOOLCHAIN is a int, not a Toolchain"),
+        ("TOOLCHAIN = 3\nADAPTORS = ()", "3 is of the type int, not Toolchain"),
         ("x = 1", "TOOLCHAIN"),
-        (MODULE.format(name="odd", what="one", folder="/") + "ADAPTORS = (4,)", "not an Adaptor"),
+        (MODULE.format(name="odd", what="one", folder="/") + "ADAPTORS = (4,)", "4 is of the type int, not Adaptor"),
     ],
 )
 def test_broken_packages_are_listed_with_their_traceback(site, text, clue):
@@ -109,10 +110,9 @@ def test_broken_packages_are_listed_with_their_traceback(site, text, clue):
     write_entry_point(site, "stranger", "fake_broken")
     catalogue = read_catalogue({"first": write_module(site, "fake_first")})
     assert list(catalogue.adaptors) == ["first.one"]
-    (traceback,) = catalogue.broken.values()
-    assert list(catalogue.broken) == ["stranger (the package stranger)"]
-    assert clue in traceback
-    assert "Traceback" in traceback
+    (error,) = catalogue.broken.values()
+    assert list(catalogue.broken) == ["the package stranger (fake_broken)"]
+    assert clue in "".join(traceback.format_exception(error))
 
 
 def test_an_adaptor_of_another_toolchain_makes_its_module_broken(site):
@@ -122,7 +122,7 @@ def test_an_adaptor_of_another_toolchain_makes_its_module_broken(site):
         + MODULE.format(name="thief", what="one", folder="/t").replace("ADAPTORS =", "MINE =")
     )
     catalogue = read_catalogue({"thief": "fake_thief"})
-    assert "the adaptor first.one belongs to first, not to thief" in catalogue.broken["thief"]
+    assert "the adaptor first.one belongs to first, not to thief" in str(catalogue.broken["built in (fake_thief)"])
 
 
 def test_a_name_taken_by_another_package_is_an_error(site):
@@ -130,8 +130,8 @@ def test_a_name_taken_by_another_package_is_an_error(site):
     with pytest.raises(HoneError) as caught:
         read_catalogue({"first": write_module(site, "fake_first")})
     assert caught.value.slug == "adaptor-name-taken"
-    assert "built in (/first)" in caught.value.why
-    assert "the package stranger (/elsewhere)" in caught.value.why
+    assert "built in (fake_first)" in caught.value.why
+    assert "the package stranger (fake_stranger)" in caught.value.why
 
 
 def test_register_adds_the_projects_own():
@@ -202,7 +202,7 @@ def test_registering_another_value_under_a_taken_name_is_an_error(other):
 
 
 def test_register_refuses_what_is_no_adaptor():
-    with pytest.raises(TypeError, match="not an Adaptor"):
+    with pytest.raises(TypeError, match="4 is of the type int, not Adaptor"):
         register(make_adaptor(), 4)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="belongs to own"):
         register(Toolchain(name="other", folder=Path("/")), make_adaptor())
@@ -214,7 +214,7 @@ def test_unknown_names_come_with_the_nearest(site):
     with pytest.raises(HoneError, match=r"Did you mean 'first\.one'") as caught:
         catalogue.find_adaptor("first.on")
     assert caught.value.slug == "adaptor-unknown"
-    assert "Could not be imported: lost" in caught.value.why
+    assert "Could not be imported: built in (fake_broken)" in caught.value.why
     with pytest.raises(HoneError, match="Did you mean 'first'") as caught:
         catalogue.find_toolchain("frist")
     assert caught.value.slug == "toolchain-unknown"
@@ -233,7 +233,7 @@ def test_a_copy_with_other_functions_does_not_replace_an_installed_adaptor(site)
     with pytest.raises(HoneError) as caught:
         read_catalogue(builtin)
     assert caught.value.slug == "adaptor-name-taken"
-    assert "another from register()" in caught.value.why
+    assert "another from the project (/first)" in caught.value.why
 
 
 def test_an_installed_adaptor_that_is_registered_too_is_one_adaptor(site):

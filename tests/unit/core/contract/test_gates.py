@@ -27,10 +27,8 @@ GATE = Gate(name="{name}", takes=float | None, field=Field(default=None, descrip
 @pytest.fixture(autouse=True)
 def _forget():
     gates.forget_gates()
-    gates._read_installed.cache_clear()
     yield
     gates.forget_gates()
-    gates._read_installed.cache_clear()
 
 
 @pytest.fixture
@@ -86,10 +84,12 @@ def test_two_gates_of_one_name_are_refused():
     with pytest.raises(HoneError, match="Two gates are named 'joules'") as caught:
         register_gate(make("joules", judge=judge_otherwise))
     assert caught.value.slug == "gate-invalid"
-    assert caught.value.why == "One comes from register_gate(), another from register_gate()."
+    assert caught.value.why == (
+        f"One comes from the project ({__name__}.judge_nothing), another from the project ({__name__}.judge_otherwise)."
+    )
 
     register_gate(make("size_mb"))
-    with pytest.raises(HoneError, match=r"kedro_hone\.comparing\.gates\.size, another from register_gate"):
+    with pytest.raises(HoneError, match=r"kedro_hone\.comparing\.gates\.size:GATE\), another from the project"):
         read_gates()
 
 
@@ -102,7 +102,7 @@ def test_two_gates_of_one_name_are_refused():
             "ModuleNotFoundError: No module named 'nothing_of_that_name'",
         ),
         ("", "fake_gate:GATE", "has no attribute 'GATE'"),
-        ("GATE = 3\n", "fake_gate:GATE", "TypeError: it is a int, not a Gate"),
+        ("GATE = 3\n", "fake_gate:GATE", "TypeError: 3 is of the type int, not Gate"),
         ("import sys; sys.exit(0)\n", "fake_gate:GATE", "SystemExit: 0"),
     ],
 )
@@ -112,7 +112,7 @@ def test_a_gate_that_cannot_be_loaded_ends_the_run(site, text, target, words):
         read_gates()
 
     assert caught.value.slug == "gate-invalid"
-    assert "mine (the package fake-package)" in caught.value.what
+    assert f"the package fake-package ({target})" in caught.value.what
     assert words in caught.value.why
     assert "Write a gate in the documentation" in caught.value.hint
 

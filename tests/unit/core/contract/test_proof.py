@@ -13,7 +13,7 @@ WINNER = Artifact(format="toy", digest="sha256:7", inputs=(), outputs=())
 
 
 def make(folder, evidence, **changes):
-    known = {"artifact": WINNER, "locate": folder.joinpath, "source_uri": SOURCE_URI, "source_digest": SOURCE_DIGEST}
+    known = {"artifact": WINNER, "files": folder, "source_uri": SOURCE_URI, "source_digest": SOURCE_DIGEST}
     return ProvenWinner(**known | changes, evidence=evidence, folder=folder)
 
 
@@ -64,8 +64,8 @@ def test_a_file_that_is_missing_altered_or_not_recorded_proves_nothing(folder, e
         ({"verdict": "MAYBE"}, "verdict"),
         ({"schema": "kedro-hone/evidence/99"}, "schema"),
         ({"source": ...}, "source"),
-        ({"winner": None}, "winner's digest is none"),
-        ({"run_id": "2"}, "run is 2"),
+        ({"winner": None}, "winner digest is None"),
+        ({"run_id": "2"}, "run_id is 2"),
     ],
 )
 def test_evidence_that_says_something_else_proves_nothing(folder, evidence, changes, why):
@@ -80,9 +80,9 @@ def test_what_is_no_evidence_proves_nothing(folder, evidence):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"artifact": WINNER.model_copy(update={"digest": "sha256:8"})}, "winner's digest is sha256:7"),
-        ({"source_uri": "models:/digits/2"}, "source is models:/digits/1"),
-        ({"source_digest": "sha256:2"}, "source's digest is sha256:1"),
+        ({"artifact": WINNER.model_copy(update={"digest": "sha256:8"})}, "winner digest is sha256:7"),
+        ({"source_uri": "models:/digits/2"}, "source uri is models:/digits/1"),
+        ({"source_digest": "sha256:2"}, "source digest is sha256:1"),
     ],
 )
 def test_another_winner_or_source_is_not_proven(folder, evidence, changes, why):

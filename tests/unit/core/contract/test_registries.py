@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kedro_hone.cli.registries import registries
-from kedro_hone.core.contract.registries import REGISTRIES, find_registry, read_registries
+from kedro_hone.cli.plugins import registries
+from kedro_hone.core.contract.registries import REGISTRIES, find_broken, find_registry, read_registries
 from kedro_hone.core.contract.registry import Registry
 from kedro_hone.core.errors import HoneError
 
@@ -51,9 +51,9 @@ def catch(call) -> HoneError:
 
 
 def test_ours_keep_the_contract():
-    for offer in read_registries().values():
-        assert offer.find_fault() is None
-        assert isinstance(offer.make(), Registry)
+    assert find_broken(read_registries().values()) == {}
+    assert isinstance(find_registry("models:/digits/1"), Registry)
+    assert isinstance(find_registry("./digits"), Registry)
     assert {"models", ""} == set(REGISTRIES)
 
 
@@ -120,7 +120,7 @@ def test_a_broken_package_is_listed_and_stops_only_its_own_uris(site, text, targ
     assert isinstance(find_registry("./model"), Registry)
     listed = CliRunner().invoke(registries)
     assert listed.exit_code == 0
-    assert "broken hub (the package hub)" in listed.output
+    assert f"broken the package hub ({target})" in listed.output
     assert clue in listed.output
     assert "models:/…" in listed.output
 
@@ -128,7 +128,7 @@ def test_a_broken_package_is_listed_and_stops_only_its_own_uris(site, text, targ
 def test_what_lacks_a_method_of_the_contract_is_broken(site):
     (site / "fake_broken.py").write_text("class Hub:\n    def resolve(self, uri): ...\n")
     install(site, "hub", "hub", "fake_broken:Hub")
-    assert "makes a Hub, which is not a Registry" in catch(lambda: find_registry("hub://digits/3")).why
+    assert "is of the type Hub, not Registry" in catch(lambda: find_registry("hub://digits/3")).why
 
 
 def test_what_cannot_be_a_scheme_is_listed(site):
@@ -159,7 +159,7 @@ CALLS = {
     [
         ("raise KeyError('boom')", "KeyError: 'boom'"),
         ("import sys; sys.exit(0)", "SystemExit: 0"),
-        ("return None", "returned a NoneType"),
+        ("return None", "TypeError: None is of the type NoneType, not "),
     ],
 )
 def test_a_method_that_fails_names_its_package(site, name, text, clue):

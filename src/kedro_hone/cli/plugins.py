@@ -1,14 +1,19 @@
-"""``kedro hone toolchains``: environments, versions, health and sizes, and what each can do."""
+"""What is plugged in: ``kedro hone toolchains`` with their environments, ``registries`` and ``adaptor test``."""
 
 from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kedro_hone.cli.failures import describe_broken, explain_failures
 from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.registries import find_broken, read_registries
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import Environment, EnvironmentStore
 from kedro_hone.core.errors import HoneError
@@ -20,34 +25,30 @@ from kedro_hone.core.text import clean_text
 @click.group(invoke_without_command=True)
 @click.option("--capabilities", metavar="NAME", help="Print what one toolchain can do on this machine.")
 @click.pass_context
-@explain_failures
 def toolchains(context: click.Context, *, capabilities: str | None) -> None:
     """List, build and remove the toolchains' environments."""
     if capabilities:
-        click.echo(_describe_capabilities(read_catalogue().find_toolchain(capabilities)))
+        host, path = read_host(), read_catalogue().find_toolchain(capabilities).folder / "capabilities.yml"
+        gpu, instructions = host.gpu or "none", name_instructions(host.flags)
+        click.echo(f"# this machine: {host.cores} cores, {instructions}, GPU: {gpu}")
+        click.echo(path.read_text() if path.exists() else "nothing is written down of this toolchain\n")
     elif context.invoked_subcommand is None:
         context.invoke(list_)
 
 
 @toolchains.command("list")
-@explain_failures
 def list_() -> None:
     """List every toolchain, with its environment."""
     catalogue = read_catalogue()
-    table = Table("toolchain", "licence", "environment", "adaptors")
+    rows = []
     for own, toolchain in catalogue.toolchains.items():
         names = [name.removeprefix(f"{own}.") for name, a in catalogue.adaptors.items() if a.toolchain == toolchain]
-        row = (own, toolchain.licence.value, _describe_environment(toolchain), ", ".join(names))
-        table.add_row(*map(Text, row))
-    console = Console()
-    console.print(table)
-    for name, trace in catalogue.broken.items():
-        console.print(describe_broken(name, trace), soft_wrap=True)
+        rows.append((own, toolchain.licence.value, _describe_environment(toolchain), ", ".join(names)))
+    print_table(("toolchain", "licence", "environment", "adaptors"), rows, broken=catalogue.broken)
 
 
 @toolchains.command()
 @click.argument("names", nargs=-1)
-@explain_failures
 def build(names: tuple[str, ...]) -> None:
     """Build the environments of NAMES, or of all toolchains that are on by default."""
     catalogue = read_catalogue()
@@ -58,34 +59,67 @@ def build(names: tuple[str, ...]) -> None:
 
 @toolchains.command()
 @click.argument("names", nargs=-1)
-@explain_failures
 def test(names: tuple[str, ...]) -> None:
     """Check that the environments of NAMES, or all that exist, are healthy."""
     catalogue = read_catalogue()
     for name in names or tuple(catalogue.toolchains):
-        click.echo(f"{name:18s} {_describe_environment(catalogue.find_toolchain(name))}")
+        click.echo(clean_text(f"{name:18s} {_describe_environment(catalogue.find_toolchain(name))}"))
 
 
 @toolchains.command()
 @click.option("--days", default=30.0, show_default=True, help="Remove environments not used for so many days.")
-@explain_failures
 def gc(days: float) -> None:
     """Remove environments that no run has used for a while."""
     for stored in EnvironmentStore().collect(read_catalogue().toolchains.values(), days=days):
         click.echo(f"removed {stored.environment.toolchain} ({stored.size_bytes / 2**20:.0f} MiB)")
 
 
-def _describe_capabilities(toolchain: Toolchain) -> str:
-    path = toolchain.folder / "capabilities.yml"
-    host = read_host()
-    text = path.read_text() if path.exists() else "nothing is written down of this toolchain\n"
-    return f"# this machine: {host.cores} cores, {name_instructions(host.flags)}, GPU: {host.gpu or 'none'}\n{text}"
+@click.command()
+def registries() -> None:
+    """List every model registry, and what could not be imported."""
+    offers = read_registries()
+    rows = [(f"{name}:/…" if name else "a path", offer.origin, offer.target) for name, offer in offers.items()]
+    print_table(("URI", "comes from", "implementation"), rows, broken=find_broken(offers.values()))
+
+
+@click.group()
+def adaptor() -> None:
+    """Commands for authors of adaptors."""
+
+
+@adaptor.command("test")
+@click.argument("path")
+def test_adaptor(path: str) -> None:
+    """Run the tests in PATH, which subclass kedro_hone.testing.AdaptorSuite."""
+    try:
+        import pytest  # noqa: PLC0415 - only those who write adaptors have it
+    except ImportError as error:
+        raise click.ClickException("the suite runs under pytest: pip install pytest") from error
+    sys.exit(pytest.main(["--import-mode=prepend", path]))  # tests can import what is next to them
+
+
+def print_table(
+    headers: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    *,
+    title: str | None = None,
+    broken: Mapping[str, BaseException] = MappingProxyType({}),
+) -> None:
+    """Print a table, and what could not be imported with its traceback; nothing in them is read as markup."""
+    table = Table(*headers, title=title)
+    for row in rows:
+        table.add_row(*(Text(clean_text(cell)) for cell in row))
+    console = Console()
+    console.print(table)
+    for place, error in broken.items():
+        trace = clean_text(f" {place}\n{''.join(traceback.format_exception(error))}")
+        console.print(Text.assemble(("broken", "red"), trace), soft_wrap=True)
 
 
 def _describe_environment(toolchain: Toolchain) -> str:
     found = EnvironmentStore().ensure(toolchain, build=False)
     if not isinstance(found, Environment):
-        return clean_text(f"not built: {found.reason}")
+        return f"not built: {found.reason}"
     return "its own, built" if found.own else "this interpreter"
 
 

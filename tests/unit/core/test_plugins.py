@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from importlib import metadata
 
-from kedro_hone.core.contract.entry_points import list_entry_points
+import pytest
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.plugins import guard, list_offers
 
 GROUP = "kedro_hone.test_entry_points"
 
@@ -18,14 +21,14 @@ def install(site, name: str) -> None:
 
 
 def list_names() -> list[str]:
-    return sorted(point.name for point, _ in list_entry_points(GROUP))
+    return sorted(offer.name for offer in list_offers(GROUP, {}))
 
 
 def test_what_is_installed_later_is_found(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     install(tmp_path, "first")
     assert list_names() == ["first"]
-    assert [origin for _, origin in list_entry_points(GROUP)] == ["the package first"]
+    assert [offer.origin for offer in list_offers(GROUP, {})] == ["the package first"]
     install(tmp_path, "second")
     os.utime(tmp_path, ns=(0, tmp_path.stat().st_mtime_ns + 10**9))  # the clock of some file systems is coarse
     assert list_names() == ["first", "second"]
@@ -39,3 +42,23 @@ def test_the_files_of_all_distributions_are_not_read_again(tmp_path, monkeypatch
     monkeypatch.setattr(metadata, "entry_points", lambda **which: reads.append(which) or read(**which))
     assert [list_names() for _ in range(3)] == [["first"]] * 3
     assert reads == [{"group": GROUP}]
+
+
+@pytest.mark.parametrize("error", [KeyError("boom"), SystemExit(0)])
+def test_what_a_strangers_code_raises_is_explained_and_what_ours_raises_is_a_bug(error):
+    say = {"culprit": "shop.detect", "hint": "Mend it."}
+    with (
+        pytest.raises(HoneError, match=f"shop.detect failed: {type(error).__name__}: ") as caught,
+        guard("source-format-broken", "It broke.", **say),
+    ):
+        raise error
+    assert caught.value.__cause__ is error
+    with pytest.raises(type(error)), guard("source-format-broken", "It broke.", **say, ours=True):
+        raise error
+
+
+def test_an_error_for_people_passes():
+    error = HoneError("model-corrupt", "It is cut short.", why="None.", hint="None.")
+    with pytest.raises(HoneError) as caught, guard("source-format-broken", "", culprit="", hint=""):
+        raise error
+    assert caught.value is error

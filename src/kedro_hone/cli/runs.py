@@ -1,4 +1,4 @@
-"""``kedro hone replay``: run one recorded step again, by hand."""
+"""What earlier runs left: ``kedro hone report`` prints a report, ``replay`` runs one recorded step again."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 
 import click
+from rich.console import Console
 
-from kedro_hone.cli.failures import explain_failures
-from kedro_hone.cli.toolchains import build_environment
+from kedro_hone.cli.plugins import build_environment
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
@@ -17,15 +17,35 @@ from kedro_hone.core.text import clean_text
 from kedro_hone.core.workers.host.job import Job, StepResult
 from kedro_hone.core.workers.host.run import WORKER_MAIN, call_worker
 from kedro_hone.graph import find_work
+from kedro_hone.report.console import print_verdict
+from kedro_hone.report.evidence import parse_evidence
 
 _FOLDER = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("folder", required=False, type=_FOLDER)
+@click.option("--open", "in_browser", is_flag=True, help="Open the page in the browser.")
+def report(folder: Path | None, *, in_browser: bool) -> None:
+    """Print the report of the last run, or of the run in FOLDER."""
+    place = folder or find_work() / "latest"
+    path = place / "evidence.json"
+    if not path.is_file():
+        raise HoneError(
+            "report-missing",
+            f"There is no report in {place}.",
+            why="A run writes evidence.json when it has come to a verdict.",
+            hint="Run `kedro run`, or name a run's folder in data/hone/runs.",
+        )
+    print_verdict(parse_evidence(path.read_bytes()), Console(), folder=place)
+    if in_browser:
+        click.launch(str((place / "report.html").absolute()))
 
 
 @click.command()
 @click.argument("step")
 @click.option("--run", "run_folder", type=_FOLDER, help="The run's folder; the latest one if not given.")
 @click.option("--output", type=_FOLDER, help="Keep the files that the step makes in this folder.")
-@explain_failures
 def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
     """Run STEP again, such as 007-onnxruntime.int8-static, and print what its worker prints."""
     place = _find_step(step, run_folder or _find_latest(find_work()))

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+from controls import CONTROLS, find_controls
+
+from kedro_hone.cli import plugins
+from kedro_hone.core.contract.catalogue import Catalogue
+
+TRACE = 'File "x.py", line 1\n  rows[/name] = [bold]\nKeyError: "cannot open [/usr/lib/libx.so]"'
+
+
+@pytest.fixture
+def list_broken(monkeypatch):
+    """Lists a catalogue that has nothing but a module that cannot be imported."""
+
+    def invoke(place, text):
+        catalogue = Catalogue(adaptors={}, toolchains={}, broken={place: ImportError(text)})
+        monkeypatch.setattr(plugins, "read_catalogue", lambda: catalogue)
+        return CliRunner().invoke(plugins.toolchains, ["list"])
+
+    return invoke
+
+
+def test_the_traceback_of_a_broken_module_is_not_read_as_markup(list_broken):
+    done = list_broken("shop.fast", TRACE)
+
+    assert done.exit_code == 0, done.exception
+    assert f"broken shop.fast\nImportError: {TRACE}\n" in done.stdout
+
+
+def test_no_control_characters_of_a_traceback_reach_the_terminal(list_broken):
+    said = list_broken(CONTROLS, CONTROLS).stdout
+
+    assert "OWNED" in said
+    assert not find_controls(said)

@@ -16,7 +16,7 @@ from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, SEARCH, Reference
-from kedro_hone.programs import digest_programs, find_metric
+from kedro_hone.programs import digest_metric, digest_programs
 
 logger = open_logger(__name__)
 
@@ -32,8 +32,6 @@ def take_baseline(*, setting: Setting) -> Reference:
             the gate split is too small for the recipe's limit, before anything is built.
     """
     source, samples, recipe, store = setting.source, setting.samples, setting.recipe, setting.store
-    named = recipe.program.metric
-    metric = find_metric(named, project=setting.run.project) if named else None
     toolchain = read_catalogue().find_toolchain(str(source.runtime))
     key = digest_json(
         [
@@ -43,7 +41,7 @@ def take_baseline(*, setting: Setting) -> Reference:
             samples.digest,
             recipe.thread_count,
             recipe.program.model_dump(mode="json"),
-            metric.digest if metric else None,
+            digest_metric(recipe.program.metric, project=setting.run.project),
             digest_programs(),
             digest_worker_folder(toolchain),
             identify_environment(toolchain),

@@ -45,20 +45,13 @@ def list_programs() -> list[str]:
 
 
 def find_program(name: str, *, project: Path) -> ProgramFile:
-    """Find a program without importing it.
-
-    It is a built-in one, a module or package by its import name, or a file or package by its path from the project's
-    root.
+    """Find a program without importing it: a built-in one, an import name, or a path from the project's root.
 
     Raises:
         HoneError: ``program-unknown``.
     """
     known, built_in = name.replace("_", "-"), list_programs()
-    if known in built_in:
-        folder = known.replace("-", "_")
-        file = LIBRARY / folder / _INIT
-        return ProgramFile(path=str(file), digest=_digest_program(file))
-    path = _find_file(name, project)
+    path = LIBRARY / known.replace("-", "_") / _INIT if known in built_in else _find_file(name, project)
     if path is None:
         near = difflib.get_close_matches(known, built_in, 1)
         others = f"Built in are {', '.join(built_in)}; or name a .py file or a package."
@@ -74,31 +67,21 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
 def keep_program(program: ProgramFile, folder: Path) -> str:
     """Copy the code of a program into a folder, unless it is built in, so that it is the same wherever it is run.
 
-    Args:
-        program: The program.
-        folder: What its name counts from afterwards.
-
-    Returns:
-        The name of its file, for ``locate_program``: in the folder, or in the library.
+    Returned is the name of its file, for ``locate_program``: in the folder, or in the library.
     """
     path = Path(program.path)
     if path.is_relative_to(LIBRARY):
         return path.relative_to(LIBRARY).as_posix()
     kept = folder / _KEPT
+    if path.name == _INIT:
+        shutil.copytree(path.parent, kept / path.parent.name, ignore=shutil.ignore_patterns("__pycache__"))
+        return f"{_KEPT}/{path.parent.name}/{_INIT}"
     kept.mkdir()
-    if path.name != _INIT:
-        return Path(shutil.copyfile(path, kept / path.name)).relative_to(folder).as_posix()
-    shutil.copytree(path.parent, kept / path.parent.name, ignore=shutil.ignore_patterns("__pycache__"))
-    return f"{_KEPT}/{path.parent.name}/{_INIT}"
+    return Path(shutil.copyfile(path, kept / path.name)).relative_to(folder).as_posix()
 
 
 def locate_program(name: str, folder: Path, *, digest: str) -> Path:
-    """Return the file of a program that was kept.
-
-    Args:
-        name: From ``keep_program``.
-        folder: The folder that it was kept in.
-        digest: The program's digest, when it was kept.
+    """Return the file of a program that was kept, by its name from ``keep_program`` and its digest at that time.
 
     Raises:
         HoneError: ``program-changed``: the code that would run here is another one.
@@ -115,7 +98,6 @@ def locate_program(name: str, folder: Path, *, digest: str) -> Path:
 
 
 def _digest_program(path: Path) -> str:
-    """Return the digest of all that runs: of a program its file or package, and what it can import of ours."""
     if path.is_relative_to(LIBRARY):
         return digest_code(LIBRARY, (path.parent.name, _SHARED))
     own = digest_code(path.parent.parent, (path.parent.name,)) if path.name == _INIT else digest_file(path)
@@ -132,11 +114,10 @@ def load_program(name: str, *, project: Path | str = ".") -> Any:
     return loading.load_program(find_program(name, project=Path(project)).path, str(LIBRARY))
 
 
-def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
-    """Find the file of the user's own metric without importing it, for the keys of what it measured.
+def digest_metric(name: str | None, *, project: Path) -> str | None:
+    """Return the digest of the file of the user's own metric, which is not imported, for the keys of what it measured.
 
-    Returns:
-        The file that holds it; None when the metric is the program's own or one of the table.
+    None when the metric is the program's own or one of the table.
 
     Raises:
         HoneError: ``metric-unknown`` when the file or module does not exist.
@@ -151,7 +132,7 @@ def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
             why="No such module or file was found from the project's root.",
             hint="Write package.module:function, or path/to/file.py:function from the project's root.",
         )
-    return ProgramFile(path=str(path), digest=digest_file(path))
+    return digest_file(path)
 
 
 def digest_programs() -> str:

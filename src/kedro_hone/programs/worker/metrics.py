@@ -21,17 +21,12 @@ from .errors import ReportedError
 Array = NDArray[Any]
 
 
-def _no_rows(_predictions: Any, _targets: Any) -> None:
-    return None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """One number for predictions and their targets.
 
     Attributes:
         name: Its name in reports.
-        higher_is_better: Its direction.
         value: The number, from predictions and targets.
         rows: One number for each row, higher is better, whose mean is the metric, or its negative where lower is
             better; returns None when the metric is no mean over rows.
@@ -42,7 +37,7 @@ class Metric:
     name: str
     higher_is_better: bool
     value: Callable[[Any, Any], float]
-    rows: Callable[[Any, Any], Array | None] = _no_rows
+    rows: Callable[[Any, Any], Array | None] = lambda *_: None
     probabilities: bool = False
     kind: str | None = None
 
@@ -74,22 +69,21 @@ _SKLEARN: dict[str, tuple[str, bool, dict[str, Any], bool]] = {
 }
 """Other metrics: scikit-learn's function, whether higher is better, its arguments, whether it takes probabilities."""
 
-_NEGATED = "neg_"
 
-
-def find_metric(name: str | None, program: Any, options: dict[str, Any], *, project: str | None) -> Metric:
+def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -> Metric:
     """Find a metric.
 
     Args:
-        name: A name of the table, with ``neg_`` before it to turn its direction round; ``package.module:function`` or
-            ``path/to/file.py:function``; None for the program's own.
+        job: ``metric``: a name of the table, with ``neg_`` before it to turn its direction round;
+            ``package.module:function`` or ``path/to/file.py:function``; None for the program's own. ``project``: the
+            folder that relative paths count from.
         program: The program's module.
         options: The program's options.
-        project: The folder that relative paths count from.
 
     Raises:
         ReportedError: ``metric-unknown``.
     """
+    name: str | None = job.get("metric")
     if name is None or name == program.METRIC:
         return Metric(
             name=program.METRIC,
@@ -98,8 +92,8 @@ def find_metric(name: str | None, program: Any, options: dict[str, Any], *, proj
             rows=lambda given, wanted: program.score(given, wanted, options),
         )
     if ":" in name:
-        return _import_metric(name, options, project)
-    plain = name.removeprefix(_NEGATED)
+        return _import_metric(name, options, job.get("project") or ".")
+    plain = name.removeprefix("neg_")
     if plain in _ROWS:
         metric = _make_row_metric(plain)
     elif plain in _SKLEARN:
@@ -152,12 +146,12 @@ def _make_sklearn_metric(name: str) -> Metric:
     return Metric(name=name, higher_is_better=higher, value=value, probabilities=probabilities)
 
 
-def _import_metric(name: str, options: dict[str, Any], project: str | None) -> Metric:
+def _import_metric(name: str, options: dict[str, Any], project: str) -> Metric:
     """Import the user's own function: code that the recipe names is trusted."""
     place, _, function = name.rpartition(":")
     try:
         if place.endswith(".py"):
-            path = Path(project or ".", place)
+            path = Path(project, place)
             module = load_file(f"hone_metric_{path.stem}", str(path), parts=False)
         else:
             module = importlib.import_module(place)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.building.steps import digest_worker_folder, identify_environment
+from kedro_hone.building.steps import identify_runtime
 from kedro_hone.comparing.predictions import predict, score_source
 from kedro_hone.comparing.recipe_checks import check_provable
 from kedro_hone.comparing.scoring import may_lose_one
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
@@ -32,7 +30,6 @@ def take_baseline(*, setting: Setting) -> Reference:
             the gate split is too small for the recipe's limit, before anything is built.
     """
     source, samples, recipe, store = setting.source, setting.samples, setting.recipe, setting.store
-    toolchain = read_catalogue().find_toolchain(str(source.runtime))
     key = digest_json(
         [
             "reference",
@@ -43,9 +40,7 @@ def take_baseline(*, setting: Setting) -> Reference:
             recipe.program.model_dump(mode="json"),
             digest_metric(recipe.program.metric, project=setting.run.project),
             digest_programs(),
-            digest_worker_folder(toolchain),
-            identify_environment(toolchain),
-            read_host().fingerprint,
+            *identify_runtime(source),
         ]
     )
     known = store.read_value(key)

@@ -19,8 +19,7 @@ from kedro.framework.startup import bootstrap_project
 from kedro.utils import find_kedro_project
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.recipe.plan import make_plan
-from kedro_hone.recipe.routes import Routes
+from kedro_hone.recipe.plan import Plan, make_plan
 from kedro_hone.recipe.schema import read_recipe
 
 _current: dict[str, Mapping[str, Any]] = {}
@@ -53,14 +52,14 @@ def set_parameters(parameters: Mapping[str, Any]) -> None:
     project.pipelines.set_requested(wanted)
 
 
-def read_routes() -> Routes:
-    """Return the routes of the current recipe.
+def read_plan() -> Plan:
+    """Return what the current recipe selects.
 
     Raises:
         HoneError: ``recipe-invalid``, ``adaptor-unknown`` or ``toolchain-unknown``.
     """
     parameters = _current["hone"] if _current else read_parameters()
-    return make_plan(read_recipe(parameters)).routes
+    return make_plan(read_recipe(parameters))
 
 
 def read_parameters() -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from kedro_hone.core.values.artifact import Artifact
@@ -26,12 +26,8 @@ def say_step(
 ) -> str:
     """Return the line of one step; one without a reason fits ``WIDTH``.
 
-    Args:
-        word: What became of it, such as ``built``.
-        adaptor: The adaptor's name.
-        route: What it was given, from ``list_route``; steps of one adaptor differ by that alone.
-        seconds: How long it took, where it was run.
-        outcome: A refusal or a failure says why.
+    It has what became of it, such as ``built``, and what it was given (from ``list_route``): steps of one adaptor
+    differ by that alone. A refusal or a failure says why.
     """
     line = f"{word:<9} {adaptor}" + ("" if seconds is None else f" in {seconds:.1f} s")
     line = f"{line} {say_route(route, room=WIDTH - len(line) - 1)}".rstrip()
@@ -43,14 +39,7 @@ def say_step(
 
 def say_route(route: Sequence[str], *, room: int) -> str:
     """Return a route in parentheses, in so many characters: without toolchains, or its middle, where it is too long."""
-    said = (f"({' → '.join(parts)})" for parts in _shorten(route))
-    return next((text for text in said if len(text) <= room), "")
-
-
-def _shorten(route: Sequence[str]) -> Iterator[Sequence[str]]:
-    yield route
     short = [name.partition(".")[2] or name for name in route]
-    yield short
-    for left in range(len(short) - 2, 0, -1):  # how many at the end are kept: what differs is mostly there
-        yield [short[0], "…", *short[-left:]]
-    yield ["…", short[-1]]
+    ends = [[short[0], "…", *short[-left:]] for left in range(len(short) - 2, 0, -1)]  # what differs is mostly there
+    said = (f"({' → '.join(parts)})" for parts in (route, short, *ends, ["…", short[-1]]))
+    return next((text for text in said if len(text) <= room), "")

@@ -30,19 +30,9 @@ def take_baseline(*, setting: Setting) -> Reference:
             the gate split is too small for the recipe's limit, before anything is built.
     """
     source, samples, recipe, store = setting.source, setting.samples, setting.recipe, setting.store
-    key = digest_json(
-        [
-            "reference",
-            VERSION,
-            source.digest,
-            samples.digest,
-            recipe.thread_count,
-            recipe.program.model_dump(mode="json"),
-            digest_metric(recipe.program.metric, project=setting.run.project),
-            digest_programs(),
-            *identify_runtime(source),
-        ]
-    )
+    asked = [source.digest, samples.digest, recipe.thread_count, recipe.program.model_dump(mode="json")]
+    code = [digest_metric(recipe.program.metric, project=setting.run.project), digest_programs()]
+    key = digest_json(["reference", VERSION, *asked, *code, *identify_runtime(source)])
     known = store.read_value(key)
     if known is not None and store.find_tree(key) is not None:
         reference = Reference.model_validate(known)
@@ -72,16 +62,6 @@ def _make_reference(key: str, setting: Setting) -> Reference:
             )
         kept = setting.store.keep_tree(key, scratch) / "outputs.npz"
     itself = score_source(kept, split, setting)
-    return Reference(
-        outputs=kept.name,
-        digest=key,
-        metric=itself.metric,
-        higher_is_better=itself.higher_is_better,
-        value=itself.source,
-        kind=itself.kind,
-        n=itself.n,
-        cold_start_ms=predicted.cold_start_ms,
-        peak_memory_bytes=predicted.peak_memory_bytes,
-        doubt=itself.doubt,
-        run=setting.run.run_id,
-    )
+    told = itself.model_dump(include={"metric", "higher_is_better", "kind", "n", "doubt"})
+    took, run = predicted.model_dump(), setting.run.run_id
+    return Reference(outputs=kept.name, digest=key, value=itself.source, run=run, **told, **took)

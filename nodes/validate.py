@@ -63,16 +63,6 @@ def _check_origin(artifact: Artifact, name: str, setting: Setting) -> None:
 
 
 def _make_key(artifact: Artifact, reference: Reference, setting: Setting) -> str:
-    return digest_json(
-        [
-            "validation",
-            VERSION,
-            artifact.digest,
-            reference.digest,
-            setting.samples.digest,
-            setting.recipe.gates.drop,
-            setting.recipe.gates.confidence,
-            setting.recipe.seed,
-            *identify_runtime(artifact),
-        ]
-    )
+    gates, compared = setting.recipe.gates, [artifact.digest, reference.digest, setting.samples.digest]
+    asked = [gates.drop, gates.confidence, setting.recipe.seed]
+    return digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(artifact)])

@@ -37,11 +37,10 @@ def find_work() -> Path:
 
 def configure() -> None:
     """Tell Kedro of the enclosing project, or of this package in a folder that holds only ``conf/``."""
-    found = find_kedro_project(Path.cwd())
-    if found is None:
-        project.configure_project("kedro_hone")
-    else:
+    if found := find_kedro_project(Path.cwd()):
         bootstrap_project(found)
+    else:
+        project.configure_project("kedro_hone")
 
 
 def set_parameters(parameters: Mapping[str, Any]) -> None:

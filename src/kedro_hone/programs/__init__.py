@@ -27,12 +27,7 @@ _INIT, _SHARED, _WORKER, _KEPT = "__init__.py", "shared", "worker", "program"
 
 
 class ProgramFile(Value):
-    """Code that workers run.
-
-    Attributes:
-        path: The file, or the ``__init__.py`` of the package, absolute.
-        digest: ``sha256:…`` of all that runs: of a program its file or package, and what it can import of ours.
-    """
+    """A program: its file or its package's ``__init__.py``, absolute, and the digest of that and all it can import."""
 
     path: str
     digest: str
@@ -51,8 +46,13 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
         HoneError: ``program-unknown``.
     """
     known, built_in = name.replace("_", "-"), list_programs()
-    path = LIBRARY / known.replace("-", "_") / _INIT if known in built_in else _find_file(name, project)
-    if path is None:
+    if known in built_in:
+        path: Path | None = LIBRARY / known.replace("-", "_") / _INIT
+    elif "/" in name and not name.endswith(".py"):
+        path = (project / name / _INIT).resolve()
+    else:
+        path = find_code_file(name, project=project)
+    if path is None or not path.is_file():
         near = difflib.get_close_matches(known, built_in, 1)
         others = f"Built in are {', '.join(built_in)}; or name a .py file or a package."
         raise HoneError(
@@ -115,9 +115,7 @@ def load_program(name: str, *, project: Path | str = ".") -> Any:
 
 
 def digest_metric(name: str | None, *, project: Path) -> str | None:
-    """Return the digest of the file of the user's own metric, which is not imported, for the keys of what it measured.
-
-    None when the metric is the program's own or one of the table.
+    """Return the digest of the file of the user's own metric, not imported; None for another metric.
 
     Raises:
         HoneError: ``metric-unknown`` when the file or module does not exist.
@@ -138,10 +136,3 @@ def digest_metric(name: str | None, *, project: Path) -> str | None:
 def digest_programs() -> str:
     """Return ``sha256:…`` of the code that reads splits and scores candidates, for the keys of what it made."""
     return digest_code(LIBRARY, (_WORKER,))
-
-
-def _find_file(name: str, project: Path) -> Path | None:
-    if "/" in name and not name.endswith(".py"):
-        path = (project / name / _INIT).resolve()
-        return path if path.is_file() else None
-    return find_code_file(name, project=project)

@@ -24,7 +24,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 NAMES = {"cosine": "cosine_similarity", "l2": "l2_similarity", "argmax": "argmax_agreement", "equal": "agreement"}
-"""What the metric is called, by the comparison; ``similarity`` where outputs are compared in several ways."""
+"""What the metric is called, by the comparison, where all outputs are compared in one way."""
 
 CLASS_WORDS = frozenset({"logit", "logits", "prob", "probs", "probability", "probabilities", "softmax"})
 """Words in the name of an output that holds one number for each class."""
@@ -79,16 +79,14 @@ def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:
     """Return the metric's name, and its kind: ``proportion`` where each row is right or wrong, else ``mean``."""
     chosen = _choose_all(targets, options)
     names = {NAMES[how] for how in chosen.values()}
-    once = all(_count_decisions(targets[name], how) == 1 for name, how in chosen.items())
+    once = all(_decides_once(targets[name].shape, how) for name, how in chosen.items())
     return {"name": names.pop() if len(names) == 1 else "similarity", "kind": "proportion" if once else "mean"}
 
 
-def _count_decisions(target: Array, how: str) -> int:
-    """Return how many things of a row can be right or wrong; 0 where it is a matter of degree."""
-    numbers = int(np.prod(target.shape[1:]))
-    if how == "argmax":
-        return numbers // int(target.shape[_find_class_axis(target.shape)])
-    return numbers if how == "equal" else 0
+def _decides_once(shape: tuple[int, ...], how: str) -> bool:
+    """Return whether one thing of a row can be right or wrong; similarity is a matter of degree."""
+    classes = shape[_find_class_axis(shape)] if how == "argmax" else 1
+    return how in {"argmax", "equal"} and np.prod(shape[1:]) == classes
 
 
 def decode(outputs: Arrays, options: dict[str, Any]) -> Arrays:  # noqa: ARG001 - part of every program

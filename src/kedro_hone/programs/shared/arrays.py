@@ -38,9 +38,9 @@ def _find_input(
 def read_inputs(
     data: Arrays, specs: list[dict[str, Any]], arrays: dict[str, str], *, kind: str, aliases: tuple[str, ...] = ()
 ) -> Arrays:
-    """Return the array of each of the model's inputs (``specs``); a single input may have one of several usual names.
+    """Return the array of each of the model's inputs (``specs``), by its name or its number, as ``input_0``.
 
-    Each may also be given by its number, as ``input_0``.
+    A single input may have one of several usual names.
 
     Raises:
         UnreadableError: An input has no array; ``kind`` is what the message calls it.
@@ -50,10 +50,9 @@ def read_inputs(
     for index, name in enumerate(names):
         array = _find_input(data, index, names, arrays=arrays, aliases=aliases)
         if array is None:
-            advice = f"name it in the recipe: program.options.arrays: {{{name}: {next(iter(data), kind)}}}"
-            raise UnreadableError(
-                f"no {kind} for the model's input {name!r}; the data have {', '.join(data)}; {advice}"
-            )
+            what = f"no {kind} for the model's input {name!r}; the data have {', '.join(data)}"
+            example = f"program.options.arrays: {{{name}: {next(iter(data), kind)}}}"
+            raise UnreadableError(f"{what}; name it in the recipe: {example}")
         feeds[name] = array
     return feeds
 

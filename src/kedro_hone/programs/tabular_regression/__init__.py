@@ -45,11 +45,7 @@ def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
 
 
 def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
-    """Refuse targets that are not as many for each row as the model predicts.
-
-    Raises:
-        LabelsMismatchError: They are not.
-    """
+    """Refuse other numbers of targets for each row than the model predicts (``LabelsMismatchError``)."""
     predicted, wanted = decode(outputs, options).shape[1], targets["target"].shape[1]
     if predicted != wanted:
         raise LabelsMismatchError(f"the model predicts {predicted} numbers for each row, and the data have {wanted}")

@@ -1,4 +1,9 @@
-"""The worker of programs: reads the splits, and scores candidates. Run by path; imports nothing of ours."""
+"""The worker of programs: reads the splits, and scores candidates. Run by path; imports nothing of ours.
+
+The ``options`` of its jobs have ``program`` (its path), ``program_options``, ``project`` (the folder that the user's
+imports count from) and, but for ``read``, ``metric`` (or None). What is wrong with data and options is returned as
+``error``.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +29,10 @@ LIBRARY = str(Path(__file__).parents[1])
 
 @explained
 def check(job: Job) -> Notes:
-    """Load the program, find the metric, and read the gate split; no model is needed.
-
-    Args:
-        job: With ``options``: ``program``, ``program_options``, ``project`` and ``metric`` as below, and ``gate`` (the
-            split's path).
+    """Load the program, find the metric, and read the split ``gate`` (its path); no model is needed.
 
     Returns:
-        ``rows``: how many rows of the gate split will be right or wrong, or None where the program does not say so.
-        Or ``error``.
+        ``rows``: how many rows of the split will be right or wrong, or None where the program does not say so.
     """
     program, options = _load(job)
     metric = metrics.find_metric(job["options"], program, options)
@@ -46,14 +46,13 @@ def read(job: Job) -> Notes:
     """Prepare the splits.
 
     Args:
-        job: With ``options``: ``splits`` (name to ``{"path": file}``), ``program`` (its path), ``program_options``, and
-            ``project`` (the folder that the user's imports count from); with ``input``: the model's tensors; with
+        job: With ``options``: ``splits`` (name to ``{"path": file}``); with ``input``: the model's tensors; with
             ``output``: where ``<split>/feeds.npz`` and ``<split>/targets.npz`` are written.
 
     Returns:
         ``splits``: name to ``{"n": rows}``; ``overlaps``: pairs of splits that share rows; ``warnings``: what the
         program warned of (``UserWarning``), inputs with numbers that are not finite, and copies of rows in the gate
-        split, one line each. Or ``error``.
+        split, one line each.
     """
     program, options = _load(job)
     job = {**job, "program": {"path": job["options"]["program"], "options": options}}
@@ -80,16 +79,14 @@ def evaluate(job: Job) -> Notes:
     """Score candidates against the source on the same rows.
 
     Args:
-        job: With ``options``: ``source`` (npz of its outputs), ``candidates`` (id to npz), ``targets`` (npz),
-            ``program``, ``program_options``, ``project``, ``metric`` (or None), ``seed`` and ``replicates``; with
-            ``output``: where arrays are written.
+        job: With ``options``: ``source`` (npz of its outputs), ``candidates`` (id to npz), ``targets`` (npz), ``seed``
+            and ``replicates``; with ``output``: where arrays are written.
 
     Returns:
         ``candidates``: id to what ``Comparison.compare`` returns, where each array is the path of an npz file; a
-        candidate whose outputs cannot be scored has ``error`` instead. Or ``error`` for all.
+        candidate whose outputs cannot be scored has ``error`` instead.
     """
-    program, options = _load(job)
-    given = job["options"]
+    given, (program, options) = job["options"], _load(job)
     metric = metrics.find_metric(given, program, options)
     outputs = reading.load_npz(given["source"])
     targets = reading.load_npz(given["targets"]) if getattr(program, "NEEDS_TARGETS", True) else outputs
@@ -118,10 +115,9 @@ def evaluate(job: Job) -> Notes:
 def _load(job: Job) -> tuple[Any, dict[str, Any]]:
     """Return the program and its whole options."""
     given = job["options"]
-    if given.get("project"):
-        # What is installed comes first: a file of the project must not stand in for a package.
-        folders = [str(Path(given["project"], "src")), given["project"]]
-        sys.path += [folder for folder in folders if folder not in sys.path]
+    # What is installed comes first: a file of the project must not stand in for a package.
+    folders = [str(Path(given["project"], "src")), given["project"]]
+    sys.path += [folder for folder in folders if folder not in sys.path]
     program = load_program(given["program"], LIBRARY)
     defaults, options = getattr(program, "OPTIONS", None), given.get("program_options") or {}
     if defaults is None:

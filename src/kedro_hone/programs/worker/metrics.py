@@ -1,7 +1,4 @@
-"""The metrics by name.
-
-Standard library and numpy; scikit-learn only for the metrics that need it.
-"""
+"""The metrics by name: with numpy, and with scikit-learn those that need it."""
 
 from __future__ import annotations
 
@@ -41,6 +38,11 @@ class Metric:
     probabilities: bool = False
     kind: str | None = None
 
+    @property
+    def sign(self) -> float:
+        """1 where higher is better, else -1."""
+        return 1.0 if self.higher_is_better else -1.0
+
 
 _ROWS: dict[str, tuple[bool, Callable[[Array, Array], Array]]] = {
     "accuracy": (True, lambda given, wanted: given == wanted),
@@ -71,14 +73,10 @@ _SKLEARN: dict[str, tuple[str, bool, dict[str, Any], bool]] = {
 
 
 def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -> Metric:
-    """Find a metric.
+    """Find the metric of a job.
 
-    Args:
-        job: ``metric``: a name of the table, with ``neg_`` before it to turn its direction round;
-            ``package.module:function`` or ``path/to/file.py:function``; None for the program's own. ``project``: the
-            folder that relative paths count from.
-        program: The program's module.
-        options: The program's options.
+    ``metric`` is a name of the table, with ``neg_`` before it to turn its direction round; ``package.module:function``
+    or ``path/to/file.py:function``, which counts from ``project``; or None for the program's own.
 
     Raises:
         ReportedError: ``metric-unknown``.
@@ -92,17 +90,14 @@ def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -
             rows=lambda given, wanted: program.score(given, wanted, options),
         )
     if ":" in name:
-        return _import_metric(name, options, job.get("project") or ".")
+        return _import_metric(name, options, job["project"])
     plain = name.removeprefix("neg_")
-    if plain in _ROWS:
-        metric = _make_row_metric(plain)
-    elif plain in _SKLEARN:
-        metric = _make_sklearn_metric(plain)
-    else:
+    if plain not in {*_ROWS, *_SKLEARN}:
         names = sorted([*_ROWS, *_SKLEARN])
         near = difflib.get_close_matches(plain, [*names, program.METRIC], 1)
         why = f"did you mean {near[0]!r}? " if near else ""
         raise ReportedError("metric-unknown", f"There is no metric {name!r}.", f"{why}There are {', '.join(names)}.")
+    metric = _make_row_metric(plain) if plain in _ROWS else _make_sklearn_metric(plain)
     if plain == name:
         return metric
     higher = not metric.higher_is_better
@@ -135,13 +130,10 @@ def _make_sklearn_metric(name: str) -> Metric:
         raise ReportedError("metric-unknown", what, "it needs scikit-learn") from error
 
     def value(predictions: Any, targets: Any) -> float:
-        if not probabilities:
-            given, wanted = _pair(predictions, targets)
-            return float(compute(wanted, given, **arguments))
-        wanted = targets["target"]
+        given, wanted = (predictions, targets["target"]) if probabilities else _pair(predictions, targets)
         if name == "log_loss":
-            return float(compute(wanted, predictions, labels=range(predictions.shape[1])))
-        return float(compute(wanted, predictions[:, 1] if predictions.shape[1] == 2 else predictions, **arguments))
+            return float(compute(wanted, given, labels=range(given.shape[1])))
+        return float(compute(wanted, given[:, 1] if probabilities and given.shape[1] == 2 else given, **arguments))
 
     return Metric(name=name, higher_is_better=higher, value=value, probabilities=probabilities)
 

@@ -1,7 +1,4 @@
-"""Read the files of the splits, and make what a program prepared fit the model.
-
-Standard library and numpy; pandas only for the formats that need it.
-"""
+"""Read the files of the splits, and make what a program prepared fit the model."""
 
 from __future__ import annotations
 
@@ -27,10 +24,9 @@ COPIES_LIMIT = 0.01
 def read_arrays(path: Path) -> dict[str, Array]:
     """Read a split, and return its arrays by name, rows first.
 
-    Args:
-        path: A ``.npz`` (arrays by name), ``.npy`` (one array, by the file's name), ``.csv`` or ``.parquet`` file
-            (columns by name), or a directory of files of one of these kinds: ``.npy`` are one array each, the
-            others are parts, in the order of their names.
+    It is a ``.npz`` (arrays by name), ``.npy`` (one array, by the file's name), ``.csv`` or ``.parquet`` file (columns
+    by name), or a directory of files of one of these kinds: ``.npy`` are one array each, the others are parts, in the
+    order of their names.
 
     Raises:
         ReportedError: ``data-unreadable``.
@@ -81,10 +77,7 @@ def _unreadable(path: Path, why: str) -> ReportedError:
 
 
 def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: str) -> dict[str, Array]:
-    """Cast what a program prepared to the types of the model's inputs (``specs``), and check the shapes.
-
-    Returns:
-        One contiguous array for each input, in the model's order, rows first.
+    """Cast what a program prepared to the model's inputs (``specs``), in their order: contiguous, with rows first.
 
     Raises:
         ReportedError: ``data-unreadable`` or ``data-empty``.
@@ -115,13 +108,11 @@ def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: s
 
 def describe_not_finite(feeds: Mapping[str, Array]) -> list[str]:
     """Say of each input how many rows hold numbers that are not finite: some models take NaN for a missing value."""
-    numbers = {name: array.reshape(len(array), -1) for name, array in feeds.items() if array.dtype.kind in "fc"}
-    counts = {name: (~np.isfinite(rows)).any(axis=1).sum() for name, rows in numbers.items()}
-    return [
-        f"{count} of {len(feeds[name])} rows of {name!r} hold numbers that are not finite"
-        for name, count in counts.items()
-        if count
-    ]
+    said = []
+    for name, array in feeds.items():
+        if array.dtype.kind in "fc" and (count := (~np.isfinite(array.reshape(len(array), -1))).any(axis=1).sum()):
+            said.append(f"{count} of {len(array)} rows of {name!r} hold numbers that are not finite")
+    return said
 
 
 def _find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) -> str | None:
@@ -213,12 +204,7 @@ def describe_copies(hashes: list[bytes]) -> list[str]:
 
 
 def find_overlaps(hashes: Mapping[str, list[bytes]]) -> list[dict[str, Any]]:
-    """Find rows that two splits share, by the hashes of the rows of each.
-
-    Returns:
-        For each pair of splits with shared rows: their names, how many different rows they share, and the first places
-        of one of them.
-    """
+    """Return of each pair of splits with shared rows: how many different ones, and the first places of one of them."""
     places = {name: {row: at for at, row in reversed(list(enumerate(rows)))} for name, rows in hashes.items()}
     found = []
     for names in combinations(places, 2):

@@ -23,10 +23,8 @@ UNDEFINED_LIMIT = 0.01
 class Comparison:
     """The source's outputs on some rows, which those of candidates are compared with.
 
-    Attributes:
-        options: The program's.
-        replicates: How often the rows are drawn again (bootstrap), for a metric that is no mean over rows.
-        seed: One seed draws the same rows for every candidate.
+    For a metric that is no mean over rows these are drawn again (bootstrap) as often as ``replicates`` says; one
+    ``seed`` draws the same for every candidate.
 
     Raises:
         ReportedError: As ``compare``, for the source itself.
@@ -55,9 +53,9 @@ class Comparison:
             much can be lost. ``doubt``, where there is one: why the targets may not belong to the predictions.
 
         Raises:
-            ReportedError: ``labels-mismatch``: the outputs do not have one row for each target. ``program-failed``: the
-                metric is no number, or is not defined on too many resamples; the program has no probabilities and the
-                metric takes these; or its rows do not average to the metric, or to its negative where lower is better.
+            ReportedError: ``labels-mismatch`` or ``program-failed``: the outputs have not one row for each target; the
+                metric is no number, is not defined on too many resamples, or is not the mean of its rows (or minus it,
+                where lower is better); or it takes probabilities, which the program does not have.
         """
         candidate = self._decode(outputs)
         row = self._compare_rows(candidate) or {"kind": "bootstrap", "replicates": self._compare_resamples(candidate)}
@@ -103,17 +101,17 @@ class Comparison:
 
     def _compare_rows(self, candidate: Any) -> dict[str, Any] | None:
         """Compare row by row; None when the metric is no mean over rows."""
-        metric = self.metric
-        rows = [metric.rows(predictions, self.targets) for predictions in (self._source, candidate)]
+        metric, compared = self.metric, (self._source, candidate)
+        rows = [metric.rows(predictions, self.targets) for predictions in compared]
         if rows[0] is None or rows[1] is None:
             return None
         before, after = (np.asarray(row, dtype=np.float64) for row in rows)
-        sign, expected = (1.0, "metric") if metric.higher_is_better else (-1.0, "minus metric, since lower is better")
-        for scores, predictions in ((before, self._source), (after, candidate)):
-            mean, value = scores.mean(), self._measure(predictions)
-            if not np.isclose(mean, sign * value, rtol=ROUNDING, atol=ROUNDING):  # the interval would be of another
+        expected = "metric" if metric.higher_is_better else "minus metric, since lower is better"
+        for scores, predictions in zip((before, after), compared, strict=True):
+            mean, value = scores.mean(), metric.sign * self._measure(predictions)
+            if not np.isclose(mean, value, rtol=ROUNDING, atol=ROUNDING):  # the interval would be of another
                 why = (
-                    f"score (higher is better for each row) averages to {mean:.6g} instead of {sign * value:.6g}, "
+                    f"score (higher is better for each row) averages to {mean:.6g} instead of {value:.6g}, "
                     f"which is {expected}; mend its sign, or let score return None if it is no mean"
                 )
                 raise ReportedError("program-failed", f"The rows of {metric.name!r} do not average to it.", why)
@@ -123,8 +121,7 @@ class Comparison:
 
     def _compare_resamples(self, candidate: Any) -> Array:
         """Return the drops on the resamples on which the metric is defined: nearly all, or the sample is not fair."""
-        sign = 1.0 if self.metric.higher_is_better else -1.0
-        drops = sign * (self._source_resampled - self._resample(candidate))
+        drops = self.metric.sign * (self._source_resampled - self._resample(candidate))
         undefined = ~np.isfinite(drops)
         if undefined.mean() > UNDEFINED_LIMIT:
             why = f"it is not defined on {undefined.sum()} of {len(drops)} resamples; some class has too few rows"
@@ -150,10 +147,9 @@ class Comparison:
 
     @cached_property
     def _span(self) -> float:
-        """How much is lost where each row is given another row's target, in the metric's unit.
+        """The most that is lost where rows are given other rows' targets, in the metric's unit; 0 where not known.
 
         It scales what rows that were not seen may lose: that none was seen is no proof, and not every metric ends at 1.
-        It is the largest loss of a row, or that of the metric where it is no mean over rows; 0 where it is not known.
         """
         others = _take_rows(self.targets, np.roll(np.arange(self._rows), self._rows // 2))
 
@@ -161,11 +157,10 @@ class Comparison:
             rows = self.metric.rows(self._source, wanted)
             return np.asarray(self.metric.value(self._source, wanted) if rows is None else rows, dtype=np.float64)
 
-        try:
+        with suppress(ValueError):  # as for a class that the model does not know
             span = float(np.abs(score(self.targets) - score(others)).max())
-        except ValueError:
-            return 0.0  # as for a class that the model does not know
-        return span if np.isfinite(span) else 0.0
+            return span if np.isfinite(span) else 0.0
+        return 0.0
 
 
 def _take_rows(value: Any, rows: Array) -> Any:

@@ -33,8 +33,8 @@ def seed(recipe: Recipe, run: RunFolder) -> VersionInfo:
     folder = run.project / "data" / "digits"
     splits = folder / "splits"
     if not (folder / ".git" / "refs" / "tags" / TAG).exists():
-        write_splits(splits)
-        track(folder, [splits / f"{name}.npz" for name in SPLIT_ROWS])
+        _write_splits(splits)
+        _track(folder)
     registry = find_registry(recipe.model.uri, project=run.project)
     if "MLFLOW_TRACKING_URI" in os.environ or (folder.parent / "mlflow.db").exists():
         try:
@@ -42,15 +42,12 @@ def seed(recipe: Recipe, run: RunFolder) -> VersionInfo:
         except HoneError as error:
             if error.slug not in {"model-unknown", "version-unknown"}:
                 raise
-    train(splits, run.project, name=recipe.model.uri.removeprefix("models:/").partition("/")[0])
+    _train(splits, run.project, name=recipe.model.uri.removeprefix("models:/").partition("/")[0])
     return registry.resolve(recipe.model.uri)
 
 
-def write_splits(folder: Path) -> None:
-    """Write scikit-learn's digits as four splits that share no image, one ``.npz`` each.
-
-    They have ``images``, float32 (n, 1, 8, 8) in 0..1, and ``labels``, int64 (n,).
-    """
+def _write_splits(folder: Path) -> None:
+    """Write ``images``, float32 (n, 1, 8, 8) in 0..1, and ``labels``, int64 (n,), of each split; no image is in two."""
     from sklearn.datasets import load_digits  # noqa: PLC0415 - only the demo needs it
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -61,19 +58,19 @@ def write_splits(folder: Path) -> None:
         np.savez(folder / f"{name}.npz", images=images[rows], labels=labels[rows])
 
 
-def track(folder: Path, files: list[Path]) -> None:
-    """Put files under DVC in a git repository of its own, made when there is none; commit them and tag the commit."""
+def _track(folder: Path) -> None:
+    """Put the splits under DVC in a git repository of its own, made when there is none, and tag the commit."""
     dvc = (sys.executable, "-m", "dvc")
     _run(folder, "git", "init", "--quiet", "--initial-branch=main")
     _run(folder, *dvc, "init", "--quiet", "--force")
     _run(folder, *dvc, "config", "core.analytics", "false")
-    _run(folder, *dvc, "add", "--quiet", *(str(path.relative_to(folder)) for path in files))
+    _run(folder, *dvc, "add", "--quiet", *(f"splits/{name}.npz" for name in SPLIT_ROWS))
     _run(folder, "git", "add", "--all")
     _run(folder, "git", *AUTHOR, "commit", "--quiet", "--allow-empty", "--message", "Track the digits")
     _run(folder, "git", *AUTHOR, "tag", "--force", TAG)
 
 
-def train(splits: Path, project: Path, *, name: str) -> None:
+def _train(splits: Path, project: Path, *, name: str) -> None:
     """Train the demo's network in a separate process and register it, by default in ``data/mlflow.db``."""
     script = Path(kedro_hone.__file__).parent / "pipelines" / "demo" / "train.py"
     data = project / "data"

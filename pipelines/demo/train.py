@@ -36,8 +36,8 @@ def train(images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> torch.n
     return network.eval()
 
 
-def register(network: torch.nn.Module, *, name: str, tracking_uri: str, artifacts: str, accuracy: float) -> str:
-    """Log the network to MLflow, register it, and return the version; a new experiment's files go to ``artifacts``."""
+def register(network: torch.nn.Module, *, name: str, tracking_uri: str, artifacts: str, accuracy: float) -> None:
+    """Log the network to MLflow, and register it; a new experiment's files go to ``artifacts``."""
     mlflow.set_tracking_uri(tracking_uri)
     if mlflow.get_experiment_by_name(name) is None:
         mlflow.create_experiment(name, artifact_location=artifacts)
@@ -53,24 +53,21 @@ def register(network: torch.nn.Module, *, name: str, tracking_uri: str, artifact
             pip_requirements=["torch==2.13.0"],
         )
         mlflow.log_metric("accuracy", accuracy)
-    return str(mlflow.register_model(info.model_uri, name).version)
+    mlflow.register_model(info.model_uri, name)
 
 
 def main() -> None:
-    """Train and register; print the version on the last line."""
+    """Train and register."""
     parser = argparse.ArgumentParser()
     for option in ("--train", "--test", "--name", "--tracking-uri", "--artifacts"):
         parser.add_argument(option, required=True)
-    given = parser.parse_args()
+    given = vars(parser.parse_args())
     torch.set_num_threads(2)
-    with np.load(given.train) as rows:
+    with np.load(given.pop("train")) as rows:
         network = train(rows["images"], rows["labels"])
-    with np.load(given.test) as rows, torch.inference_mode():
+    with np.load(given.pop("test")) as rows, torch.inference_mode():
         found = network(torch.from_numpy(rows["images"])).argmax(1).numpy()
-        accuracy = float((found == rows["labels"]).mean())
-    uri = given.tracking_uri
-    version = register(network, name=given.name, tracking_uri=uri, artifacts=given.artifacts, accuracy=accuracy)
-    print(version)  # noqa: T201 - what the caller reads
+        register(network, accuracy=float((found == rows["labels"]).mean()), **given)
 
 
 if __name__ == "__main__":

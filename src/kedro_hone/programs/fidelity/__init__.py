@@ -1,7 +1,4 @@
-"""An array for each input and no labels: how close a candidate's outputs are to the source model's.
-
-Workers of any toolchain may run it: it imports numpy only.
-"""
+"""An array for each input and no labels: how close a candidate's outputs are to the source model's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Images with or without channels, and class numbers or names; the class with the largest score is predicted.
-
-Workers of any toolchain may run it: it imports numpy only.
-"""
+"""Images with or without channels, and class numbers or names; the class with the largest score is predicted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Columns or one table, and class numbers or names; the class with the largest score is predicted.
-
-Workers of any toolchain may run it: it imports numpy only.
-"""
+"""Columns or one table, and class numbers or names; the class with the largest score is predicted."""
 
 from __future__ import annotations
 

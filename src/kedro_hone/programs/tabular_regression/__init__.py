@@ -1,7 +1,4 @@
-"""Columns or one table, and numbers to predict.
-
-Workers of any toolchain may run it: it imports numpy only.
-"""
+"""Columns or one table, and numbers to predict."""
 
 from __future__ import annotations
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from kedro_hone.building.lines import list_route, say_step
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -30,6 +32,13 @@ logger = open_logger(__name__)
 INHERITED = ("interface", "structure", "threads", "machine_options")
 """Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, the number of
 threads, and earlier adaptors' options that depend on the machine unless the recipe sets them."""
+
+
+WIDTH: Final = 71
+"""What a terminal of 80 columns leaves for a line behind the time."""
+
+_LONGEST: Final = 240
+"""A reason is cut so that its line has no more characters; the report has all of it."""
 
 
 def transform(
@@ -102,7 +111,8 @@ class _Step:
         return outcome, (facts,)
 
     def _say(self, word: str, outcome: Outcome, *, seconds: float | None = None) -> None:
-        route = list_route(self.parent, source=self.setting.source)
+        built = (step.adaptor for step in self.parent.steps if step.outcome == "artifact")
+        route = (self.setting.source.format, *built)
         logger.info("%s", say_step(word, self.adaptor.name, route, seconds=seconds, outcome=outcome))
 
     def _find_refusal(self) -> Refused | None:
@@ -200,3 +210,27 @@ class _Step:
             static_shapes=promise.static_shapes,
             metadata={**inherited, **promise.metadata, **({"graph": graph} if graph else {})},
         )
+
+
+def say_step(
+    word: str, adaptor: str, route: Sequence[str], *, seconds: float | None = None, outcome: Outcome | None = None
+) -> str:
+    """Return the line of one step; one without a reason fits ``WIDTH``.
+
+    It has what became of it, such as ``built``, and by which route (the source's format and adaptors) its input came
+    about: steps of one adaptor differ by that alone. A refusal or a failure says why.
+    """
+    line = f"{word:<9} {adaptor}" + ("" if seconds is None else f" in {seconds:.1f} s")
+    line = f"{line} {say_route(route, room=WIDTH - len(line) - 1)}".rstrip()
+    if outcome is None or isinstance(outcome, Artifact):
+        return line
+    reason = f"{outcome.failure}: {outcome.reason}" if isinstance(outcome, Failed) else outcome.reason
+    return f"{line}: {textwrap.shorten(reason, _LONGEST - len(line), placeholder=' …')}"
+
+
+def say_route(route: Sequence[str], *, room: int) -> str:
+    """Return a route in parentheses, in so many characters: without toolchains, or its middle, where it is too long."""
+    short = [name.partition(".")[2] or name for name in route]
+    ends = [[short[0], "…", *short[-left:]] for left in range(len(short) - 2, 0, -1)]  # what differs is mostly there
+    said = (f"({' → '.join(parts)})" for parts in (route, short, *ends, ["…", short[-1]]))
+    return next((text for text in said if len(text) <= room), "")

@@ -57,6 +57,5 @@ def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> floa
     wanted = targets["target"]
     residual = ((wanted - predictions) ** 2).sum(axis=0)
     total = ((wanted - wanted.mean(axis=0)) ** 2).sum(axis=0)
-    constant = total == 0  # such a target is either met or not
-    scores = np.where(constant, np.where(residual == 0, 1.0, 0.0), 1 - residual / np.where(constant, 1, total))
-    return float(scores.mean())
+    missed = (residual != 0).astype(np.float64)  # a target that is constant is missed, or it is met
+    return float((1 - np.divide(residual, total, out=missed, where=total != 0)).mean())

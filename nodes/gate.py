@@ -29,11 +29,9 @@ UNPUBLISHABLE = "its licence is for evaluation only"
 def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, reference: Reference) -> Decision:
     """Decide which finalist wins, if any, with the reasons and the judgement of each gate on each finalist.
 
-    The finalists are checked against the gates in the order of their speed; the first that passes all of them wins. The
-    level of the quality intervals is divided among the finalists (multiple comparisons), so that checking several does
-    not make a false pass more likely.
-
-    The gate split is read here and nowhere else.
+    The finalists are checked in the order of their speed; the first that passes all gates wins. The level of the
+    quality intervals is divided among them (multiple comparisons), so that checking several does not make a false pass
+    more likely. The gate split is read here and nowhere else.
     """
     source, recipe, found = setting.source, setting.recipe, result.validated
     finalists = {finalist.id: finalist for finalist in confirmation.finalists}
@@ -80,7 +78,6 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
 
 
 def _gather(finalist: Finalist, validation: Validation) -> Measurements:
-    """Return what was measured on a finalist before it is scored on the gate split."""
     return Measurements(
         id=finalist.id,
         faster=finalist.verdict,

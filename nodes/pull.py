@@ -38,10 +38,7 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
     """Fetch the version that the recipe names, and seal its files as the source artifact.
 
     Nothing that comes from the registry is executed here; the worker that reads its specifications runs under the
-    limits of its toolchain.
-
-    Returns:
-        The version with its URI pinned, and the artifact with the runtime that its author would use.
+    limits of its toolchain. Returned are the version with its URI pinned, and the artifact with its author's runtime.
 
     Raises:
         HoneError: The model, version or alias does not exist, the registry cannot be reached, or the files are not

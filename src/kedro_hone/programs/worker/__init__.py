@@ -127,7 +127,7 @@ def _load(job: Job) -> tuple[Any, dict[str, Any]]:
         near = difflib.get_close_matches(unknown, defaults, 1)
         known = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(defaults)}"
         raise ReportedError("recipe-invalid", SLUGS["recipe-invalid"], f"{unknown!r}: {known}")
-    return program, defaults | options
+    return program, {**defaults, **options}
 
 
 def _list_warnings(caught: list[warnings.WarningMessage]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -185,15 +185,15 @@ def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bo
 
 
 def hash_rows(feeds: Mapping[str, Array]) -> list[bytes]:
-    """Hash each row over all its inputs, as the model will get them, by BLAKE2b with 16 bytes.
-
-    Of numbers their bytes are hashed, and of text the text itself: how long the longest of a split is does not count.
-    """
-    inputs = []
-    for array in (feeds[name] for name in sorted(feeds)):
-        rows = array.reshape(len(array), -1)
-        inputs.append([json.dumps(row.tolist()).encode() if row.dtype.kind == "U" else row.tobytes() for row in rows])
+    """Hash each row over all its inputs, as the model will get them, by BLAKE2b with 16 bytes."""
+    inputs = [_encode_rows(feeds[name]) for name in sorted(feeds)]
     return [hashlib.blake2b(b"".join(parts), digest_size=16).digest() for parts in zip(*inputs, strict=True)]
+
+
+def _encode_rows(array: Array) -> Iterator[bytes]:
+    """Yield the bytes of each row; of text the text itself, which does not depend on the longest text of the split."""
+    for row in array.reshape(len(array), -1):
+        yield json.dumps(row.tolist()).encode() if row.dtype.kind == "U" else row.tobytes()
 
 
 def describe_copies(hashes: list[bytes]) -> list[str]:

@@ -63,14 +63,13 @@ def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFol
     inputs = recipe.model.inputs or flavor.inputs
     unread = JobInput(path=str(files), format=flavor.format, inputs=inputs, outputs=flavor.outputs)
     described = _describe(toolchain, unread, recipe, run)
-    inputs, outputs = (
-        tuple(TensorSpec.model_validate(spec) for spec in described.get(side) or ()) or getattr(flavor, side)
+    specs = {
+        side: tuple(TensorSpec.model_validate(spec) for spec in described.get(side) or ()) or getattr(flavor, side)
         for side in ("inputs", "outputs")
-    )
+    }
     metadata: dict[str, Json] = {"interface": flavor.interface, **name_source(flavor), "threads": recipe.thread_count}
     metadata |= {name: described[name] for name in ("graph", "structure") if described.get(name)}
-    form, runtime = flavor.format, toolchain.name
-    return store.seal(files, format=form, inputs=inputs, outputs=outputs, runtime=runtime, metadata=metadata)
+    return store.seal(files, format=flavor.format, runtime=toolchain.name, metadata=metadata, **specs)
 
 
 def _find_runtime(form: Format) -> Toolchain:

@@ -20,22 +20,25 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import register
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_file
 from kedro_hone.core.values.measurement import Status
-from kedro_hone.core.values.samples import TrackedFile
+from kedro_hone.core.values.samples import Reference, TrackedFile
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.nodes.validate import validate
+from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe, read_recipe
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))  # where the toy toolchain is
@@ -65,9 +68,7 @@ def make_recipe(number: int) -> Recipe:
 def track(path: Path, rows: int, rng: np.random.Generator) -> TrackedFile:
     """Write random rows as if DVC had brought them."""
     np.savez(path, x=rng.random((rows, 4), dtype=np.float32))
-    return TrackedFile(
-        path=str(path), source=path.name, repo="", rev="", resolved_rev="", md5=digest_file(path), size=0
-    )
+    return TrackedFile(path=str(path), source=path.name, repo="", rev="", resolved_rev="", md5=digest_file(path))
 
 
 def measure_candidates(times: int, folder: Path) -> list[dict[str, float]]:
@@ -89,23 +90,29 @@ def measure_candidates(times: int, folder: Path) -> list[dict[str, float]]:
     )
     files = {name: track(folder / f"{name}.npz", rows, rng) for name, rows in ROWS.items()}
     common: dict[str, Any] = {"source": source, "store": store, "run": run}
-    common["samples"] = prepare(recipe=recipe, **common, **files)
-    common["reference"] = take_baseline(recipe=recipe, **common)
-    return [measure_candidate(number, common) for number in range(times + 1)][1:]
+    setting = Setting(samples=prepare(recipe=recipe, **common, **files), recipe=recipe, **common)
+    reference = take_baseline(setting=setting)
+    return [measure_candidate(number, setting, reference) for number in range(times + 1)][1:]
 
 
-def measure_candidate(number: int, common: dict[str, Any]) -> dict[str, float]:
+def measure_candidate(number: int, setting: Setting, reference: Reference) -> dict[str, float]:
     """Run the nodes of one candidate; the source naps for some picoseconds, so that its calls take next to nothing."""
-    recipe = make_recipe(number)
+    setting = replace(setting, recipe=make_recipe(number))
+    options = make_plan(setting.recipe).options["toy.compile"]
+    common: dict[str, Any] = {"setting": setting, "reference": reference}
     began = time.perf_counter()
-    outcome = apply_adaptor(parent=common["source"], adaptor="toy.compile", recipe=recipe, **common)
+    outcome = apply_adaptor(parent=setting.source, adaptor="toy.compile", options=options, **common)
     built = time.perf_counter()
     route = ("toy.compile",)
-    validation = validate(outcome=outcome, candidate="toy", route=route, recipe=recipe, **common)
+    validation = validate(outcome=outcome, candidate="toy", route=route, **common)
     ended = time.perf_counter()
-    if not isinstance(outcome, Artifact) or validation.status is not Status.MEASURED or validation.cached:
+    if (
+        not isinstance(outcome, Artifact)
+        or validation.status is not Status.MEASURED
+        or validation.run != setting.run.run_id
+    ):
         raise RuntimeError(f"the toy did not run: {outcome} {validation.reason}")
-    step = max(common["run"].folder.glob("steps/*-toy.compile"))
+    step = max(setting.run.folder.glob("steps/*-toy.compile"))
     worker = json.loads((step / "result.json").read_text())["seconds"]
     return {
         "transform": built - began - worker,

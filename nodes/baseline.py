@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.building.steps import digest_worker_folder, identify_environment
+from kedro_hone.building.steps import identify_runtime
 from kedro_hone.comparing.recipe_checks import check_provable
 from kedro_hone.comparing.scoring import may_lose_one, predict, score_source
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, SEARCH, Reference
-from kedro_hone.programs import digest_programs, find_metric
+from kedro_hone.programs import digest_metric, digest_programs
 
 logger = open_logger(__name__)
 
@@ -31,24 +29,9 @@ def take_baseline(*, setting: Setting) -> Reference:
             the gate split is too small for the recipe's limit, before anything is built.
     """
     source, samples, recipe, store = setting.source, setting.samples, setting.recipe, setting.store
-    named = recipe.program.metric
-    metric = find_metric(named, project=setting.run.project) if named else None
-    toolchain = read_catalogue().find_toolchain(str(source.runtime))
-    key = digest_json(
-        [
-            "reference",
-            VERSION,
-            source.digest,
-            samples.digest,
-            recipe.thread_count,
-            recipe.program.model_dump(mode="json"),
-            metric.digest if metric else None,
-            digest_programs(),
-            digest_worker_folder(toolchain),
-            identify_environment(toolchain),
-            read_host().fingerprint,
-        ]
-    )
+    asked = [source.digest, samples.digest, recipe.thread_count, recipe.program.model_dump(mode="json")]
+    code = [digest_metric(recipe.program.metric, project=setting.run.project), digest_programs()]
+    key = digest_json(["reference", VERSION, *asked, *code, *identify_runtime(source)])
     known = store.read_value(key)
     if known is not None and store.find_tree(key) is not None:
         reference = Reference.model_validate(known)
@@ -78,16 +61,6 @@ def _make_reference(key: str, setting: Setting) -> Reference:
             )
         kept = setting.store.keep_tree(key, scratch) / "outputs.npz"
     itself = score_source(kept, split, setting)
-    return Reference(
-        outputs=kept.name,
-        digest=key,
-        metric=itself.metric,
-        higher_is_better=itself.higher_is_better,
-        value=itself.source,
-        kind=itself.kind,
-        n=itself.n,
-        cold_start_ms=predicted.cold_start_ms,
-        peak_memory_bytes=predicted.peak_memory_bytes,
-        doubt=itself.doubt,
-        run=setting.run.run_id,
-    )
+    told = itself.model_dump(include={"metric", "higher_is_better", "kind", "n", "doubt"})
+    took, run = predicted.model_dump(), setting.run.run_id
+    return Reference(outputs=kept.name, digest=key, value=itself.source, run=run, **told, **took)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.adaptor import Options
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.outcome import Outcome, Refused
 from kedro_hone.core.values.samples import Reference
-from kedro_hone.recipe.plan import make_plan
 
 
-def convert_to_backend(*, setting: Setting, reference: Reference, backend: str, **others: Outcome) -> Outcome:
+def convert_to_backend(
+    *, setting: Setting, reference: Reference, backend: str, converters: Mapping[str, Options], **others: Outcome
+) -> Outcome:
     """Return the source model in a backend's format, converted by the first adaptor that takes it or another backend.
 
     Nothing is built before the source model was run and scored: that is the reference. The others are the outcomes of
@@ -22,13 +27,12 @@ def convert_to_backend(*, setting: Setting, reference: Reference, backend: str, 
     reason = f"no adaptor converts {source.format} to {backend}, directly or by another backend"
     outcome: Outcome = Refused(by=backend, slug="no-converter", reason=reason)
     steps: dict[str, StepFacts] = {}
-    plan = make_plan(setting.recipe)
     for parent in (source, *others.values()):
-        for adaptor in plan.routes.converters[backend]:
-            if not isinstance(parent, Artifact) or parent.format not in adaptor.accepts:
-                continue
-            outcome = transform(adaptor, plan.options[adaptor.name], parent, setting, reference=reference)
-            steps |= {step.key: step for step in outcome.steps}
+        for name, options in converters.items():
+            adaptor = read_catalogue().find_adaptor(name)
+            if isinstance(parent, Artifact) and parent.format in adaptor.accepts:
+                outcome = transform(adaptor, options, parent, setting, reference=reference)
+                steps |= {step.key: step for step in outcome.steps}
             if isinstance(outcome, Artifact):
                 return outcome.model_copy(update={"steps": tuple(steps.values())})
     return outcome.model_copy(update={"steps": tuple(steps.values())})

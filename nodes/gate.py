@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,9 @@ UNPUBLISHABLE = "its licence is for evaluation only"
 def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, reference: Reference) -> Decision:
     """Decide which finalist wins, if any, with the reasons and the judgement of each gate on each finalist.
 
-    The finalists are checked against the gates in the order of their speed; the first that passes all of them wins. The
-    level of the quality intervals is divided among the finalists (multiple comparisons), so that checking several does
-    not make a false pass more likely.
-
-    The gate split is read here and nowhere else.
+    The finalists are checked in the order of their speed; the first that passes all gates wins. The level of the
+    quality intervals is divided among them (multiple comparisons), so that checking several does not make a false pass
+    more likely. The gate split is read here and nowhere else.
     """
     source, recipe, found = setting.source, setting.recipe, result.validated
     finalists = {finalist.id: finalist for finalist in confirmation.finalists}
@@ -57,12 +56,12 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
     if spent := say_budget(result, recipe.race.seconds):
         reasons.append(spent)
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
-    outcome = found[results.winner].candidate.outcome if results.winner else None
-    best = results.best
+    winner, best = results.winner, results.best
+    outcome = found[winner].candidate.outcome if winner else None
     return Decision(
         verdict=verdict,
         reasons=tuple(reasons),
-        winner=results.winner,
+        winner=winner,
         artifact=outcome if isinstance(outcome, Artifact) else None,
         speedup=finalists[best].deciding if best else None,
         quality=tuple(results.qualities.values()),
@@ -73,7 +72,6 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
 
 
 def _gather(finalist: Finalist, validation: Validation) -> Measurements:
-    """Return what was measured on a finalist before it is scored on the gate split."""
     return Measurements(
         id=finalist.id,
         faster=finalist.verdict,
@@ -86,36 +84,32 @@ def _gather(finalist: Finalist, validation: Validation) -> Measurements:
     )
 
 
+@dataclass
 class _Scorer:
     """Scores candidates and the source on the gate split; the source's predictions are made once, when first needed."""
 
-    def __init__(self, setting: Setting, scratch: Path, outcomes: dict[str, Any]) -> None:
-        gates = setting.recipe.gates
-        self._setting, self._scratch, self._outcomes = setting, scratch, outcomes
-        self._split = setting.samples.splits[GATE]
-        self.workers = 0
-        self._confidence = 1 - share_level(1 - gates.confidence, finalists=setting.recipe.confirm.finalists)
+    setting: Setting
+    scratch: Path
+    outcomes: dict[str, Any]
+    workers: int = 0
 
     def score(self, name: str) -> Quality | str:
         """Return a candidate's metric on the gate split, or why it could not be scored."""
-        reference, split, setting = self._scratch / "source.npz", self._split, self._setting
-        if not reference.exists():
-            failed = self._predict(SOURCE, setting.source, reference)
-            if failed is not None:
-                raise explain_source_failure(failed, "on the gate split")
+        setting, split, reference = self.setting, self.setting.samples.splits[GATE], self.scratch / "source.npz"
+        if not reference.exists() and (failed := self._predict(SOURCE, setting.source, reference)):
+            raise explain_source_failure(failed, "on the gate split")
         if name == SOURCE:
             return score_source(reference, split, setting)
-        outputs = self._scratch / "candidate.npz"
-        failed = self._predict(name, self._outcomes[name], outputs)
-        if failed is not None:
+        outputs = {name: self.scratch / "candidate.npz"}
+        if failed := self._predict(name, self.outcomes[name], outputs[name]):
             return f"{name} failed on the gate split: {failed.reason}"
-        found = score_predictions(
-            {name: outputs}, reference=reference, split=split, setting=setting, confidence=self._confidence
-        )[name]
+        level = share_level(1 - setting.recipe.gates.confidence, finalists=setting.recipe.confirm.finalists)
+        scores = score_predictions(outputs, reference=reference, split=split, setting=setting, confidence=1 - level)
+        found = scores[name]
         return f"{name} cannot be scored on the gate split: {found}" if isinstance(found, str) else found
 
     def _predict(self, name: str, artifact: Artifact, path: Path) -> Failed | None:
         self.workers += 1
-        outputs = {path: self._setting.largest_batch}
-        predicted = predict(artifact, name=name, split=self._split, outputs=outputs, setting=self._setting)
-        return predicted if isinstance(predicted, Failed) else None
+        setting, split = self.setting, self.setting.samples.splits[GATE]
+        found = predict(artifact, name=name, split=split, outputs={path: setting.largest_batch}, setting=setting)
+        return found if isinstance(found, Failed) else None

@@ -8,7 +8,7 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.samples import CALIBRATION, GATE, SEARCH, Samples, Split, TrackedFile
+from kedro_hone.core.values.samples import CALIBRATION, SEARCH, SPLITS, Samples, Split, TrackedFile
 from kedro_hone.programs import call_program, digest_programs, find_program, keep_program, locate_program
 from kedro_hone.recipe.schema import Recipe
 
@@ -18,46 +18,25 @@ VERSION = 3
 """Increase it when the code would prepare other samples; it is part of their key in the store."""
 
 
-def prepare(
-    *,
-    source: Artifact,
-    calibration: TrackedFile,
-    search: TrackedFile,
-    gate: TrackedFile,
-    recipe: Recipe,
-    store: Store,
-    run: RunFolder,
-) -> Samples:
+def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **splits: TrackedFile) -> Samples:
     """Prepare the splits and the batch of each shape, and keep them with the program's code in one tree of the store.
 
     Raises:
         HoneError: ``data-unreadable``, ``data-empty``, ``data-overlap``, ``labels-mismatch`` or ``program-unknown``.
     """
     program = find_program(recipe.program.name, project=run.project)
-    files = {CALIBRATION: calibration, SEARCH: search, GATE: gate}
-    digest = digest_json(
-        [
-            "samples",
-            VERSION,
-            digest_programs(),
-            program.digest,
-            recipe.program.options,
-            {name: file.md5 for name, file in files.items()},
-            [spec.model_dump(mode="json") for spec in source.inputs],
-            [spec.model_dump(mode="json") for spec in source.outputs],
-            recipe.shapes,
-            recipe.calibration_rows,
-        ]
-    )
+    files = {name: splits[name] for name in SPLITS}
+    specs = [[spec.model_dump(mode="json") for spec in side] for side in (source.inputs, source.outputs)]
+    code = [digest_programs(), program.digest, recipe.program.options]
+    rows = [{name: file.md5 for name, file in files.items()}, *specs, recipe.shapes, recipe.calibration_rows]
+    digest = digest_json(["samples", VERSION, *code, *rows])
     notes = store.read_value(digest)
     if notes is None or store.find_tree(digest) is None:
         with store.workspace() as scratch:
             kept = keep_program(program, scratch)
-            job = {
-                "program": str(locate_program(kept, scratch, digest=program.digest)),
-                "program_options": dict(recipe.program.options),
-                "splits": {name: {"path": file.path} for name, file in files.items()},
-            }
+            path = str(locate_program(kept, scratch, digest=program.digest))
+            paths = {name: {"path": file.path} for name, file in files.items()}
+            job = {"program": path, "program_options": dict(recipe.program.options), "splits": paths}
             notes = call_program("read", job=job, source=source, output=scratch, store=store, run=run)
             refuse_overlaps(notes["overlaps"])
             cut_calibration(scratch / CALIBRATION / "feeds.npz", recipe.calibration_rows)

@@ -26,43 +26,36 @@ from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = open_logger(__name__)
 
-HINT = "Save the model so that it takes and returns tensors, and name the new file or version in the recipe."
 HINTS = {
     "model-external-data": "Save the model with its data next to its file, and name the new version in the recipe."
 }
-"""What to do about a model that a worker refuses, by the slug of the refusal."""
+"""What to do about a model that a worker refuses, by the slug of the refusal, where it is not what ``HINT`` says."""
+
+HINT = "Save the model so that it takes and returns tensors, and name the new file or version in the recipe."
 
 
 def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Artifact]:
     """Fetch the version that the recipe names, and seal its files as the source artifact.
 
     Nothing that comes from the registry is executed here; the worker that reads its specifications runs under the
-    limits of its toolchain.
-
-    Returns:
-        The version with its URI pinned, and the artifact with the runtime that its author would use.
+    limits of its toolchain. Returned are the version with its URI pinned, and the artifact with its author's runtime.
 
     Raises:
         HoneError: The model, version or alias does not exist, the registry cannot be reached, or the files are not
             what they should be.
     """
-    registry = find_registry(recipe.model.uri, project=run.project)
+    registry, model = find_registry(recipe.model.uri, project=run.project), recipe.model
+    author = AuthorClass(place=model.module, kwargs=model.kwargs, project=run.project) if model.module else None
     with store.workspace() as scratch:
         pulled, files = scratch / "pulled", scratch / "files"
         pulled.mkdir()
-        version = registry.pull(recipe.model.uri, pulled)
+        version = registry.pull(model.uri, pulled)
         version = version.model_copy(update={"uri": run.relate(version.uri)})
-        flavor = read_flavor(pulled, trust=frozenset(recipe.trust), author=_find_author(recipe, run.project))
+        flavor = read_flavor(pulled, trust=frozenset(recipe.trust), author=author)
         write_files(flavor, pulled, files)
         artifact = _seal(files, flavor, recipe, store, run)
     logger.info("pulled    %s (%s, %s)", version.uri, artifact.format, artifact.digest[:19])
     return version, artifact
-
-
-def _find_author(recipe: Recipe, project: Path) -> AuthorClass | None:
-    if recipe.model.module is None:
-        return None
-    return AuthorClass(place=recipe.model.module, kwargs=recipe.model.kwargs, project=project)
 
 
 def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFolder) -> Artifact:
@@ -76,14 +69,7 @@ def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFol
     }
     metadata: dict[str, Json] = {"interface": flavor.interface, **name_source(flavor), "threads": recipe.thread_count}
     metadata |= {name: described[name] for name in ("graph", "structure") if described.get(name)}
-    return store.seal(
-        files,
-        format=flavor.format,
-        inputs=specs["inputs"],
-        outputs=specs["outputs"],
-        runtime=toolchain.name,
-        metadata=metadata,
-    )
+    return store.seal(files, format=flavor.format, runtime=toolchain.name, metadata=metadata, **specs)
 
 
 def _find_runtime(form: Format) -> Toolchain:
@@ -99,7 +85,10 @@ def _find_runtime(form: Format) -> Toolchain:
 
 
 def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder) -> dict[str, Json]:
-    """Let the toolchain read the model's specifications in a worker."""
+    """Let the toolchain read the model's specifications in a worker.
+
+    The error for a model that it does not take has the refusal's slug where there is such an error.
+    """
     environment = EnvironmentStore().ensure(toolchain)
     if isinstance(environment, Failed):
         raise HoneError(
@@ -108,37 +97,28 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
             why=environment.reason,
             hint=f"Read {environment.log}, or run `kedro hone toolchains build {toolchain.name}`.",
         )
-    result = call_worker(
-        Job(
-            function="describe",
-            worker=str(toolchain.worker),
-            adaptor="source",
-            input=unread,
-            threads=recipe.thread_count,
-            seed=recipe.seed,
-            shapes=recipe.all_shapes,
-            trust=tuple(sorted(recipe.trust)),
-        ),
-        python=Path(environment.python),
-        toolchain=toolchain,
-        folder=run.claim_step("describe-source"),
-        limits=toolchain.limits,
+    job = Job(
+        function="describe",
+        worker=str(toolchain.worker),
+        adaptor="source",
+        input=unread,
+        threads=recipe.thread_count,
+        seed=recipe.seed,
+        shapes=recipe.all_shapes,
+        trust=tuple(sorted(recipe.trust)),
     )
+    python, folder = Path(environment.python), run.claim_step("describe-source")
+    result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
     if isinstance(result, StepResult):
         return result.notes
-    raise _explain(result, recipe)
-
-
-def _explain(result: Refused | Failed, recipe: Recipe) -> HoneError:
-    """Return the error for a model that a worker does not take; it has the refusal's slug where an error has it too."""
     if isinstance(result, Refused):
-        return HoneError(
+        raise HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",
             f"{recipe.model.uri} cannot be optimized as it is.",
             why=result.reason,
             hint=HINTS.get(result.slug, HINT),
         )
-    return HoneError(
+    raise HoneError(
         "model-corrupt",
         f"{recipe.model.uri} cannot be read.",
         why=result.reason,

@@ -33,63 +33,51 @@ def seed(recipe: Recipe, run: RunFolder) -> VersionInfo:
     folder = run.project / "data" / "digits"
     splits = folder / "splits"
     if not (folder / ".git" / "refs" / "tags" / TAG).exists():
-        write_splits(splits)
-        track(folder, [splits / f"{name}.npz" for name in SPLIT_ROWS])
+        _write_splits(splits)
+        _track(folder)
     registry = find_registry(recipe.model.uri, project=run.project)
-    embedded = "MLFLOW_TRACKING_URI" not in os.environ
-    if not embedded or (folder.parent / "mlflow.db").exists():
+    if "MLFLOW_TRACKING_URI" in os.environ or (folder.parent / "mlflow.db").exists():
         try:
             return registry.resolve(recipe.model.uri)
         except HoneError as error:
             if error.slug not in {"model-unknown", "version-unknown"}:
                 raise
-    train(splits, run.project, name=recipe.model.uri.removeprefix("models:/").partition("/")[0])
+    _train(splits, run.project, name=recipe.model.uri.removeprefix("models:/").partition("/")[0])
     return registry.resolve(recipe.model.uri)
 
 
-def write_splits(folder: Path) -> None:
-    """Write scikit-learn's digits as four splits that share no image, one ``.npz`` each.
-
-    They have ``images``, float32 (n, 1, 8, 8) in 0..1, and ``labels``, int64 (n,).
-    """
+def _write_splits(folder: Path) -> None:
+    """Write ``images``, float32 (n, 1, 8, 8) in 0..1, and ``labels``, int64 (n,), of each split; no image is in two."""
     from sklearn.datasets import load_digits  # noqa: PLC0415 - only the demo needs it
 
     folder.mkdir(parents=True, exist_ok=True)
     digits = load_digits()
-    images = (digits.images / 16).astype(np.float32)[:, None]
+    images, labels = (digits.images / 16).astype(np.float32)[:, None], digits.target.astype(np.int64)
     order = np.random.default_rng(0).permutation(len(images))
-    start = 0
-    for name, rows in SPLIT_ROWS.items():
-        picked = order[start : start + rows]
-        np.savez(folder / f"{name}.npz", images=images[picked], labels=digits.target[picked].astype(np.int64))
-        start += rows
+    for name, rows in zip(SPLIT_ROWS, np.split(order, np.cumsum([*SPLIT_ROWS.values()])[:-1]), strict=True):
+        np.savez(folder / f"{name}.npz", images=images[rows], labels=labels[rows])
 
 
-def track(folder: Path, files: list[Path]) -> None:
-    """Put files under DVC in a git repository of its own, made when there is none; commit them and tag the commit."""
-    paths = [str(path.relative_to(folder)) for path in files]
+def _track(folder: Path) -> None:
+    """Put the splits under DVC in a git repository of its own, made when there is none, and tag the commit."""
+    dvc = (sys.executable, "-m", "dvc")
     _run(folder, "git", "init", "--quiet", "--initial-branch=main")
-    _run(folder, sys.executable, "-m", "dvc", "init", "--quiet", "--force")
-    _run(folder, sys.executable, "-m", "dvc", "config", "core.analytics", "false")
-    _run(folder, sys.executable, "-m", "dvc", "add", "--quiet", *paths)
+    _run(folder, *dvc, "init", "--quiet", "--force")
+    _run(folder, *dvc, "config", "core.analytics", "false")
+    _run(folder, *dvc, "add", "--quiet", *(f"splits/{name}.npz" for name in SPLIT_ROWS))
     _run(folder, "git", "add", "--all")
     _run(folder, "git", *AUTHOR, "commit", "--quiet", "--allow-empty", "--message", "Track the digits")
     _run(folder, "git", *AUTHOR, "tag", "--force", TAG)
 
 
-def train(splits: Path, project: Path, *, name: str) -> None:
+def _train(splits: Path, project: Path, *, name: str) -> None:
     """Train the demo's network in a separate process and register it, by default in ``data/mlflow.db``."""
     script = Path(kedro_hone.__file__).parent / "pipelines" / "demo" / "train.py"
     data = project / "data"
     tracking = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{data / 'mlflow.db'}"
     logger.info("training  the demo's network (about half a minute)")
-    options = {
-        "train": splits / "train.npz",
-        "test": splits / "search.npz",
-        "name": name,
-        "tracking-uri": tracking,
-        "artifacts": data / "mlartifacts",
-    }
+    files = {"train": splits / "train.npz", "test": splits / "search.npz", "artifacts": data / "mlartifacts"}
+    options = {**files, "name": name, "tracking-uri": tracking}
     _run(project, sys.executable, str(script), *(f"--{option}={value}" for option, value in options.items()))
 
 

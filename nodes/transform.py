@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.adaptor import Options
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Outcome
 from kedro_hone.core.values.samples import Reference
-from kedro_hone.recipe.plan import make_plan
 
 
-def apply_adaptor(*, setting: Setting, parent: Outcome, reference: Reference, adaptor: str) -> Outcome:
+def apply_adaptor(
+    *, setting: Setting, parent: Outcome, reference: Reference, adaptor: str, options: Options
+) -> Outcome:
     """Run one adaptor of a route on the outcome of the previous step; a refusal or a failure is returned unchanged.
 
     Nothing is built before the source model was run and scored: that is the reference.
     """
     if not isinstance(parent, Artifact):
         return parent
-    plan = make_plan(setting.recipe)
-    found = next(a for a in plan.adaptors if a.name == adaptor)
-    return transform(found, plan.options[adaptor], parent, setting, reference=reference)
+    return transform(read_catalogue().find_adaptor(adaptor), options, parent, setting, reference=reference)

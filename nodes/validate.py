@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 
-from kedro_hone.building.steps import digest_worker_folder, identify_environment
+from kedro_hone.building.steps import identify_runtime
 from kedro_hone.comparing.checking import check_artifact, record_failure
 from kedro_hone.comparing.setting import Setting, explain_outdated
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
@@ -65,19 +63,6 @@ def _check_origin(artifact: Artifact, name: str, setting: Setting) -> None:
 
 
 def _make_key(artifact: Artifact, reference: Reference, setting: Setting) -> str:
-    toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
-    return digest_json(
-        [
-            "validation",
-            VERSION,
-            artifact.digest,
-            reference.digest,
-            setting.samples.digest,
-            setting.recipe.gates.drop,
-            setting.recipe.gates.confidence,
-            setting.recipe.seed,
-            digest_worker_folder(toolchain),
-            identify_environment(toolchain),
-            read_host().fingerprint,
-        ]
-    )
+    gates, compared = setting.recipe.gates, [artifact.digest, reference.digest, setting.samples.digest]
+    asked = [gates.drop, gates.confidence, setting.recipe.seed]
+    return digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(artifact)])

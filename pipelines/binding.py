@@ -9,11 +9,8 @@ from typing import Any
 from kedro.pipeline import Node, Pipeline
 
 from kedro_hone.comparing.setting import Setting, explain_outdated
-from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Measured
-from kedro_hone.core.values.samples import Reference, Samples
+from kedro_hone.core.values.samples import Reference
 from kedro_hone.recipe.schema import Recipe
 
 PARAMETERS = "params:hone"
@@ -40,7 +37,7 @@ def place_node(
         inputs: Its arguments and the datasets that they are read from.
         output: The dataset that it makes, or several; each gets the namespace as a prefix.
         namespace: The node's namespace.
-        tags: Its tags.
+        tags: Its tags, next to those of its pipeline.
         **bound: Arguments that the graph sets, such as an adaptor's name or a route.
     """
     # Kedro reads name and type hints of the function, and ParallelRunner pickles it.
@@ -53,26 +50,14 @@ def place_node(
 
 
 def _run_in_setting(
-    *,
-    source: Artifact,
-    samples: Samples,
-    recipe: Recipe,
-    store: Store,
-    run: RunFolder,
-    function: Callable[..., Any],
-    bound: Mapping[str, Any],
-    datasets: Mapping[str, str],
-    **inputs: Any,
+    *, recipe: Recipe, function: Callable[..., Any], bound: Mapping[str, Any], datasets: Mapping[str, str], **given: Any
 ) -> Any:
-    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
+    """Run a node; a persisted value of another model, other data or another recipe is refused: nodes can run alone."""
+    setting = Setting(recipe=recipe, **{name: given[name] for name in SETTING})
+    inputs = {name: value for name, value in given.items() if name not in SETTING}
     for name, value in inputs.items():
-        _check_subject(datasets[name], value, setting)
+        wanted = setting.scored if isinstance(value, Reference) else setting.subject
+        if isinstance(value, Measured | Reference) and value.subject != wanted:
+            raise explain_outdated(datasets[name])
     made = function(setting=setting, **bound, **inputs)
     return made.model_copy(update={"subject": setting.subject}) if isinstance(made, Measured) else made
-
-
-def _check_subject(name: str, value: Any, setting: Setting) -> None:
-    """Refuse a persisted value of another model, other data or another recipe: nodes and pipelines can run alone."""
-    wanted = setting.scored if isinstance(value, Reference) else setting.subject
-    if isinstance(value, Measured | Reference) and value.subject != wanted:
-        raise explain_outdated(name)

@@ -10,36 +10,34 @@ from kedro_hone.nodes.race import race
 from kedro_hone.nodes.report import report
 from kedro_hone.nodes.validate import validate
 from kedro_hone.pipelines.binding import place_node
-from kedro_hone.recipe.routes import Routes, RouteStep
+from kedro_hone.recipe.routes import Routes
 
-MEASURE = ("compare", "needs.bench")
-"""Only one node with the second tag may run on a machine at a time."""
+ALONE = ["needs.bench"]
+"""Of the nodes with this tag only one may run on a machine at a time."""
 
 
 def create_pipeline(routes: Routes) -> Pipeline:
     """Return the pipeline: the outcomes of all routes in, the verdict and the evidence out."""
+    validated = [
+        place_node(
+            validate,
+            candidate=step.namespace,
+            route=step.route,
+            name="validate",
+            inputs={"outcome": f"{step.namespace}.outcome", "reference": "reference"},
+            output="validation",
+            namespace=step.namespace,
+        )
+        for step in routes.ends
+    ]
     validations = {step.namespace.replace(".", "__"): f"{step.namespace}.validation" for step in routes.ends}
     raced = {"result": "race"}
     asked = {**raced, "confirmation": "confirmation", "reference": "reference"}
     decided = {**asked, "decision": "decision", "version": "version"}
     nodes = (
-        *(_validate(step) for step in routes.ends),
-        place_node(race, name="race", inputs=validations, output="race", tags=MEASURE),
-        place_node(confirm, name="confirm", inputs=raced, output="confirmation", tags=MEASURE),
-        place_node(gate, name="gate", inputs=asked, output="decision", tags=["compare"]),
-        place_node(report, name="report", inputs=decided, output=["evidence", "evidence_folder"], tags=["compare"]),
+        place_node(race, name="race", inputs=validations, output="race", tags=ALONE),
+        place_node(confirm, name="confirm", inputs=raced, output="confirmation", tags=ALONE),
+        place_node(gate, name="gate", inputs=asked, output="decision"),
+        place_node(report, name="report", inputs=decided, output=["evidence", "evidence_folder"]),
     )
-    return sum(nodes, Pipeline([]))
-
-
-def _validate(step: RouteStep) -> Pipeline:
-    return place_node(
-        validate,
-        candidate=step.namespace,
-        route=step.route,
-        name="validate",
-        inputs={"outcome": f"{step.namespace}.outcome", "reference": "reference"},
-        output="validation",
-        namespace=step.namespace,
-        tags=["compare"],
-    )
+    return Pipeline([*validated, *nodes], tags="compare")

@@ -14,14 +14,8 @@ class DigitsNet(nn.Module):  # type: ignore[misc]  # mypy skips torch: reading i
 
     def __init__(self) -> None:
         super().__init__()
-        self.features = nn.Sequential(
-            *_block(1, 64),
-            *_block(64, 128),
-            nn.MaxPool2d(2),
-            *_block(128, 128),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-        )
+        blocks = (*_block(1, 64), *_block(64, 128), nn.MaxPool2d(2), *_block(128, 128), nn.MaxPool2d(2))
+        self.features = nn.Sequential(*blocks, nn.Flatten())
         self.classifier = nn.Linear(128 * 2 * 2, 10)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:

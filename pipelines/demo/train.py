@@ -24,7 +24,8 @@ EPOCHS, BATCH, SEED = 12, 64, 0
 def train(images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> torch.nn.Module:
     """Return the network, trained on images (float32, (n, 1, 8, 8), 0..1) and labels (int64, (n,)), to be evaluated."""
     torch.manual_seed(SEED)
-    network: torch.nn.Module = load_network_class()()
+    file = Path(__file__).with_name("network.py")
+    network: torch.nn.Module = load_file("network", str(file), parts=False).DigitsNet()
     optimizer = torch.optim.Adam(network.parameters(), lr=2e-3)
     inputs, targets = torch.from_numpy(images), torch.from_numpy(labels)
     for _ in range(EPOCHS):
@@ -35,13 +36,8 @@ def train(images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> torch.n
     return network.eval()
 
 
-def load_network_class() -> Any:
-    """Return the network's class from the file next to this one."""
-    return load_file("network", str(Path(__file__).with_name("network.py")), parts=False).DigitsNet
-
-
-def register(network: torch.nn.Module, *, name: str, tracking_uri: str, artifacts: str, accuracy: float) -> str:
-    """Log the network to MLflow, register it, and return the version; a new experiment's files go to ``artifacts``."""
+def register(network: torch.nn.Module, *, name: str, tracking_uri: str, artifacts: str, accuracy: float) -> None:
+    """Log the network to MLflow, and register it; a new experiment's files go to ``artifacts``."""
     mlflow.set_tracking_uri(tracking_uri)
     if mlflow.get_experiment_by_name(name) is None:
         mlflow.create_experiment(name, artifact_location=artifacts)
@@ -57,23 +53,21 @@ def register(network: torch.nn.Module, *, name: str, tracking_uri: str, artifact
             pip_requirements=["torch==2.13.0"],
         )
         mlflow.log_metric("accuracy", accuracy)
-    return str(mlflow.register_model(info.model_uri, name).version)
+    mlflow.register_model(info.model_uri, name)
 
 
 def main() -> None:
-    """Train and register; print the version on the last line."""
+    """Train and register."""
     parser = argparse.ArgumentParser()
     for option in ("--train", "--test", "--name", "--tracking-uri", "--artifacts"):
         parser.add_argument(option, required=True)
-    arguments = parser.parse_args()
+    given = vars(parser.parse_args())
     torch.set_num_threads(2)
-    with np.load(arguments.train) as rows:
+    with np.load(given.pop("train")) as rows:
         network = train(rows["images"], rows["labels"])
-    with np.load(arguments.test) as rows, torch.inference_mode():
+    with np.load(given.pop("test")) as rows, torch.inference_mode():
         found = network(torch.from_numpy(rows["images"])).argmax(1).numpy()
-        accuracy = float((found == rows["labels"]).mean())
-    place = {"name": arguments.name, "tracking_uri": arguments.tracking_uri, "artifacts": arguments.artifacts}
-    print(register(network, **place, accuracy=accuracy))  # noqa: T201 - what the caller reads
+        register(network, accuracy=float((found == rows["labels"]).mean()), **given)
 
 
 if __name__ == "__main__":

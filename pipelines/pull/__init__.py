@@ -15,7 +15,9 @@ def create_pipeline() -> Pipeline:
     """Return the pipeline: model and data in, source artifact, samples and reference out."""
     common = {"recipe": "params:hone", "store": "store", "run": "run"}
     data = {name: name for name in ("source", *SPLITS)}
-    pulled = Node(pull, common, ["version", "source"], name="pull", tags=["pull"])
-    prepared = Node(prepare, {**data, **common}, "samples", name="prepare", tags=["pull"])
-    baseline = place_node(take_baseline, name="baseline", inputs={}, output="reference", tags=["pull"])
-    return Pipeline([pulled, prepared]) + baseline
+    nodes = (
+        Node(pull, common, ["version", "source"], name="pull"),
+        Node(prepare, {**data, **common}, "samples", name="prepare"),
+        place_node(take_baseline, name="baseline", inputs={}, output="reference"),
+    )
+    return Pipeline([*nodes], tags="pull")

@@ -21,8 +21,7 @@ from kedro.io import CatalogProtocol
 from kedro.utils import find_kedro_project
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.recipe.plan import make_plan
-from kedro_hone.recipe.routes import Routes
+from kedro_hone.recipe.plan import Plan, make_plan
 from kedro_hone.recipe.schema import read_recipe
 
 _current: dict[str, Mapping[str, Any]] = {}
@@ -40,11 +39,10 @@ def find_work() -> Path:
 
 def configure() -> None:
     """Tell Kedro of the enclosing project, or of this package in a folder that holds only ``conf/``."""
-    found = find_kedro_project(Path.cwd())
-    if found is None:
-        project.configure_project("kedro_hone")
-    else:
+    if found := find_kedro_project(Path.cwd()):
         bootstrap_project(found)
+    else:
+        project.configure_project("kedro_hone")
 
 
 def read_catalog() -> CatalogProtocol[Any, Any]:
@@ -61,14 +59,14 @@ def set_parameters(parameters: Mapping[str, Any]) -> None:
     project.pipelines.set_requested(wanted)
 
 
-def read_routes() -> Routes:
-    """Return the routes of the current recipe.
+def read_plan() -> Plan:
+    """Return what the current recipe selects.
 
     Raises:
         HoneError: ``recipe-invalid``, ``adaptor-unknown`` or ``toolchain-unknown``.
     """
     parameters = _current["hone"] if _current else read_parameters()
-    return make_plan(read_recipe(parameters)).routes
+    return make_plan(read_recipe(parameters))
 
 
 def read_parameters() -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ import warnings
 
 from kedro.pipeline import Pipeline
 
-from kedro_hone.graph import read_routes
+from kedro_hone.graph import read_plan
 from kedro_hone.pipelines import build, compare, demo, publish, pull
 
 __all__ = ["register_pipelines"]
@@ -14,14 +14,14 @@ __all__ = ["register_pipelines"]
 
 def register_pipelines() -> dict[str, Pipeline]:
     """Return ``pull``, ``build``, ``compare``, ``publish``, ``assess`` (all but publish), ``__default__``, ``demo``."""
-    routes = read_routes()
+    plan = read_plan()
     with warnings.catch_warnings():
         # One namespace feeds another here, and Kedro takes every such dataset for a slip in its name.
         warnings.filterwarnings("ignore", message="One or more dataset names contain")
         parts = {
             "pull": pull.create_pipeline(),
-            "build": build.create_pipeline(routes),
-            "compare": compare.create_pipeline(routes),
+            "build": build.create_pipeline(plan),
+            "compare": compare.create_pipeline(plan.routes),
             "publish": publish.create_pipeline(),
         }
     assess = parts["pull"] + parts["build"] + parts["compare"]

@@ -40,10 +40,15 @@ def run_chain(
     bench = make_bench(folder, model, read_splits(digits), form="onnx", runtime="onnxruntime", **recipe)
     outcomes = {"onnx": bench.setting.source}
     route = (*chain, compiler)
-    for step in make_plan(bench.setting.recipe).routes.steps:
+    plan = make_plan(bench.setting.recipe)
+    for step in plan.routes.steps:
         if step.namespace.startswith("onnx.") and step.route == route[: len(step.route)]:
             outcome = apply_adaptor(
-                parent=outcomes[step.parent], reference=bench.reference, adaptor=step.adaptor.name, **bench.common
+                parent=outcomes[step.parent],
+                reference=bench.reference,
+                adaptor=step.adaptor.name,
+                options=plan.options[step.adaptor.name],
+                **bench.common,
             )
             assert isinstance(outcome, Artifact), outcome
             outcomes[step.namespace] = outcome

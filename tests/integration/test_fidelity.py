@@ -20,6 +20,7 @@ from kedro_hone.core.values.samples import GATE
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.transform import apply_adaptor
+from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
 
 pytestmark = pytest.mark.toolchain
@@ -76,8 +77,11 @@ def make_bench(folder: Path, model: Path, kind: str) -> Bench:
 
 def build(bench: Bench, *route: str) -> Artifact:
     outcome: object = bench.setting.source
+    options = make_plan(bench.setting.recipe).options
     for adaptor in route:
-        outcome = apply_adaptor(parent=outcome, reference=bench.reference, adaptor=adaptor, **bench.common)
+        outcome = apply_adaptor(
+            parent=outcome, reference=bench.reference, adaptor=adaptor, options=options[adaptor], **bench.common
+        )
         assert isinstance(outcome, Artifact), outcome
     return outcome
 

@@ -54,7 +54,8 @@ class Validation:
 
         program = job["program"]
         self._program = load_program(program["path"], program["library"])
-        self._options, self._outputs = program["options"], program["outputs"]
+        self._options = {**getattr(self._program, "OPTIONS", {}), **program["options"]}
+        self._outputs = program["outputs"]
         self.name = str(getattr(self._program, "METRIC", "metric"))
         self._sign = 1.0 if getattr(self._program, "HIGHER_IS_BETTER", True) else -1.0
         self.rows = Rows(program["feeds"], job["input"]["inputs"], BATCH)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from kedro_hone.building.lines import list_route, say_step
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
-from kedro_hone.core.contract.host import Host
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.steps import StepRecord, list_machine_options, step_key
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, Stage, StepFacts
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_code, digest_json
 from kedro_hone.core.values.outcome import Failed, Outcome, Refused
-from kedro_hone.core.values.samples import CALIBRATION, SEARCH, Reference, Samples
+from kedro_hone.core.values.samples import CALIBRATION, SEARCH, Reference
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.host.verification import read_promise, verify_output
@@ -32,6 +34,13 @@ INHERITED = ("interface", "structure", "threads", "machine_options")
 threads, and earlier adaptors' options that depend on the machine unless the recipe sets them."""
 
 
+WIDTH: Final = 71
+"""What a terminal of 80 columns leaves for a line behind the time."""
+
+_LONGEST: Final = 240
+"""A reason is cut so that its line has no more characters; the report has all of it."""
+
+
 def transform(
     adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, reference: Reference
 ) -> Outcome:
@@ -40,89 +49,20 @@ def transform(
     What its options leave to the machine is decided here, for the key and the worker alike. Returned is the artifact, a
     refusal or a failure, with the steps of its route; a toolchain's failure is not raised.
     """
-    outcome, step = _find_or_build(adaptor, options, parent, setting, reference=reference)
-    return outcome.model_copy(update={"steps": (*parent.steps, *step)})
+    step = _Step(adaptor, options.resolve(read_host()), parent, setting, reference)
+    outcome, facts = step.find_or_build()
+    return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
 
 
-def _find_or_build(
-    adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, reference: Reference
-) -> tuple[Outcome, tuple[StepFacts, ...]]:
-    """Return the outcome, and the facts of the step; none of these where the adaptor could not be tried."""
-    host = read_host()
-    options = options.resolve(host)
-    refusal = _refuse(adaptor, options, parent, host)
-    route = list_route(parent, source=setting.source)
-    if refusal is not None:
-        logger.info("%s", say_step(refusal.kind, adaptor.name, route, outcome=refusal))
-        return refusal, ()
-    environment = EnvironmentStore().ensure(adaptor.toolchain)
-    if isinstance(environment, Failed):
-        failed = setting.run.name_log(environment.model_copy(update={"by": adaptor.name}))
-        logger.info("%s", say_step(failed.kind, adaptor.name, route, outcome=failed))
-        return failed, ()
-    key, inputs = step_key(
-        adaptor,
-        parent,
-        options,
-        worker=digest_worker_folder(adaptor.toolchain),
-        environment=environment.key,
-        host=host,
-        seed=setting.recipe.seed,
-        shapes=setting.recipe.all_shapes,
-        **_data_digests(adaptor, setting.samples, reference),
-    )
-    store = setting.store
-    found = store.find(key)
-    if found is not None:
-        logger.info("%s", say_step("reused", adaptor.name, route, outcome=found.outcome))
-        return found.outcome, (found.facts,)
-    folder = setting.run.claim_step(adaptor.name)
-    started = dt.datetime.now(dt.UTC)
-    job = make_job(adaptor, options, parent, setting, reference=reference)
-    outcome = _run(adaptor, options, parent, setting, job=job, python=Path(environment.python), folder=folder)
-    facts = StepFacts(
-        key=key,
-        adaptor=adaptor.name,
-        run=setting.run.run_id,
-        folder=f"steps/{folder.name}",
-        seconds=(dt.datetime.now(dt.UTC) - started).total_seconds(),
-        outcome=outcome.kind,
-    )
-    setting.run.note("build", **facts.model_dump(mode="json", exclude={"run"}))
-    word = {"artifact": "built"}.get(outcome.kind, outcome.kind)
-    logger.info("%s", say_step(word, adaptor.name, route, seconds=facts.seconds, outcome=outcome))
-    store.record(key, StepRecord(facts=facts, outcome=outcome, created=started.isoformat(), inputs=inputs))
-    return outcome, (facts,)
+def identify_runtime(artifact: Artifact) -> list[str]:
+    """Return what the outputs of an artifact depend on besides itself, for the keys of what is measured on it.
 
-
-def _refuse(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) -> Refused | None:
-    missing = adaptor.find_missing(host)
-    if missing is not None:
-        return Refused(by=adaptor.name, slug="host", reason=missing)
-    if parent.format not in adaptor.accepts:
-        takes = ", ".join(sorted(adaptor.accepts))
-        return Refused(by=adaptor.name, slug="format", reason=f"takes {takes}, and the model is {parent.format}")
-    text = [spec.name for spec in (*parent.inputs, *parent.outputs) if spec.dtype == "str"]
-    if text and not adaptor.toolchain.takes_text:
-        reason = f"{adaptor.toolchain.name} takes no text, and {text[0]!r} is text"
-        return Refused(by=adaptor.name, slug="text", reason=reason)
-    refusal = adaptor.can_take(parent, options, host)
-    return refusal and refusal.model_copy(update={"by": adaptor.name})
-
-
-def _data_digests(adaptor: Adaptor, samples: Samples, reference: Reference) -> dict[str, str]:
-    digests = {}
-    if Need.CALIBRATION_DATA in adaptor.needs:
-        digests["calibration"] = digest_json([samples.digest, CALIBRATION])
-    if Need.PROGRAM in adaptor.needs:
-        digests["program"] = digest_json([samples.digest, SEARCH, reference.digest])
-    return digests
-
-
-def identify_environment(toolchain: Toolchain) -> str:
-    """Return the key of the environment that a toolchain's workers would run in, or why there is none."""
+    That is the code of its runtime's worker, the environment (or why there is none), and the machine.
+    """
+    toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     environment = EnvironmentStore().ensure(toolchain)
-    return environment.reason if isinstance(environment, Failed) else environment.key
+    known = environment.reason if isinstance(environment, Failed) else environment.key
+    return [digest_worker_folder(toolchain), known, read_host().fingerprint]
 
 
 def digest_worker_folder(toolchain: Toolchain) -> str:
@@ -130,77 +70,167 @@ def digest_worker_folder(toolchain: Toolchain) -> str:
     return digest_code(toolchain.worker.parent)
 
 
-def _run(
-    adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, job: Job, python: Path, folder: Path
-) -> Outcome:
-    with setting.store.workspace() as scratch:
-        output, temporary = scratch / "output", scratch / "temporary"
-        output.mkdir()
-        temporary.mkdir()
-        job = job.model_copy(update={"output": str(output), "temporary": str(temporary)})
-        toolchain = adaptor.toolchain
-        result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
-        if not isinstance(result, StepResult):
-            return setting.run.name_log(result) if isinstance(result, Failed) else result
-        fault = verify_output(job, result, toolchain=toolchain)
-        if fault is not None:
-            return fault
-        return _seal(adaptor, options, parent, setting.store, job=job, result=result)
+@dataclass(frozen=True)
+class _Step:
+    """One adaptor and what it is run on; its options are resolved."""
 
+    adaptor: Adaptor
+    options: Options
+    parent: Artifact
+    setting: Setting
+    reference: Reference
 
-def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, reference: Reference) -> Job:
-    """Return the job of an adaptor, without the folders that only exist while it runs."""
-    recipe, samples = setting.recipe, setting.samples
-    program: dict[str, Json] | None = None
-    calibration = setting.locate(samples.splits[CALIBRATION].feeds) if Need.CALIBRATION_DATA in adaptor.needs else None
-    if Need.PROGRAM in adaptor.needs:
-        split = samples.splits[SEARCH]
-        program = {
+    def find_or_build(self) -> tuple[Outcome, tuple[StepFacts, ...]]:
+        """Return the outcome, and the facts of the step; none of these where the adaptor could not be tried."""
+        adaptor, store, run = self.adaptor, self.setting.store, self.setting.run
+        environment = self._find_refusal() or EnvironmentStore().ensure(adaptor.toolchain)
+        if isinstance(environment, Failed):
+            environment = run.name_log(environment.model_copy(update={"by": adaptor.name}))
+        if isinstance(environment, Refused | Failed):
+            self._say(environment.kind, environment)
+            return environment, ()
+        key, inputs = self._make_key(environment.key)
+        found = store.find(key)
+        if found is not None:
+            self._say("reused", found.outcome)
+            return found.outcome, (found.facts,)
+        folder = run.claim_step(adaptor.name)
+        started = dt.datetime.now(dt.UTC)
+        outcome = self._run(Path(environment.python), folder)
+        facts = StepFacts(
+            key=key,
+            adaptor=adaptor.name,
+            run=run.run_id,
+            folder=f"steps/{folder.name}",
+            seconds=(dt.datetime.now(dt.UTC) - started).total_seconds(),
+            outcome=outcome.kind,
+        )
+        run.note("build", **facts.model_dump(mode="json", exclude={"run"}))
+        self._say("built" if outcome.kind == "artifact" else outcome.kind, outcome, seconds=facts.seconds)
+        store.record(key, StepRecord(facts=facts, outcome=outcome, created=started.isoformat(), inputs=inputs))
+        return outcome, (facts,)
+
+    def _say(self, word: str, outcome: Outcome, *, seconds: float | None = None) -> None:
+        built = (step.adaptor for step in self.parent.steps if step.outcome == "artifact")
+        route = (self.setting.source.format, *built)
+        logger.info("%s", say_step(word, self.adaptor.name, route, seconds=seconds, outcome=outcome))
+
+    def _find_refusal(self) -> Refused | None:
+        adaptor, parent, host = self.adaptor, self.parent, read_host()
+        text = [spec.name for spec in (*parent.inputs, *parent.outputs) if spec.dtype == "str"]
+        if missing := adaptor.find_missing(host):
+            slug, reason = "host", missing
+        elif parent.format not in adaptor.accepts:
+            slug, reason = "format", f"takes {', '.join(sorted(adaptor.accepts))}, and the model is {parent.format}"
+        elif text and not adaptor.toolchain.takes_text:
+            slug, reason = "text", f"{adaptor.toolchain.name} takes no text, and {text[0]!r} is text"
+        else:
+            refusal = adaptor.can_take(parent, self.options, host)
+            return refusal and refusal.model_copy(update={"by": adaptor.name})
+        return Refused(by=adaptor.name, slug=slug, reason=reason)
+
+    def _make_key(self, environment: str) -> tuple[str, dict[str, Json]]:
+        samples, needs = self.setting.samples.digest, self.adaptor.needs
+        return step_key(
+            self.adaptor,
+            self.parent,
+            self.options,
+            worker=digest_worker_folder(self.adaptor.toolchain),
+            environment=environment,
+            host=read_host(),
+            seed=self.setting.recipe.seed,
+            shapes=self.setting.recipe.all_shapes,
+            calibration=digest_json([samples, CALIBRATION]) if Need.CALIBRATION_DATA in needs else None,
+            program=digest_json([samples, SEARCH, self.reference.digest]) if Need.PROGRAM in needs else None,
+        )
+
+    def _run(self, python: Path, folder: Path) -> Outcome:
+        toolchain = self.adaptor.toolchain
+        with self.setting.store.workspace() as scratch:
+            (scratch / "temporary").mkdir()
+            job = self._make_job(scratch / "output", temporary=scratch / "temporary")
+            result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
+            if isinstance(result, StepResult):
+                return verify_output(job, result, toolchain=toolchain) or self._seal(job, result)
+        return self.setting.run.name_log(result) if isinstance(result, Failed) else result
+
+    def _make_job(self, output: Path, *, temporary: Path) -> Job:
+        adaptor, setting, recipe = self.adaptor, self.setting, self.setting.recipe
+        calibration = setting.samples.splits[CALIBRATION]
+        return Job(
+            function="transform",
+            worker=str(adaptor.toolchain.worker),
+            adaptor=adaptor.name,
+            stage=adaptor.stage,
+            input=JobInput.of(self.parent, setting.store.locate(self.parent)),
+            output=str(output),
+            temporary=str(temporary),
+            produces=adaptor.produces,
+            options=self.options.model_dump(mode="json"),
+            calibration=str(setting.locate(calibration.feeds)) if Need.CALIBRATION_DATA in adaptor.needs else None,
+            program=self._describe_program() if Need.PROGRAM in adaptor.needs else None,
+            shapes=recipe.all_shapes,
+            seed=recipe.seed,
+            threads=recipe.thread_count,
+            trust=tuple(sorted(recipe.trust)),
+        )
+
+    def _describe_program(self) -> dict[str, Json]:
+        setting, search = self.setting, self.setting.samples.splits[SEARCH]
+        return {
             "path": str(setting.program),
             "library": str(LIBRARY),
-            "options": dict(recipe.program.options),
-            "feeds": str(setting.locate(split.feeds)),
-            "targets": str(setting.locate(split.targets)),
-            "source": str(setting.store.locate_tree(reference.digest) / reference.outputs),
-            "outputs": [spec.name for spec in parent.outputs],
+            "options": dict(setting.recipe.program.options),
+            "feeds": str(setting.locate(search.feeds)),
+            "targets": str(setting.locate(search.targets)),
+            "source": str(setting.store.locate_tree(self.reference.digest) / self.reference.outputs),
+            "outputs": [spec.name for spec in self.parent.outputs],
         }
-    return Job(
-        function="transform",
-        worker=str(adaptor.toolchain.worker),
-        adaptor=adaptor.name,
-        stage=adaptor.stage,
-        input=JobInput.of(parent, setting.store.locate(parent)),
-        produces=adaptor.produces,
-        options=options.model_dump(mode="json"),
-        calibration=str(calibration) if calibration else None,
-        program=program,
-        shapes=recipe.all_shapes,
-        seed=recipe.seed,
-        threads=recipe.thread_count,
-        trust=tuple(sorted(recipe.trust)),
-    )
+
+    def _seal(self, job: Job, result: StepResult) -> Outcome:
+        """Turn a worker's verified output into an artifact; refuse it when it is its parent again."""
+        adaptor, parent = self.adaptor, self.parent
+        graph = (result.described or {}).get("graph")
+        if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):
+            reason = "the graph and its weights are the same as before"
+            return Refused(by=adaptor.name, slug="nothing-to-do", reason=reason)
+        promise = read_promise(job, result.notes)
+        compiled = adaptor.stage is Stage.COMPILE
+        inherited = {name: value for name, value in parent.metadata.items() if name in INHERITED}
+        if machine := list_machine_options(adaptor, self.options, read_host()):
+            inherited["machine_options"] = {**inherited.get("machine_options", {}), adaptor.name: machine}
+        return self.setting.store.seal(
+            Path(str(job.output)),
+            format=adaptor.produces,
+            inputs=promise.inputs,
+            outputs=promise.outputs,
+            runtime=adaptor.toolchain.name if compiled else None,
+            device=adaptor.device if compiled else parent.device,
+            run_options=adaptor.run_options(self.options) if compiled else {},
+            static_shapes=promise.static_shapes,
+            metadata={**inherited, **promise.metadata, **({"graph": graph} if graph else {})},
+        )
 
 
-def _seal(
-    adaptor: Adaptor, options: Options, parent: Artifact, store: Store, *, job: Job, result: StepResult
-) -> Outcome:
-    """Turn a worker's verified output into an artifact; refuse it when it is its parent again."""
-    graph = (result.described or {}).get("graph")
-    if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):
-        return Refused(by=adaptor.name, slug="nothing-to-do", reason="the graph and its weights are the same as before")
-    promise = read_promise(job, result.notes)
-    compiled = adaptor.stage is Stage.COMPILE
-    inherited = {name: value for name, value in parent.metadata.items() if name in INHERITED}
-    if machine := list_machine_options(adaptor, options, read_host()):
-        inherited["machine_options"] = {**inherited.get("machine_options", {}), adaptor.name: machine}
-    return store.seal(
-        Path(str(job.output)),
-        format=adaptor.produces,
-        inputs=promise.inputs,
-        outputs=promise.outputs,
-        runtime=adaptor.toolchain.name if compiled else None,
-        device=adaptor.device if compiled else parent.device,
-        run_options=adaptor.run_options(options) if compiled else {},
-        static_shapes=promise.static_shapes,
-        metadata={**inherited, **promise.metadata, **({"graph": graph} if graph else {})},
-    )
+def say_step(
+    word: str, adaptor: str, route: Sequence[str], *, seconds: float | None = None, outcome: Outcome | None = None
+) -> str:
+    """Return the line of one step; one without a reason fits ``WIDTH``.
+
+    It has what became of it, such as ``built``, and by which route (the source's format and adaptors) its input came
+    about: steps of one adaptor differ by that alone. A refusal or a failure says why.
+    """
+    line = f"{word:<9} {adaptor}" + ("" if seconds is None else f" in {seconds:.1f} s")
+    line = f"{line} {say_route(route, room=WIDTH - len(line) - 1)}".rstrip()
+    if outcome is None or isinstance(outcome, Artifact):
+        return line
+    reason = f"{outcome.failure}: {outcome.reason}" if isinstance(outcome, Failed) else outcome.reason
+    return f"{line}: {textwrap.shorten(reason, _LONGEST - len(line), placeholder=' …')}"
+
+
+def say_route(route: Sequence[str], *, room: int) -> str:
+    """Return a route in parentheses, in so many characters: without toolchains, or its middle, where it is too long."""
+    short = [name.partition(".")[2] or name for name in route]
+    ends = [[short[0], "…", *short[-left:]] for left in range(len(short) - 2, 0, -1)]  # what differs is mostly there
+    said = (f"({' → '.join(parts)})" for parts in (route, short, *ends, ["…", short[-1]]))
+    return next((text for text in said if len(text) <= room), "")

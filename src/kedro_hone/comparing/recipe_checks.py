@@ -9,7 +9,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import TrackedFile
-from kedro_hone.programs import call_program, digest_programs, find_metric, find_program
+from kedro_hone.programs import call_program, digest_metric, digest_programs, find_program
 from kedro_hone.recipe.schema import Recipe
 
 VERSION = 1
@@ -26,8 +26,8 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
             ``program-failed``, ``data-unreadable`` or ``gate-unprovable``.
     """
     program = find_program(recipe.program.name, project=run.project)
-    metric = find_metric(recipe.program.metric, project=run.project)
-    asked = [program.digest, recipe.program.model_dump(mode="json"), metric.digest if metric else None, gate.md5]
+    metric = digest_metric(recipe.program.metric, project=run.project)
+    asked = [program.digest, recipe.program.model_dump(mode="json"), metric, gate.md5]
     key = digest_json(["recipe-checks", VERSION, digest_programs(), *asked])
     found = store.read_value(key)
     if found is None:

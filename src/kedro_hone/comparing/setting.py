@@ -18,7 +18,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import Samples
-from kedro_hone.programs import find_metric, locate_program
+from kedro_hone.programs import digest_metric, locate_program
 from kedro_hone.recipe.schema import Recipe
 
 
@@ -81,8 +81,7 @@ class Setting:
     def scored(self) -> str:
         """The digest of all that the source's predictions and their score depend on."""
         program = self.recipe.program
-        metric = find_metric(program.metric, project=self.run.project)
-        code = metric.digest if metric else None
+        code = digest_metric(program.metric, project=self.run.project)
         return digest_json([self.source.digest, self.samples.digest, program.model_dump(mode="json"), code])
 
     @property

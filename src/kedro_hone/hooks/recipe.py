@@ -13,7 +13,7 @@ from kedro_hone.comparing.recipe_checks import check_recipe
 from kedro_hone.core.values.samples import GATE
 from kedro_hone.graph import find_parameters, set_parameters
 from kedro_hone.hooks.logs import configure_logging
-from kedro_hone.programs import find_metric, find_program
+from kedro_hone.programs import digest_metric, find_program
 from kedro_hone.recipe.schema import read_recipe
 
 _NEEDED = ("params:hone", "store", "run", GATE)
@@ -34,7 +34,7 @@ class RecipeHooks:
         if parameters is not None:
             program = read_recipe(parameters).program
             find_program(program.name, project=context.project_path)
-            find_metric(program.metric, project=context.project_path)
+            digest_metric(program.metric, project=context.project_path)
             set_parameters(parameters)
 
     @hook_impl

@@ -1,7 +1,7 @@
 """Programs: how data become a model's inputs, how its outputs become predictions, and how good those are.
 
 Each folder here is one program, but ``shared/`` (what several of them use) and ``worker/`` (what runs them). Programs
-are handed to workers by path; a run never imports one in its own process.
+are handed to workers of any toolchain by path, so they import numpy only; a run never imports one in its own process.
 """
 
 from __future__ import annotations
@@ -39,12 +39,7 @@ _INIT, _SHARED, _WORKER, _KEPT = "__init__.py", "shared", "worker", "program"
 
 
 class ProgramFile(Value):
-    """Code that workers run.
-
-    Attributes:
-        path: The file, or the ``__init__.py`` of the package, absolute.
-        digest: ``sha256:…`` of all that runs: of a program its file or package, and what it can import of ours.
-    """
+    """A program: its file or its package's ``__init__.py``, absolute, and the digest of that and all it can import."""
 
     path: str
     digest: str
@@ -57,21 +52,19 @@ def list_programs() -> list[str]:
 
 
 def find_program(name: str, *, project: Path) -> ProgramFile:
-    """Find a program without importing it.
-
-    It is a built-in one, a module or package by its import name, or a file or package by its path from the project's
-    root.
+    """Find a program without importing it: a built-in one, an import name, or a path from the project's root.
 
     Raises:
         HoneError: ``program-unknown``.
     """
     known, built_in = name.replace("_", "-"), list_programs()
     if known in built_in:
-        folder = known.replace("-", "_")
-        file = LIBRARY / folder / _INIT
-        return ProgramFile(path=str(file), digest=_digest_program(file))
-    path = _find_file(name, project)
-    if path is None:
+        path: Path | None = LIBRARY / known.replace("-", "_") / _INIT
+    elif "/" in name and not name.endswith(".py"):
+        path = (project / name / _INIT).resolve()
+    else:
+        path = find_code_file(name, project=project)
+    if path is None or not path.is_file():
         others = f"Built in are {', '.join(built_in)}; or name a .py file or a package."
         raise HoneError(
             "program-unknown",
@@ -85,31 +78,21 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
 def keep_program(program: ProgramFile, folder: Path) -> str:
     """Copy the code of a program into a folder, unless it is built in, so that it is the same wherever it is run.
 
-    Args:
-        program: The program.
-        folder: What its name counts from afterwards.
-
-    Returns:
-        The name of its file, for ``locate_program``: in the folder, or in the library.
+    Returned is the name of its file, for ``locate_program``: in the folder, or in the library.
     """
     path = Path(program.path)
     if path.is_relative_to(LIBRARY):
         return path.relative_to(LIBRARY).as_posix()
     kept = folder / _KEPT
+    if path.name == _INIT:
+        shutil.copytree(path.parent, kept / path.parent.name, ignore=shutil.ignore_patterns("__pycache__"))
+        return f"{_KEPT}/{path.parent.name}/{_INIT}"
     kept.mkdir()
-    if path.name != _INIT:
-        return Path(shutil.copyfile(path, kept / path.name)).relative_to(folder).as_posix()
-    shutil.copytree(path.parent, kept / path.parent.name, ignore=shutil.ignore_patterns("__pycache__"))
-    return f"{_KEPT}/{path.parent.name}/{_INIT}"
+    return Path(shutil.copyfile(path, kept / path.name)).relative_to(folder).as_posix()
 
 
 def locate_program(name: str, folder: Path, *, digest: str) -> Path:
-    """Return the file of a program that was kept.
-
-    Args:
-        name: From ``keep_program``.
-        folder: The folder that it was kept in.
-        digest: The program's digest, when it was kept.
+    """Return the file of a program that was kept, by its name from ``keep_program`` and its digest at that time.
 
     Raises:
         HoneError: ``program-changed``: the code that would run here is another one.
@@ -126,7 +109,6 @@ def locate_program(name: str, folder: Path, *, digest: str) -> Path:
 
 
 def _digest_program(path: Path) -> str:
-    """Return the digest of all that runs: of a program its file or package, and what it can import of ours."""
     if path.is_relative_to(LIBRARY):
         return digest_code(LIBRARY, (path.parent.name, _SHARED))
     own = digest_code(path.parent.parent, (path.parent.name,)) if path.name == _INIT else digest_file(path)
@@ -143,11 +125,8 @@ def load_program(name: str, *, project: Path | str = ".") -> Any:
     return loading.load_program(find_program(name, project=Path(project)).path, str(LIBRARY))
 
 
-def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
-    """Find the file of the user's own metric without importing it, for the keys of what it measured.
-
-    Returns:
-        The file that holds it; None when the metric is the program's own or one of the table.
+def digest_metric(name: str | None, *, project: Path) -> str | None:
+    """Return the digest of the file of the user's own metric, not imported; None for another metric.
 
     Raises:
         HoneError: ``metric-unknown`` when the file or module does not exist.
@@ -162,7 +141,7 @@ def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
             why="No such module or file was found from the project's root.",
             hint="Write package.module:function, or path/to/file.py:function from the project's root.",
         )
-    return ProgramFile(path=str(path), digest=digest_file(path))
+    return digest_file(path)
 
 
 def digest_programs() -> str:
@@ -212,10 +191,3 @@ def call_program(
     if error := result.notes.get("error"):
         raise HoneError(error["slug"], error["what"], why=error["why"], hint=error["hint"])
     return result.notes
-
-
-def _find_file(name: str, project: Path) -> Path | None:
-    if "/" in name and not name.endswith(".py"):
-        path = (project / name / _INIT).resolve()
-        return path if path.is_file() else None
-    return find_code_file(name, project=project)

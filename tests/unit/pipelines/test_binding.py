@@ -14,13 +14,13 @@ from kedro_hone.recipe.schema import Recipe, read_recipe
 
 @pytest.fixture(scope="module")
 def pipelines() -> dict[str, Pipeline]:
-    routes = make_plan(read_recipe({"model": {"uri": "models:/digits/1"}})).routes
+    plan = make_plan(read_recipe({"model": {"uri": "models:/digits/1"}}))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="One or more dataset names contain")
         return {
             "pull": pull.create_pipeline(),
-            "build": build.create_pipeline(routes),
-            "compare": compare.create_pipeline(routes),
+            "build": build.create_pipeline(plan),
+            "compare": compare.create_pipeline(plan.routes),
             "publish": publish.create_pipeline(),
             "demo": demo.create_pipeline(),
         }

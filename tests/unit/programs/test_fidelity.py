@@ -56,7 +56,7 @@ def test_the_option_rules_over_the_default(fidelity):
     ],
 )
 def test_the_kind_of_the_metric(fidelity, targets, name, kind):
-    assert fidelity.describe_metric(targets, {}) == {"name": name, "kind": kind}
+    assert fidelity.describe_metric(targets, fidelity.OPTIONS) == {"name": name, "kind": kind}
 
 
 def score(fidelity, given, wanted, compare, name="x"):
@@ -101,7 +101,7 @@ def test_argmax_is_the_share_of_positions(fidelity):
 def test_the_least_similar_output_of_a_row_counts(fidelity):
     wanted = {"embedding": np.ones((3, 2)), "label": np.array([0, 1, 2])}
     given = {"embedding": np.array([[1, 1], [1, 0], [1, 1]]), "label": np.array([0, 1, 0])}
-    assert fidelity.score(given, wanted, {}).tolist() == pytest.approx([1.0, 2 / 3, 0.0])
+    assert fidelity.score(given, wanted, fidelity.OPTIONS).tolist() == pytest.approx([1.0, 2 / 3, 0.0])
 
 
 def test_an_unknown_comparison_is_refused_before_anything_is_built(fidelity):

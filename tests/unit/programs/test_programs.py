@@ -76,7 +76,7 @@ def test_a_path_and_a_module_are_found_without_an_import(tmp_path):
         package / "program.py"
     )
     assert programs.find_program("flat", project=tmp_path).path == str(tmp_path / "flat.py")
-    assert programs.find_metric("flat.py:loss", project=tmp_path).digest == digest_file(tmp_path / "flat.py")
+    assert programs.digest_metric("flat.py:loss", project=tmp_path) == digest_file(tmp_path / "flat.py")
     assert not any(name.startswith("hone_finds") for name in sys.modules)
 
 
@@ -102,17 +102,23 @@ def test_an_unknown_program(tmp_path, name, near):
 
 @pytest.mark.parametrize("name", [None, "accuracy"])
 def test_metrics_by_name_have_no_file(tmp_path, name):
-    assert programs.find_metric(name, project=tmp_path) is None
+    assert programs.digest_metric(name, project=tmp_path) is None
 
 
 def test_an_unknown_file_of_a_metric(tmp_path):
     with pytest.raises(HoneError) as caught:
-        programs.find_metric("nothing.py:f", project=tmp_path)
+        programs.digest_metric("nothing.py:f", project=tmp_path)
     assert caught.value.slug == "metric-unknown"
 
 
+def make_job(program, *inputs, **options):
+    """What a worker hands to a program: its options are whole."""
+    whole = {"options": {**load(program).OPTIONS, **options}}
+    return {"input": {"inputs": list(inputs), "outputs": []}, "program": whole}
+
+
 def images_job(shape, **options):
-    return {"input": {"inputs": [{"name": "x", "shape": shape}], "outputs": []}, "program": {"options": options}}
+    return make_job("image-classification", {"name": "x", "shape": shape}, **options)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +153,7 @@ def test_mean_of_other_channels_is_refused():
 
 def test_columns_of_several_inputs():
     specs = [{"name": "age", "shape": ["batch", 1]}, {"name": "size", "shape": ["batch"]}]
-    job = {"input": {"inputs": specs, "outputs": []}, "program": {"options": {}}}
+    job = make_job("tabular-classification", *specs)
     data = {"size": np.ones(3), "age": np.arange(3), "y": np.zeros(3, int)}
     feeds, targets = load("tabular-classification").prepare(data, job)
     assert {name: array.shape for name, array in feeds.items()} == {"age": (3, 1), "size": (3,)}
@@ -155,13 +161,11 @@ def test_columns_of_several_inputs():
 
 
 def test_features_are_chosen_and_ordered():
-    job = {
-        "input": {"inputs": [{"name": "x", "shape": ["batch", 2]}], "outputs": []},
-        "program": {"options": {"features": ["b", "a"]}},
-    }
+    table = {"name": "x", "shape": ["batch", 2]}
+    job = make_job("tabular-regression", table, features=["b", "a"])
     data = {"a": np.arange(3), "b": np.arange(3) * 10, "c": np.array(["u", "v", "w"]), "y": np.zeros(3)}
     feeds, _ = load("tabular-regression").prepare(data, job)
     np.testing.assert_array_equal(feeds["x"], [[0, 0], [10, 1], [20, 2]])
-    job["program"]["options"] = {}
+    job = make_job("tabular-regression", table)
     with pytest.raises(ValueError, match="column 'c'"):
         load("tabular-regression").prepare(data, job)

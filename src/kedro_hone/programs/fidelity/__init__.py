@@ -1,7 +1,4 @@
-"""An array for each input and no labels: how close a candidate's outputs are to the source model's.
-
-Workers of any toolchain may run it: it imports numpy only.
-"""
+"""An array for each input and no labels: how close a candidate's outputs are to the source model's."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..shared.arrays import Array, read_inputs
+from ..shared.arrays import Array, Arrays, read_inputs
 from ..shared.errors import BadOptionError
 
 METRIC = "agreement"
@@ -24,21 +21,20 @@ OPTIONS: dict[str, Any] = {
 }
 
 NAMES = {"cosine": "cosine_similarity", "l2": "l2_similarity", "argmax": "argmax_agreement", "equal": "agreement"}
-"""What the metric is called, by the comparison; ``similarity`` where outputs are compared in several ways."""
+"""What the metric is called, by the comparison, where all outputs are compared in one way."""
 
 CLASS_WORDS = frozenset({"logit", "logits", "prob", "probs", "probability", "probabilities", "softmax"})
 """Words in the name of an output that holds one number for each class."""
 
 
-def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:
+def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     """Take the arrays as they are, as feeds by input; there are no targets.
 
     Raises:
         UnreadableError: An input has no array.
         BadOptionError: The option ``compare`` is not known.
     """
-    options = OPTIONS | job["program"]["options"]
-    known = ("cosine", "l2", "argmax")
+    options, known = job["program"]["options"], ("cosine", "l2", "argmax")
     if options["compare"] not in (None, *known):
         raise BadOptionError(f"compare is {options['compare']!r}, and there are {', '.join(known)}")
     only = tuple(data) if len(data) == 1 else ()  # there is no doubt which one is meant
@@ -57,49 +53,45 @@ def choose_comparison(name: str, dtype: str, shape: tuple[int, ...]) -> str:
     if int(np.prod(shape[1:])) == 1:
         return "l2"
     words = set(re.split(r"[^a-z]+", name.lower()))
-    return "argmax" if words & CLASS_WORDS and shape[_find_class_axis(len(shape))] > 1 else "cosine"
+    return "argmax" if words & CLASS_WORDS and shape[_find_class_axis(shape)] > 1 else "cosine"
 
 
-def _find_class_axis(dimensions: int) -> int:
+def _find_class_axis(shape: tuple[int, ...]) -> int:
     """Return the axis of the classes: the last one, or the second one of images (four dimensions or more)."""
-    return 1 if dimensions > 3 else dimensions - 1
+    return 1 if len(shape) > 3 else len(shape) - 1
 
 
-def _choose_all(targets: dict[str, Array], options: dict[str, Any]) -> dict[str, str]:
-    """Return how each output is compared."""
-    asked = (OPTIONS | options)["compare"]
+def _choose_all(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:
+    """Return how each output is compared; what holds no numbers, such as text, has no direction and no length."""
     chosen = {}
     for name, target in targets.items():
+        asked = options["compare"] if target.dtype.kind in "biufc" else "equal"
         chosen[name] = asked or choose_comparison(name, str(target.dtype), target.shape)
-        if target.dtype.kind not in "biufc":
-            chosen[name] = "equal"  # text has no direction and no length
-        if chosen[name] == "argmax" and (target.ndim < 2 or target.shape[_find_class_axis(target.ndim)] < 2):
+        if chosen[name] == "argmax" and (target.ndim < 2 or target.shape[_find_class_axis(target.shape)] < 2):
             raise BadOptionError(f"compare is 'argmax', and {name!r} of shape {target.shape} has one number to choose")
     return chosen
 
 
-def describe_metric(targets: dict[str, Array], options: dict[str, Any]) -> dict[str, str]:
+def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:
     """Return the metric's name, and its kind: ``proportion`` where each row is right or wrong, else ``mean``."""
     chosen = _choose_all(targets, options)
-    ways = set(chosen.values())
-    once = all(_count_decisions(targets[name], how) == 1 for name, how in chosen.items())
-    return {"name": NAMES[ways.pop()] if len(ways) == 1 else "similarity", "kind": "proportion" if once else "mean"}
+    names = {NAMES[how] for how in chosen.values()}
+    once = all(_decides_once(targets[name].shape, how) for name, how in chosen.items())
+    return {"name": names.pop() if len(names) == 1 else "similarity", "kind": "proportion" if once else "mean"}
 
 
-def _count_decisions(target: Array, how: str) -> int:
-    """Return how many things of a row can be right or wrong; 0 where it is a matter of degree."""
-    numbers = int(np.prod(target.shape[1:]))
-    if how == "argmax":
-        return numbers // int(target.shape[_find_class_axis(target.ndim)])
-    return numbers if how == "equal" else 0
+def _decides_once(shape: tuple[int, ...], how: str) -> bool:
+    """Return whether one thing of a row can be right or wrong; similarity is a matter of degree."""
+    classes = shape[_find_class_axis(shape)] if how == "argmax" else 1
+    return how in {"argmax", "equal"} and np.prod(shape[1:]) == classes
 
 
-def decode(outputs: dict[str, Array], options: dict[str, Any]) -> dict[str, Array]:  # noqa: ARG001 - part of every program
+def decode(outputs: Arrays, options: dict[str, Any]) -> Arrays:  # noqa: ARG001 - part of every program
     """Return the outputs as they are: all of them are compared."""
     return outputs
 
 
-def score(predictions: dict[str, Array], targets: dict[str, Array], options: dict[str, Any]) -> Array:
+def score(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> Array:
     """Return how similar each row of a candidate's outputs is to the source's (``targets``), from 0 to 1.
 
     The least similar output of a row counts; one with numbers that are not finite is 0.
@@ -107,8 +99,21 @@ def score(predictions: dict[str, Array], targets: dict[str, Array], options: dic
     Raises:
         BadOptionError: ``compare`` is ``argmax``, and an output has nothing to choose from.
     """
-    rows = [_MEASURES[how](predictions[name], targets[name]) for name, how in _choose_all(targets, options).items()]
+    rows = [_measure(predictions[name], targets[name], how) for name, how in _choose_all(targets, options).items()]
     return np.asarray(np.min(rows, axis=0), dtype=np.float64)
+
+
+def _measure(given: Array, wanted: Array, how: str) -> Array:
+    if how in {"equal", "argmax"}:  # the share of a row's elements, or of its positions
+        right = given == wanted
+        if how == "argmax":
+            axis = _find_class_axis(wanted.shape)
+            right = (given.argmax(axis=axis) == wanted.argmax(axis=axis)) & np.isfinite(given).all(axis=axis)
+        return np.asarray(right.reshape(len(right), -1).mean(axis=1))
+    tables = (output.reshape(len(output), -1).astype(np.float64) for output in (given, wanted))
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        similarity = {"cosine": _measure_cosine, "l2": _measure_l2}[how](*tables)
+    return np.asarray(np.nan_to_num(similarity, posinf=0.0, neginf=0.0).clip(0.0, 1.0))
 
 
 def _measure_cosine(given: Array, wanted: Array) -> Array:
@@ -117,11 +122,8 @@ def _measure_cosine(given: Array, wanted: Array) -> Array:
     ``2 a·b / (|a|² + |b|²)`` is the cosine where both are equally long, and 0.8 where one is twice the other: the
     cosine alone would find nothing wrong with a candidate that returns half of everything.
     """
-    given, wanted = _flatten(given), _flatten(wanted)
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        lengths = (given**2).sum(axis=1) + (wanted**2).sum(axis=1)
-        cosine = np.where(lengths == 0, 1.0, 2 * (given * wanted).sum(axis=1) / lengths)
-    return _bound(cosine)
+    lengths = (given**2).sum(axis=1) + (wanted**2).sum(axis=1)
+    return np.where(lengths == 0, 1.0, 2 * (given * wanted).sum(axis=1) / lengths)
 
 
 def _measure_l2(given: Array, wanted: Array) -> Array:
@@ -130,37 +132,11 @@ def _measure_l2(given: Array, wanted: Array) -> Array:
     The error is relative to the length of the source's row, or to the root mean square of all rows' lengths where that
     is more: a row that happens to be near 0 has no large relative error of its own.
     """
-    given, wanted = _flatten(given), _flatten(wanted)
-    with np.errstate(invalid="ignore", over="ignore"):
-        lengths = np.linalg.norm(wanted, axis=1)
-        scale = np.maximum(lengths, np.sqrt(np.mean(lengths**2)))
-        error = np.linalg.norm(given - wanted, axis=1) / np.maximum(scale, np.finfo(np.float64).tiny)
-    return _bound(1 - error)
+    lengths = np.linalg.norm(wanted, axis=1)
+    scale = np.maximum(lengths, np.sqrt(np.mean(lengths**2)))
+    return np.asarray(1 - np.linalg.norm(given - wanted, axis=1) / np.maximum(scale, np.finfo(np.float64).tiny))
 
 
-def _measure_argmax(given: Array, wanted: Array) -> Array:
-    """Return the share of each row's positions with the same argmax; one with numbers that are not finite is wrong."""
-    axis = _find_class_axis(wanted.ndim)
-    right = (given.argmax(axis=axis) == wanted.argmax(axis=axis)) & np.isfinite(given).all(axis=axis)
-    return np.asarray(right.reshape(len(right), -1).mean(axis=1))
-
-
-def _measure_equal(given: Array, wanted: Array) -> Array:
-    """Return the share of each row's elements that are equal."""
-    return np.asarray((given == wanted).reshape(len(wanted), -1).mean(axis=1))
-
-
-_MEASURES = {"cosine": _measure_cosine, "l2": _measure_l2, "argmax": _measure_argmax, "equal": _measure_equal}
-
-
-def _flatten(output: Array) -> Array:
-    return output.reshape(len(output), -1).astype(np.float64)
-
-
-def _bound(similarity: Array) -> Array:
-    return np.asarray(np.clip(np.where(np.isfinite(similarity), similarity, 0.0), 0.0, 1.0))
-
-
-def metric(predictions: dict[str, Array], targets: dict[str, Array], options: dict[str, Any]) -> float:
+def metric(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> float:
     """Return the mean similarity of the rows."""
     return float(score(predictions, targets, options).mean())

@@ -1,17 +1,22 @@
-"""Arrays of the data, found by the options of a program or by their usual names."""
+"""Arrays of the data, found by the options of a program or by their usual names, and tables as the model's inputs."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from .errors import LabelsMismatchError, UnreadableError
 
 Array = NDArray[Any]
+Arrays = dict[str, Array]
+
+TABLES = ("x", "features", "data", "input")
+"""The usual names of a whole table."""
 
 
-def find_array(data: dict[str, Array], name: str, *, arrays: dict[str, str], aliases: tuple[str, ...]) -> Array | None:
+def find_array(data: Arrays, name: str, *, arrays: dict[str, str], aliases: tuple[str, ...] = ()) -> Array | None:
     """Find the array of an input or of the target: as the options name it, else by its own name or a usual one."""
     if name in arrays:
         if arrays[name] not in data:
@@ -20,17 +25,22 @@ def find_array(data: dict[str, Array], name: str, *, arrays: dict[str, str], ali
     return next((data[known] for known in (name, *aliases) if known in data), None)
 
 
-def read_inputs(
-    data: dict[str, Array],
-    specs: list[dict[str, Any]],
-    arrays: dict[str, str],
-    *,
-    kind: str,
-    aliases: tuple[str, ...] = (),
-) -> dict[str, Array]:
-    """Return the array of each of the model's inputs (``specs``); a single input may have one of several usual names.
+def _find_input(
+    data: Arrays, index: int, names: list[str], *, arrays: dict[str, str], aliases: tuple[str, ...]
+) -> Array | None:
+    """Find the array of one of the model's inputs, by its name or its number."""
+    name, number = names[index], f"input_{index}"
+    known = (*(aliases if len(names) == 1 else ()), *(() if number in names else (number,)))
+    named = {name: arrays[number], **arrays} if number in arrays else arrays
+    return find_array(data, name, arrays=named, aliases=known)
 
-    Each may also be given by its number, as ``input_0``.
+
+def read_inputs(
+    data: Arrays, specs: list[dict[str, Any]], arrays: dict[str, str], *, kind: str, aliases: tuple[str, ...] = ()
+) -> Arrays:
+    """Return the array of each of the model's inputs (``specs``), by its name or its number, as ``input_0``.
+
+    A single input may have one of several usual names.
 
     Raises:
         UnreadableError: An input has no array; ``kind`` is what the message calls it.
@@ -38,21 +48,58 @@ def read_inputs(
     feeds = {}
     names = [spec["name"] for spec in specs]
     for index, name in enumerate(names):
-        number = f"input_{index}"
-        named = {**arrays, name: arrays[number]} if number in arrays and name not in arrays else arrays
-        known = (*(aliases if len(specs) == 1 else ()), *(() if number in names else (number,)))
-        array = find_array(data, name, arrays=named, aliases=known)
+        array = _find_input(data, index, names, arrays=arrays, aliases=aliases)
         if array is None:
-            advice = f"name it in the recipe: program.options.arrays: {{{name}: {next(iter(data), kind)}}}"
-            raise UnreadableError(
-                f"no {kind} for the model's input {name!r}; the data have {', '.join(data)}; {advice}"
-            )
+            what = f"no {kind} for the model's input {name!r}; the data have {', '.join(data)}"
+            example = f"program.options.arrays: {{{name}: {next(iter(data), kind)}}}"
+            raise UnreadableError(f"{what}; name it in the recipe: {example}")
         feeds[name] = array
     return feeds
 
 
-def find_output(outputs: dict[str, Array], name: str | None) -> Array:
-    """Return the output that an option names, or the first one.
+def read_table(
+    data: Arrays, job: dict[str, Any], options: dict[str, Any], *, aliases: tuple[str, ...]
+) -> tuple[Arrays, Array | None]:
+    """Return the model's inputs from columns or tables, and the target's array (None when the data have none).
+
+    Raises:
+        UnreadableError: An input has no array, or a column is not of the model's type.
+    """
+    target = find_array(data, "target", arrays=options["arrays"], aliases=aliases)
+    columns = {name: array for name, array in data.items() if array is not target}
+    return _read_features(columns, job["input"]["inputs"], options), target
+
+
+def _read_features(data: Arrays, specs: list[dict[str, Any]], options: dict[str, Any]) -> Arrays:
+    arrays = options["arrays"]
+    if len(specs) == 1 and len(specs[0]["shape"]) == 2:
+        name = specs[0]["name"]
+        table = _find_input(data, 0, [name], arrays=arrays, aliases=TABLES)
+        column = specs[0]["shape"][1] == 1 and (name in data or not arrays.keys().isdisjoint((name, "input_0")))
+        if table is not None and (table.ndim == 2 or column):
+            return {name: table.reshape(len(table), -1)}
+        text = specs[0].get("dtype") == "str"
+        return {name: _stack_columns(data, options["features"] or list(data), text=text)}
+    columns = read_inputs(data, specs, arrays, kind="column")
+    flat = {spec["name"] for spec in specs if len(spec["shape"]) == 2}
+    return {name: array[:, None] if array.ndim == 1 and name in flat else array for name, array in columns.items()}
+
+
+def _stack_columns(data: Arrays, names: list[str], *, text: bool) -> Array:
+    """Return columns of numbers, or of text, next to each other, as (rows, columns)."""
+    kinds, wanted = ("UO", "text") if text else ("biuf", "number")
+    for name in names:
+        if name not in data:
+            raise UnreadableError(f"there is no column {name!r}; the data have {', '.join(data)}")
+        if data[name].dtype.kind not in kinds or data[name].ndim != 1:
+            raise UnreadableError(f"column {name!r} holds {data[name].dtype}, not one {wanted} for each row")
+    if not names:
+        raise UnreadableError("there are no columns but the target")
+    return np.stack([data[name] for name in names], axis=1)
+
+
+def find_output(outputs: Arrays, name: str | None) -> Array:
+    """Return the output that an option names, or the first one, as (rows, numbers).
 
     Raises:
         LabelsMismatchError: The model has no output of that name.
@@ -60,4 +107,4 @@ def find_output(outputs: dict[str, Array], name: str | None) -> Array:
     name = name or next(iter(outputs))
     if name not in outputs:
         raise LabelsMismatchError(f"the option output names {name!r}; the model has {', '.join(outputs)}")
-    return outputs[name]
+    return outputs[name].reshape(len(outputs[name]), -1)

@@ -1,109 +1,193 @@
-"""The predictions of classifiers: outputs become classes and probabilities, and are compared with labels."""
+"""Classes: labels as numbers, checked, and the outputs of classifiers as classes and probabilities.
+
+The functions are those of a classification program, whose options are whole: ``arrays``, ``classes`` (their names),
+``output`` (its name) and ``scores`` (``logits`` or ``probabilities``) are among them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
 from typing import Any
 
 import numpy as np
 
-from .arrays import Array, find_array, find_output
+from .arrays import Array, Arrays, find_array, find_output
 from .errors import LabelsMismatchError
-from .labels import LABELS, NAMES, check_range, check_start, number_classes
 
 METRIC = "accuracy"
 HIGHER_IS_BETTER = True
 
+LABELS = ("labels", "label", "target", "targets", "y")
+"""The usual names of the labels' array."""
 
-@dataclass(frozen=True)
-class Classes:
-    """The functions of a classification program that read the model's outputs. Its methods are the program's functions.
+_NAME_THEM = "name the classes in the order of the model's outputs: program.options.classes"
+_FROM_ZERO = "count from 0; subtract 1 from each label, or name the classes in order: program.options.classes"
 
-    Attributes:
-        defaults: The program's ``OPTIONS``, among them ``arrays``, ``classes`` (their names), ``output`` (its name) and
-            ``scores`` (``logits`` or ``probabilities``).
+
+def find_labels(data: Arrays, options: dict[str, Any]) -> Array | None:
+    """Return the array of the labels as it is in the data, or None where there is none."""
+    return find_array(data, "target", arrays=options["arrays"], aliases=LABELS)
+
+
+def count_rows(data: Arrays, options: dict[str, Any]) -> int | None:
+    """Return how many rows will be right or wrong, before there is a model: so many must prove the gate's limit."""
+    labels = find_labels(data, options)
+    return None if labels is None else len(labels)
+
+
+def read_targets(labels: Array | None, job: dict[str, Any], options: dict[str, Any]) -> Arrays:
+    """Return labels, numbers or names, as ``target``, or nothing where there are none.
+
+    They are class numbers as int64, checked against the specifications of the model's outputs; text where the model's
+    output is text and no classes are named.
+
+    Raises:
+        LabelsMismatchError: They are not classes of the model.
     """
-
-    defaults: dict[str, Any]
-
-    def count_rows(self, data: dict[str, Array], options: dict[str, Any]) -> int | None:
-        """Return how many rows will be right or wrong, before there is a model: so many must prove the gate's limit."""
-        arrays = (self.defaults | options)["arrays"]
-        labels = find_array(data, "target", arrays=arrays, aliases=LABELS)
-        return None if labels is None else len(labels)
-
-    def decode(self, outputs: dict[str, Array], options: dict[str, Any]) -> Array:
-        """Return the class of each row of the outputs.
-
-        As int64; -1, which is never right, where the scores are not finite. As text where the output is text and no
-        classes are named.
-        """
-        options = self.defaults | options
-        scores = find_output(outputs, options["output"])
-        scores = scores.reshape(len(scores), -1)
-        if scores.shape[1] > 1:
-            classes = scores.argmax(axis=1)
-        elif scores.dtype.kind == "U":
-            return number_classes(scores[:, 0], options["classes"])
-        elif scores.dtype.kind in "biu":  # the model names the class itself
-            classes = scores[:, 0].astype(np.int64)
-        else:
-            classes = (scores[:, 0] > (0.5 if options["scores"] == "probabilities" else 0.0)).astype(np.int64)
-        return np.where(np.isfinite(scores).all(axis=1), classes, -1)
-
-    def probabilities(self, outputs: dict[str, Array], options: dict[str, Any]) -> Array:
-        """Return the probability of each class, as (rows, classes), for the metrics that need it.
-
-        Raises:
-            LabelsMismatchError: The output is text.
-        """
-        options = self.defaults | options
-        scores = find_output(outputs, options["output"])
-        if scores.dtype.kind == "U":
-            raise LabelsMismatchError("the output is text; name the one with the probabilities: program.options.output")
-        scores = scores.reshape(len(scores), -1).astype(np.float64)
-        logits = options["scores"] == "logits"
-        if scores.shape[1] == 1:
-            positive = 1 / (1 + np.exp(-scores)) if logits else scores
-            return np.concatenate([1 - positive, positive], axis=1)
-        if not logits:
-            return scores
-        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
-
-    def check(self, outputs: dict[str, Array], targets: dict[str, Array], options: dict[str, Any]) -> None:
-        """Refuse labels that are not among the classes that the model returned, or that count from another number.
-
-        Raises:
-            LabelsMismatchError: There is such a label, or the labels count from 1.
-        """
-        options = self.defaults | options
-        scores, labels = find_output(outputs, options["output"]), targets["target"]
-        if scores.dtype.kind == "U" and labels.dtype.kind != "U" and not options["classes"]:
-            raise LabelsMismatchError(f"the model's output is text, and the labels are numbers; {NAMES}")
-        classes = int(np.prod(scores.shape[1:]))
-        if scores.dtype.kind == "f" or classes > 1:
-            check_range(labels, max(classes, 2))
-        check_start(self.decode(outputs, options), labels)
-
-    def find_doubt(self, outputs: dict[str, Array], targets: dict[str, Array], options: dict[str, Any]) -> str | None:
-        """Say so where the predictions are right no more often than one label for all rows would be."""
-        labels = targets["target"]
-        names, counts = np.unique(labels, return_counts=True)
-        right, share = np.mean(self.decode(outputs, options) == labels), counts.max(initial=0) / max(len(labels), 1)
-        if len(names) < 2 or right > share:
-            return None
-        often = f"the most frequent label, {names[counts.argmax()]}, would be in {share:.1%}"
-        return (
-            f"the predictions are right in {right:.1%} of the rows, and {often}: check that the labels are the model's"
-        )
+    if labels is None:
+        return {}
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise LabelsMismatchError(f"labels have shape {labels.shape}; one class for each row is needed")
+    outputs = job["input"].get("outputs", [])
+    output = next((spec for spec in outputs if options["output"] in (None, spec["name"])), None)
+    classes = _count_classes(output)
+    if options["classes"]:
+        return {"target": _number_labels(labels, options["classes"], classes)}
+    text = labels.dtype.kind not in "biuf"
+    if output is not None and output["dtype"] == "str":
+        if not text or not all(isinstance(label, str) for label in labels):
+            what = f"the model's output {output['name']!r} is text, and not all labels are"
+            raise LabelsMismatchError(f"{what}; {_NAME_THEM}")
+        return {"target": labels.astype(np.str_)}
+    if text:
+        raise LabelsMismatchError(f"labels are text, such as {str(labels[0])!r}, not class numbers; {_NAME_THEM}")
+    numbers = _read_numbers(labels)
+    if classes:
+        _check_range(numbers, classes)
+    return {"target": numbers}
 
 
-def score(predictions: Array, targets: dict[str, Array], options: dict[str, Any]) -> Array:  # noqa: ARG001 - part of every program
+def _count_classes(output: dict[str, Any] | None) -> int | None:
+    """Return how many classes an output tells of, or None: one that names the class itself does not say."""
+    shape = output["shape"] if output else []
+    if output is None or len(shape) != 2 or not isinstance(shape[1], int):
+        return None
+    if shape[1] == 1:
+        return 2 if np.dtype(output["dtype"]).kind == "f" else None
+    return int(shape[1])
+
+
+def _number_labels(labels: Array, names: list[Any], classes: int | None) -> Array:
+    if classes not in (None, len(names)):
+        raise LabelsMismatchError(f"the option classes names {len(names)} classes, and the model has {classes}")
+    numbers = _number_names(labels, names)
+    if (numbers < 0).any():
+        unknown = min(str(label) for label in labels[numbers < 0])
+        raise LabelsMismatchError(f"label {unknown!r} is not among the option classes")
+    return numbers
+
+
+def _number_names(labels: Array, names: list[Any]) -> Array:
+    """Return the number of each label, -1 for an unknown one."""
+    numbers = {str(name): number for number, name in enumerate(names)}
+    return np.array([numbers.get(str(label), -1) for label in labels], dtype=np.int64)
+
+
+def _read_numbers(labels: Array) -> Array:
+    """Return numbers as int64, with a warning where they are floats; one that is no whole number is refused."""
+    if labels.dtype.kind == "f":
+        if (missing := np.flatnonzero(~np.isfinite(labels))).size:
+            raise LabelsMismatchError(f"row {missing[0]} has no label ({labels[missing[0]]})")
+        if (parts := np.flatnonzero(labels != np.floor(labels))).size:
+            raise LabelsMismatchError(f"row {parts[0]} has the label {labels[parts[0]]}, which is no class number")
+        warnings.warn(f"the labels are {labels.dtype}; they are whole, and are taken as class numbers", stacklevel=2)
+    return labels.astype(np.int64)
+
+
+def _check_range(labels: Array, classes: int) -> None:
+    """Refuse labels that are not among so many classes."""
+    if not labels.size or (labels.min() >= 0 and labels.max() < classes):
+        return
+    if labels.min() >= 1 and labels.max() == classes:
+        run = f"labels run from {int(labels.min())} to {classes}"
+        raise LabelsMismatchError(f"{run}, and the model's {classes} classes {_FROM_ZERO}")
+    worst = labels.min() if labels.min() < 0 else labels.max()
+    raise LabelsMismatchError(f"label {int(worst)} is not one of the model's {classes} classes (0 to {classes - 1})")
+
+
+def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
+    """Return the class of each row of the outputs.
+
+    As int64; -1, which is never right, where the scores are not finite. As text where the output is text and no
+    classes are named.
+    """
+    scores = find_output(outputs, options["output"])
+    if scores.shape[1] > 1:
+        classes = scores.argmax(axis=1)
+    elif scores.dtype.kind == "U":
+        return _number_names(scores[:, 0], options["classes"]) if options["classes"] else scores[:, 0]
+    elif scores.dtype.kind in "biu":  # the model names the class itself
+        classes = scores[:, 0].astype(np.int64)
+    else:
+        classes = (scores[:, 0] > (0.5 if options["scores"] == "probabilities" else 0.0)).astype(np.int64)
+    return np.where(np.isfinite(scores).all(axis=1), classes, -1)
+
+
+def probabilities(outputs: Arrays, options: dict[str, Any]) -> Array:
+    """Return the probability of each class, as (rows, classes), for the metrics that need it.
+
+    Raises:
+        LabelsMismatchError: The output is text.
+    """
+    scores = find_output(outputs, options["output"])
+    if scores.dtype.kind == "U":
+        raise LabelsMismatchError("the output is text; name the one with the probabilities: program.options.output")
+    scores = scores.astype(np.float64)
+    logits = options["scores"] == "logits"
+    if scores.shape[1] == 1:
+        positive = 1 / (1 + np.exp(-scores)) if logits else scores
+        return np.concatenate([1 - positive, positive], axis=1)
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True)) if logits else scores
+
+
+def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
+    """Refuse labels that are not among the classes that the model returned, or that seem to count from 1.
+
+    Raises:
+        LabelsMismatchError: There is such a label, or far more labels are right when 1 is subtracted.
+    """
+    scores, labels = find_output(outputs, options["output"]), targets["target"]
+    if scores.dtype.kind == "U" and labels.dtype.kind != "U" and not options["classes"]:
+        raise LabelsMismatchError(f"the model's output is text, and the labels are numbers; {_NAME_THEM}")
+    if scores.dtype.kind == "f" or scores.shape[1] > 1:
+        _check_range(labels, max(scores.shape[1], 2))
+    if labels.size and labels.dtype.kind == "i" and 1 <= labels.min() < labels.max():
+        predictions = decode(outputs, options)
+        right, shifted = np.mean(predictions == labels), np.mean(predictions == labels - 1)
+        if shifted > 0.5 and shifted > 2 * right:
+            found = f"the predictions are the labels less 1 in {shifted:.0%} of the rows, and the labels in {right:.0%}"
+            raise LabelsMismatchError(f"{found}: the model's classes {_FROM_ZERO}")
+
+
+def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
+    """Say so where the predictions are right no more often than one label for all rows would be."""
+    labels = targets["target"]
+    names, counts = np.unique(labels, return_counts=True)
+    right, share = np.mean(decode(outputs, options) == labels), counts.max(initial=0) / max(len(labels), 1)
+    if len(names) < 2 or right > share:
+        return None
+    often = f"the most frequent label, {names[counts.argmax()]}, would be in {share:.1%}"
+    return f"the predictions are right in {right:.1%} of the rows, and {often}: check that the labels are the model's"
+
+
+def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:  # noqa: ARG001 - part of every program
     """Return 1 for each row that is right, else 0."""
     return np.equal(predictions, targets["target"]).astype(np.float64)
 
 
-def metric(predictions: Array, targets: dict[str, Array], options: dict[str, Any]) -> float:
+def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:
     """Return the share of rows that are right."""
     return float(score(predictions, targets, options).mean())

@@ -1,21 +1,11 @@
-"""Columns or one table, and class numbers or names; the class with the largest score is predicted.
-
-Workers of any toolchain may run it: it imports numpy only.
-"""
+"""Columns or one table, and class numbers or names; the class with the largest score is predicted."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..shared.arrays import Array
-from ..shared.classes import HIGHER_IS_BETTER, METRIC, Classes, metric, score
-from ..shared.columns import read_table
-from ..shared.labels import LABELS, read_targets
-
-__all__ = [
-    "HIGHER_IS_BETTER", "METRIC", "OPTIONS", "check", "count_rows", "decode", "find_doubt", "metric", "prepare",
-    "probabilities", "score",
-]  # fmt: skip
+from ..shared import classes
+from ..shared.arrays import Arrays, read_table
 
 OPTIONS: dict[str, Any] = {
     "arrays": {},  # input of the model, or "target": the name of its array or column in the data
@@ -25,18 +15,18 @@ OPTIONS: dict[str, Any] = {
     "scores": "probabilities",  # or "logits": what that output holds
 }
 
-_CLASSES = Classes(OPTIONS)
-count_rows, decode, probabilities = _CLASSES.count_rows, _CLASSES.decode, _CLASSES.probabilities
-check, find_doubt = _CLASSES.check, _CLASSES.find_doubt
+METRIC, HIGHER_IS_BETTER = classes.METRIC, classes.HIGHER_IS_BETTER
+check, count_rows, decode, find_doubt = classes.check, classes.count_rows, classes.decode, classes.find_doubt
+metric, probabilities, score = classes.metric, classes.probabilities, classes.score
 
 
-def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:
+def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     """Turn columns, or a table of (rows, features), into the model's inputs, and labels into ``target``.
 
     Raises:
         UnreadableError: An input has no array, or a column is no number.
         LabelsMismatchError: The labels are not classes of the model.
     """
-    options = OPTIONS | job["program"]["options"]
-    feeds, labels = read_table(data, job, options, aliases=LABELS)
-    return feeds, read_targets(labels, job, options)
+    options = job["program"]["options"]
+    feeds, labels = read_table(data, job, options, aliases=classes.LABELS)
+    return feeds, classes.read_targets(labels, job, options)

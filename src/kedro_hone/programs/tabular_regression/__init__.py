@@ -1,7 +1,4 @@
-"""Columns or one table, and numbers to predict.
-
-Workers of any toolchain may run it: it imports numpy only.
-"""
+"""Columns or one table, and numbers to predict."""
 
 from __future__ import annotations
 
@@ -9,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..shared.arrays import Array, find_output
-from ..shared.columns import read_table
+from ..shared.arrays import Array, Arrays, find_output, read_table
 from ..shared.errors import LabelsMismatchError
 
 METRIC = "r2"
@@ -25,14 +21,14 @@ OPTIONS: dict[str, Any] = {
 LABELS = ("target", "targets", "y", "labels", "label")
 
 
-def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:
+def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     """Turn columns, or a table of (rows, features), into the model's inputs, and what to predict into ``target``.
 
     Raises:
         UnreadableError: An input has no array, or a column is no number.
         LabelsMismatchError: The numbers to predict are no numbers.
     """
-    feeds, labels = read_table(data, job, OPTIONS | job["program"]["options"], aliases=LABELS)
+    feeds, labels = read_table(data, job, job["program"]["options"], aliases=LABELS)
     if labels is None:
         return feeds, {}
     if labels.dtype.kind not in "biuf":
@@ -40,32 +36,26 @@ def prepare(data: dict[str, Array], job: dict[str, Any]) -> tuple[dict[str, Arra
     return feeds, {"target": labels.reshape(len(labels), -1).astype(np.float64)}
 
 
-def decode(outputs: dict[str, Array], options: dict[str, Any]) -> Array:
-    """Turn the model's outputs into predictions as (rows, targets)."""
-    predicted = find_output(outputs, (OPTIONS | options)["output"])
-    return predicted.reshape(len(predicted), -1).astype(np.float64)
+def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
+    """Return the model's predictions as (rows, targets)."""
+    return find_output(outputs, options["output"]).astype(np.float64)
 
 
-def check(outputs: dict[str, Array], targets: dict[str, Array], options: dict[str, Any]) -> None:
-    """Refuse targets that are not as many for each row as the model predicts.
-
-    Raises:
-        LabelsMismatchError: They are not.
-    """
+def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
+    """Refuse other numbers of targets for each row than the model predicts (``LabelsMismatchError``)."""
     predicted, wanted = decode(outputs, options).shape[1], targets["target"].shape[1]
     if predicted != wanted:
         raise LabelsMismatchError(f"the model predicts {predicted} numbers for each row, and the data have {wanted}")
 
 
-def score(predictions: Array, targets: dict[str, Array], options: dict[str, Any]) -> None:
+def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> None:
     """Return None: the coefficient of determination is no mean over rows."""
 
 
-def metric(predictions: Array, targets: dict[str, Array], options: dict[str, Any]) -> float:  # noqa: ARG001 - part of every program
+def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:  # noqa: ARG001 - part of every program
     """Return the coefficient of determination, averaged over the targets; 1 is perfect, 0 is guessing the mean."""
     wanted = targets["target"]
     residual = ((wanted - predictions) ** 2).sum(axis=0)
     total = ((wanted - wanted.mean(axis=0)) ** 2).sum(axis=0)
-    constant = total == 0  # such a target is either met or not
-    scores = np.where(constant, np.where(residual == 0, 1.0, 0.0), 1 - residual / np.where(constant, 1, total))
-    return float(scores.mean())
+    missed = (residual != 0).astype(np.float64)  # a target that is constant is missed, or it is met
+    return float((1 - np.divide(residual, total, out=missed, where=total != 0)).mean())

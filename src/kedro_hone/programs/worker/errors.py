@@ -1,16 +1,50 @@
-"""What the worker of programs raises about data and metrics, to be shown to people."""
+"""What the worker says to people of data, options and metrics that it cannot use, and what to do about each."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
+SLUGS = {
+    "data-unreadable": "A split cannot be read as the program expects.",
+    "data-empty": "A split has no rows.",
+    "labels-mismatch": "The labels do not match the model's outputs.",
+    "recipe-invalid": "An option of the program is not known.",
+}
+"""The errors that a program may raise, by the attribute ``slug`` of its exception."""
+
+HINTS = {
+    "data-unreadable": "Compare the names and shapes in the file with the model's inputs; the program's option "
+    "`arrays` maps one to the other. See Data in the documentation.",
+    "data-empty": "Put rows into the file, then dvc add, git commit and dvc push it.",
+    "labels-mismatch": "Check that the data belong to this model, and the program's options `output` and `classes`.",
+    "metric-unknown": "Leave `program.metric` empty for the program's own metric, or name one of these.",
+    "program-failed": "See Write a program in the documentation for what the functions of a program must return.",
+    "recipe-invalid": "Mend `program.options` in the recipe.",
+}
+
 
 class ReportedError(ValueError):
-    """A split cannot be used, or a metric cannot be computed.
-
-    Attributes:
-        slug: The error's slug.
-        what: What happened; the text says why.
-    """
+    """A split cannot be used, or a metric cannot be computed: the error's slug, what happened, and (its text) why."""
 
     def __init__(self, slug: str, what: str, why: str) -> None:
         super().__init__(why)
         self.slug, self.what = slug, what
+
+
+def explained(function: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
+    """Let a function return as ``error`` what is wrong with data and options; the program's own errors pass."""
+
+    @functools.wraps(function)
+    def call(argument: Any) -> dict[str, Any]:
+        try:
+            return function(argument)
+        except Exception as error:
+            slug = getattr(error, "slug", None)
+            if slug not in HINTS:
+                raise
+            what = getattr(error, "what", None) or SLUGS.get(slug, "The program failed.")
+            return {"error": {"slug": slug, "what": what, "why": str(error), "hint": HINTS[slug]}}
+
+    return call

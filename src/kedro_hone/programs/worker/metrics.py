@@ -1,7 +1,4 @@
-"""The metrics by name.
-
-Standard library and numpy; scikit-learn only for the metrics that need it.
-"""
+"""The metrics by name: with numpy, and with scikit-learn those that need it."""
 
 from __future__ import annotations
 
@@ -21,17 +18,12 @@ from .errors import ReportedError
 Array = NDArray[Any]
 
 
-def _no_rows(_predictions: Any, _targets: Any) -> None:
-    return None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """One number for predictions and their targets.
 
     Attributes:
         name: Its name in reports.
-        higher_is_better: Its direction.
         value: The number, from predictions and targets.
         rows: One number for each row, higher is better, whose mean is the metric, or its negative where lower is
             better; returns None when the metric is no mean over rows.
@@ -42,9 +34,14 @@ class Metric:
     name: str
     higher_is_better: bool
     value: Callable[[Any, Any], float]
-    rows: Callable[[Any, Any], Array | None] = _no_rows
+    rows: Callable[[Any, Any], Array | None] = lambda *_: None
     probabilities: bool = False
     kind: str | None = None
+
+    @property
+    def sign(self) -> float:
+        """1 where higher is better, else -1."""
+        return 1.0 if self.higher_is_better else -1.0
 
 
 _ROWS: dict[str, tuple[bool, Callable[[Array, Array], Array]]] = {
@@ -74,22 +71,17 @@ _SKLEARN: dict[str, tuple[str, bool, dict[str, Any], bool]] = {
 }
 """Other metrics: scikit-learn's function, whether higher is better, its arguments, whether it takes probabilities."""
 
-_NEGATED = "neg_"
 
+def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -> Metric:
+    """Find the metric of a job.
 
-def find_metric(name: str | None, program: Any, options: dict[str, Any], *, project: str | None) -> Metric:
-    """Find a metric.
-
-    Args:
-        name: A name of the table, with ``neg_`` before it to turn its direction round; ``package.module:function`` or
-            ``path/to/file.py:function``; None for the program's own.
-        program: The program's module.
-        options: The program's options.
-        project: The folder that relative paths count from.
+    ``metric`` is a name of the table, with ``neg_`` before it to turn its direction round; ``package.module:function``
+    or ``path/to/file.py:function``, which counts from ``project``; or None for the program's own.
 
     Raises:
         ReportedError: ``metric-unknown``.
     """
+    name: str | None = job.get("metric")
     if name is None or name == program.METRIC:
         return Metric(
             name=program.METRIC,
@@ -98,17 +90,14 @@ def find_metric(name: str | None, program: Any, options: dict[str, Any], *, proj
             rows=lambda given, wanted: program.score(given, wanted, options),
         )
     if ":" in name:
-        return _import_metric(name, options, project)
-    plain = name.removeprefix(_NEGATED)
-    if plain in _ROWS:
-        metric = _make_row_metric(plain)
-    elif plain in _SKLEARN:
-        metric = _make_sklearn_metric(plain)
-    else:
+        return _import_metric(name, options, job["project"])
+    plain = name.removeprefix("neg_")
+    if plain not in {*_ROWS, *_SKLEARN}:
         names = sorted([*_ROWS, *_SKLEARN])
         near = difflib.get_close_matches(plain, [*names, program.METRIC], 1)
         why = f"did you mean {near[0]!r}? " if near else ""
         raise ReportedError("metric-unknown", f"There is no metric {name!r}.", f"{why}There are {', '.join(names)}.")
+    metric = _make_row_metric(plain) if plain in _ROWS else _make_sklearn_metric(plain)
     if plain == name:
         return metric
     higher = not metric.higher_is_better
@@ -141,23 +130,20 @@ def _make_sklearn_metric(name: str) -> Metric:
         raise ReportedError("metric-unknown", what, "it needs scikit-learn") from error
 
     def value(predictions: Any, targets: Any) -> float:
-        if not probabilities:
-            given, wanted = _pair(predictions, targets)
-            return float(compute(wanted, given, **arguments))
-        wanted = targets["target"]
+        given, wanted = (predictions, targets["target"]) if probabilities else _pair(predictions, targets)
         if name == "log_loss":
-            return float(compute(wanted, predictions, labels=range(predictions.shape[1])))
-        return float(compute(wanted, predictions[:, 1] if predictions.shape[1] == 2 else predictions, **arguments))
+            return float(compute(wanted, given, labels=range(given.shape[1])))
+        return float(compute(wanted, given[:, 1] if probabilities and given.shape[1] == 2 else given, **arguments))
 
     return Metric(name=name, higher_is_better=higher, value=value, probabilities=probabilities)
 
 
-def _import_metric(name: str, options: dict[str, Any], project: str | None) -> Metric:
+def _import_metric(name: str, options: dict[str, Any], project: str) -> Metric:
     """Import the user's own function: code that the recipe names is trusted."""
     place, _, function = name.rpartition(":")
     try:
         if place.endswith(".py"):
-            path = Path(project or ".", place)
+            path = Path(project, place)
             module = load_file(f"hone_metric_{path.stem}", str(path), parts=False)
         else:
             module = importlib.import_module(place)

@@ -1,14 +1,11 @@
-"""Read the files of the splits, and make what a program prepared fit the model.
-
-Standard library and numpy; pandas only for the formats that need it.
-"""
+"""Read the files of the splits, and make what a program prepared fit the model."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -25,15 +22,11 @@ COPIES_LIMIT = 0.01
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """Read a split.
+    """Read a split, and return its arrays by name, rows first.
 
-    Args:
-        path: A ``.npz`` (arrays by name), ``.npy`` (one array, by the file's name), ``.csv`` or ``.parquet`` file
-            (columns by name), or a directory of files of one of these kinds: ``.npy`` are one array each, the
-            others are parts, in the order of their names.
-
-    Returns:
-        Arrays by name, rows first.
+    It is a ``.npz`` (arrays by name), ``.npy`` (one array, by the file's name), ``.csv`` or ``.parquet`` file (columns
+    by name), or a directory of files of one of these kinds: ``.npy`` are one array each, the others are parts, in the
+    order of their names.
 
     Raises:
         ReportedError: ``data-unreadable``.
@@ -43,12 +36,18 @@ def read_arrays(path: Path) -> dict[str, Array]:
     if path.suffix not in SUFFIXES:
         raise _unreadable(path, f"{path.suffix or 'no suffix'} is none of {', '.join(SUFFIXES)}")
     try:
-        return _read_file(path)
-    except ImportError as error:
-        why = f"{path.suffix} needs a package that is not installed: {_first_line(error)}"
-        raise _unreadable(path, why) from error
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise _unreadable(path, _first_line(error)) from error
+        if path.suffix == ".npy":
+            return {path.stem: np.load(path, allow_pickle=False)}
+        if path.suffix == ".npz":
+            return load_npz(path)
+        import pandas as pd  # noqa: PLC0415 - only these formats need it
+
+        frame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    except (ImportError, ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        needs = f"{path.suffix} needs a package that is not installed: " if isinstance(error, ImportError) else ""
+        raise _unreadable(path, needs + said) from error
+    return {str(name): frame[name].to_numpy() for name in frame.columns}
 
 
 def load_npz(path: Path | str) -> dict[str, Array]:
@@ -56,17 +55,6 @@ def load_npz(path: Path | str) -> dict[str, Array]:
     # numpy leaves the file open when the archive is damaged
     with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
         return dict(archive)
-
-
-def _read_file(path: Path) -> dict[str, Array]:
-    if path.suffix == ".npy":
-        return {path.stem: np.load(path, allow_pickle=False)}
-    if path.suffix == ".npz":
-        return load_npz(path)
-    import pandas as pd  # noqa: PLC0415 - only these formats need it
-
-    frame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
-    return {str(name): frame[name].to_numpy() for name in frame.columns}
 
 
 def _read_folder(path: Path) -> dict[str, Array]:
@@ -89,44 +77,42 @@ def _unreadable(path: Path, why: str) -> ReportedError:
 
 
 def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: str) -> dict[str, Array]:
-    """Cast what a program prepared to the types of the model's inputs (``specs``), and check the shapes.
-
-    Returns:
-        One contiguous array for each input, in the model's order, rows first.
+    """Cast what a program prepared to the model's inputs (``specs``), in their order: contiguous, with rows first.
 
     Raises:
         ReportedError: ``data-unreadable`` or ``data-empty``.
     """
-    what, names = f"The {split} split does not fit the model.", [spec["name"] for spec in specs]
-    if set(feeds) != set(names):
-        why = f"the program gave {sorted(feeds)}, and the model takes {sorted(names)}"
-        raise ReportedError("data-unreadable", what, why)
+
+    def misfit(why: str) -> ReportedError:
+        return ReportedError("data-unreadable", f"The {split} split does not fit the model.", why)
+
+    names = {spec["name"] for spec in specs}
+    if feeds.keys() != names:
+        raise misfit(f"the program gave {sorted(feeds)}, and the model takes {sorted(names)}")
     fitted: dict[str, Array] = {}
     sizes: dict[str, int] = {}
-    for name, spec in zip(names, specs, strict=True):
+    for name, dtype, shape in ((spec["name"], spec["dtype"], spec["shape"]) for spec in specs):
         array = np.asarray(feeds[name])
-        if array.ndim == 1 and list(spec["shape"][1:]) == [1]:  # a column, for a model that takes a table of one
+        if array.ndim == 1 and list(shape[1:]) == [1]:  # a column, for a model that takes a table of one
             array = array[:, None]
-        if problem := _find_misfit(array, spec["shape"], sizes) or find_lossy_cast(array, spec["dtype"]):
-            raise ReportedError("data-unreadable", what, f"input {name!r}: {problem}")
-        fitted[name] = np.ascontiguousarray(array.astype(spec["dtype"]))
+        if problem := _find_misfit(array, shape, sizes) or find_lossy_cast(array, dtype):
+            raise misfit(f"input {name!r}: {problem}")
+        fitted[name] = np.ascontiguousarray(array.astype(dtype))
     counts = {name: len(array) for name, array in fitted.items()}
     if len(set(counts.values())) > 1:
-        raise ReportedError("data-unreadable", what, f"the inputs have different numbers of rows: {counts}")
-    if not min(counts.values(), default=0):
+        raise misfit(f"the inputs have different numbers of rows: {counts}")
+    if not any(counts.values()):
         raise ReportedError("data-empty", f"The {split} split has no rows.", "the program prepared none from it")
     return fitted
 
 
 def describe_not_finite(feeds: Mapping[str, Array]) -> list[str]:
     """Say of each input how many rows hold numbers that are not finite: some models take NaN for a missing value."""
-    found = []
+    said = []
     for name, array in feeds.items():
-        if array.dtype.kind in "fc":
-            count = int((~np.isfinite(array.reshape(len(array), -1))).any(axis=1).sum())
-            if count:
-                found.append(f"{count} of {len(array)} rows of {name!r} hold numbers that are not finite")
-    return found
+        if array.dtype.kind in "fc" and (count := (~np.isfinite(array.reshape(len(array), -1))).any(axis=1).sum()):
+            said.append(f"{count} of {len(array)} rows of {name!r} hold numbers that are not finite")
+    return said
 
 
 def _find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) -> str | None:
@@ -149,36 +135,33 @@ def _find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) ->
 def find_lossy_cast(array: Array, dtype: str) -> str | None:
     """Say why an array cannot become another element type (of numpy's names) without changing its meaning, if so.
 
-    Rounding to a float of less precision is no loss of meaning, becoming infinite is.
+    Rounding to a float of less precision is no loss of meaning, becoming infinite is. Numbers and missing values are
+    never turned into text unasked.
     """
     try:
         target = np.dtype(dtype)
     except TypeError:
         return f"the model wants {dtype}, which numpy does not have"
-    if array.dtype == target:
+    given = array.dtype
+    if given == target or given.kind == target.kind == "U":
         return None
     if target.kind == "U":
         return _find_no_text(array)
     if target.kind not in "biuf":
-        return f"the model wants {dtype}, and the data are {array.dtype}"
-    if array.dtype.kind not in "biuf":
-        return f"the data are {array.dtype}, not numbers"
+        return f"the model wants {dtype}, and the data are {given}"
+    if given.kind not in "biuf":
+        return f"the data are {given}, not numbers"
     with np.errstate(over="ignore", invalid="ignore"):
         cast = array.astype(target)
     pair = (np.isfinite(cast), np.isfinite(array)) if target.kind == "f" else (cast, array)
-    return None if np.array_equal(*pair) else f"the data are {array.dtype}, and some do not fit {dtype}"
+    return None if np.array_equal(*pair) else f"the data are {given}, and some do not fit {dtype}"
 
 
 def _find_no_text(array: Array) -> str | None:
-    """Say why an array is not text: numbers and missing values are never turned into text unasked."""
-    if array.dtype.kind == "U":
-        return None
     if array.dtype.kind != "O":
         return f"the model takes text, and the data are {array.dtype}"
-    strange = next((at for at, value in enumerate(array.flat) if not isinstance(value, str)), None)
-    if strange is None:
-        return None
-    return f"row {strange // (array.size // len(array))} holds {array.flat[strange]!r}, not text"
+    strange = ((at[0], value) for at, value in np.ndenumerate(array) if not isinstance(value, str))
+    return next((f"row {row} holds {value!r}, not text" for row, value in strange), None)
 
 
 def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bool) -> dict[str, Array]:
@@ -202,50 +185,32 @@ def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bo
 
 
 def hash_rows(feeds: Mapping[str, Array]) -> list[bytes]:
-    """Hash each row over all its inputs, which are contiguous, as the model will get them, by BLAKE2b with 16 bytes.
-
-    Of numbers their bytes are hashed, and of text the text itself.
-    """
-    arrays = [feeds[name] for name in sorted(feeds)]
-    rows = [_view_bytes(array.reshape(len(array), -1)) for array in arrays if array.size]
-    joined = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
-    return [hashlib.blake2b(row, digest_size=16).digest() for row in joined]
+    """Hash each row over all its inputs, as the model will get them, by BLAKE2b with 16 bytes."""
+    inputs = [_encode_rows(feeds[name]) for name in sorted(feeds)]
+    return [hashlib.blake2b(b"".join(parts), digest_size=16).digest() for parts in zip(*inputs, strict=True)]
 
 
-def _view_bytes(rows: Array) -> Array:
-    """Return rows as bytes; of text a hash, since the longest text of a split decides the size of all others."""
-    if rows.dtype.kind != "U":
-        return rows.view(np.uint8)
-    texts = (json.dumps(row).encode() for row in rows.tolist())
-    hashes = b"".join(hashlib.blake2b(text, digest_size=16).digest() for text in texts)
-    return np.frombuffer(hashes, np.uint8).reshape(len(rows), -1)
+def _encode_rows(array: Array) -> Iterator[bytes]:
+    """Yield the bytes of each row; of text the text itself, which does not depend on the longest text of the split."""
+    for row in array.reshape(len(array), -1):
+        yield json.dumps(row.tolist()).encode() if row.dtype.kind == "U" else row.tobytes()
 
 
 def describe_copies(hashes: list[bytes]) -> list[str]:
     """Say how many rows are copies of other rows of the same split, where these are more than 1 % of them."""
     count = len(hashes) - len(set(hashes))
-    if count <= COPIES_LIMIT * len(hashes):
-        return []
-    return [f"{count} of {len(hashes)} rows are copies of other rows; they prove nothing more"]
+    text = f"{count} of {len(hashes)} rows are copies of other rows; they prove nothing more"
+    return [text] if count > COPIES_LIMIT * len(hashes) else []
 
 
 def find_overlaps(hashes: Mapping[str, list[bytes]]) -> list[dict[str, Any]]:
-    """Find rows that two splits share, by the hashes of the rows of each.
-
-    Returns:
-        For each pair of splits with shared rows: their names, how many different rows they share, and the first places
-        of one of them.
-    """
+    """Return of each pair of splits with shared rows: how many different ones, and the first places of one of them."""
     places = {name: {row: at for at, row in reversed(list(enumerate(rows)))} for name, rows in hashes.items()}
     found = []
-    for first, second in combinations(hashes, 2):
-        shared = places[first].keys() & places[second].keys()
-        if shared:
-            example = min(shared, key=places[first].__getitem__)
-            rows = [places[first][example], places[second][example]]
-            found.append({"splits": [first, second], "count": len(shared), "example_rows": rows})
+    for names in combinations(places, 2):
+        first, second = (places[name] for name in names)
+        if shared := first.keys() & second.keys():
+            example = min(shared, key=first.__getitem__)
+            rows = [first[example], second[example]]
+            found.append({"splits": [*names], "count": len(shared), "example_rows": rows})
     return found
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

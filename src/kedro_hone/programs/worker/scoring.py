@@ -1,152 +1,166 @@
-"""The comparison of candidates with the source on the same rows.
-
-In all functions ``predictions`` are what the program decoded, and ``targets`` are arrays by name.
-"""
+"""The comparison of candidates with the source on the same rows."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import InitVar, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .errors import ReportedError
-from .metrics import Metric
+from .metrics import Array, Metric
 
-Array = NDArray[Any]
 ROUNDING = 1e-6
 UNDEFINED_LIMIT = 0.01
 """The largest share of resamples on which a metric may be undefined."""
 
 
-def measure(metric: Metric, predictions: Any, targets: Any) -> float:
-    """Compute a metric.
+@dataclass(kw_only=True)
+class Comparison:
+    """The source's outputs on some rows, which those of candidates are compared with.
+
+    For a metric that is no mean over rows these are drawn again (bootstrap) as often as ``replicates`` says; one
+    ``seed`` draws the same for every candidate.
 
     Raises:
-        ReportedError: ``program-failed`` when it cannot be computed, or is no number.
+        ReportedError: As ``compare``, for the source itself.
     """
-    what = f"The metric {metric.name!r} cannot be computed."
-    try:
-        value = float(metric.value(predictions, targets))
-    except ValueError as error:
-        raise ReportedError("program-failed", what, str(error)) from error
-    if not np.isfinite(value):
-        raise ReportedError("program-failed", what, f"it is {value}")
-    return value
 
+    program: Any
+    options: dict[str, Any]
+    metric: Metric
+    outputs: InitVar[dict[str, Array]]
+    targets: dict[str, Array]
+    replicates: int
+    seed: int
 
-def compare(metric: Metric, source: Any, candidate: Any, targets: Any) -> dict[str, Any] | None:
-    """Compare a candidate's predictions with the source's row by row.
+    def __post_init__(self, outputs: dict[str, Array]) -> None:
+        self._rows = len(next(iter(self.targets.values())))
+        self._source = self._decode(outputs)
+        self._value = self._measure(self._source)
 
-    Returns:
-        ``kind`` ``proportion`` with ``lost`` and ``gained`` rows when every row is right or wrong; ``mean`` with the
-        ``differences`` (source less candidate, so that positive is worse) otherwise, or where the program says so; None
-        when the metric is no mean over rows.
+    def compare(self, outputs: dict[str, Array]) -> dict[str, Any]:
+        """Compare a candidate's outputs with the source's.
 
-    Raises:
-        ReportedError: ``program-failed`` when the rows do not average to the metric, or to its negative where lower is
-            better.
-    """
-    rows = [metric.rows(predictions, targets) for predictions in (source, candidate)]
-    if rows[0] is None or rows[1] is None:
-        return None
-    before, after = (np.asarray(row, dtype=np.float64) for row in rows)
-    sign, expected = (1.0, "metric") if metric.higher_is_better else (-1.0, "minus metric, since lower is better")
-    for scores, predictions in ((before, source), (after, candidate)):
-        mean, value = scores.mean(), measure(metric, predictions, targets)
-        if not np.isclose(mean, sign * value, rtol=ROUNDING, atol=ROUNDING):  # the interval would be of another
-            why = (
-                f"score (higher is better for each row) averages to {mean:.6g} instead of {sign * value:.6g}, which is "
-                f"{expected}; mend its sign, or let score return None if it is no mean"
-            )
-            raise ReportedError("program-failed", f"The rows of {metric.name!r} do not average to it.", why)
-    if metric.kind != "mean" and np.isin(before, (0, 1)).all() and np.isin(after, (0, 1)).all():
-        return {"kind": "proportion", "lost": int((before > after).sum()), "gained": int((before < after).sum())}
-    return {"kind": "mean", "differences": before - after}
+        Returns:
+            ``metric``, ``higher_is_better``, ``source``, ``candidate``, ``n`` and ``kind``: ``proportion`` with
+            ``lost`` and ``gained`` rows where every row is right or wrong; ``mean`` with the ``differences`` of rows,
+            or ``bootstrap`` with the ``replicates`` of the drop (arrays; positive is worse), and with ``span``, how
+            much can be lost. ``doubt``, where there is one: why the targets may not belong to the predictions.
 
+        Raises:
+            ReportedError: ``labels-mismatch`` or ``program-failed``: the outputs have not one row for each target; the
+                metric is no number, is not defined on too many resamples, or is not the mean of its rows (or minus it,
+                where lower is better); or it takes probabilities, which the program does not have.
+        """
+        candidate = self._decode(outputs)
+        row = self._compare_rows(candidate) or {"kind": "bootstrap", "replicates": self._compare_resamples(candidate)}
+        if row["kind"] != "proportion":
+            row["span"] = self._span
+        find_doubt = getattr(self.program, "find_doubt", lambda *_: None)
+        if doubt := find_doubt(outputs, self.targets, self.options):
+            row["doubt"] = doubt
+        return {
+            "metric": self.metric.name,
+            "higher_is_better": self.metric.higher_is_better,
+            "source": self._value,
+            "candidate": self._measure(candidate),
+            "n": self._rows,
+            **row,
+        }
 
-def find_span(metric: Metric, predictions: Any, targets: Mapping[str, Array]) -> float:
-    """Return how much is lost where each row is given another row's target, in the metric's unit.
+    def _decode(self, outputs: dict[str, Array]) -> Any:
+        """Return the program's predictions, or its probabilities where the metric takes these."""
+        for name, output in outputs.items():
+            if output.ndim == 0 or len(output) != self._rows:
+                why = f"output {name!r} has shape {output.shape}, and there are {self._rows} rows"
+                raise ReportedError("labels-mismatch", "The labels do not match the model's outputs.", why)
+        if hasattr(self.program, "check"):
+            self.program.check(outputs, self.targets, self.options)
+        if not self.metric.probabilities:
+            return self.program.decode(outputs, self.options)
+        if not hasattr(self.program, "probabilities"):
+            raise self._explain("it takes probabilities, and the program does not define them")
+        return self.program.probabilities(outputs, self.options)
 
-    It scales what rows that were not seen may lose: that none was seen is no proof, and not every metric ends at 1.
+    def _explain(self, why: str) -> ReportedError:
+        return ReportedError("program-failed", f"The metric {self.metric.name!r} cannot be computed.", why)
 
-    Returns:
-        The largest loss of a row, or that of the metric where it is no mean over rows; 0 where it is not known.
-    """
-    rows = count_rows(targets)
-    others = _take_rows(targets, np.roll(np.arange(rows), rows // 2))
+    def _measure(self, predictions: Any) -> float:
+        try:
+            value = float(self.metric.value(predictions, self.targets))
+        except ValueError as error:
+            raise self._explain(str(error)) from error
+        if not np.isfinite(value):
+            raise self._explain(f"it is {value}")
+        return value
 
-    def score(wanted: Any) -> Array:
-        found = metric.rows(predictions, wanted)
-        return np.asarray(metric.value(predictions, wanted) if found is None else found, dtype=np.float64)
+    def _compare_rows(self, candidate: Any) -> dict[str, Any] | None:
+        """Compare row by row; None when the metric is no mean over rows."""
+        metric, compared = self.metric, (self._source, candidate)
+        rows = [metric.rows(predictions, self.targets) for predictions in compared]
+        if rows[0] is None or rows[1] is None:
+            return None
+        before, after = (np.asarray(row, dtype=np.float64) for row in rows)
+        expected = "metric" if metric.higher_is_better else "minus metric, since lower is better"
+        for scores, predictions in zip((before, after), compared, strict=True):
+            mean, value = scores.mean(), metric.sign * self._measure(predictions)
+            if not np.isclose(mean, value, rtol=ROUNDING, atol=ROUNDING):  # the interval would be of another
+                why = (
+                    f"score (higher is better for each row) averages to {mean:.6g} instead of {value:.6g}, "
+                    f"which is {expected}; mend its sign, or let score return None if it is no mean"
+                )
+                raise ReportedError("program-failed", f"The rows of {metric.name!r} do not average to it.", why)
+        if metric.kind != "mean" and np.isin(before, (0, 1)).all() and np.isin(after, (0, 1)).all():
+            return {"kind": "proportion", "lost": int((before > after).sum()), "gained": int((before < after).sum())}
+        return {"kind": "mean", "differences": before - after}
 
-    try:
-        span = float(np.abs(score(targets) - score(others)).max())
-    except ValueError:
-        return 0.0  # as for a class that the model does not know
-    return span if np.isfinite(span) else 0.0
+    def _compare_resamples(self, candidate: Any) -> Array:
+        """Return the drops on the resamples on which the metric is defined: nearly all, or the sample is not fair."""
+        drops = self.metric.sign * (self._source_resampled - self._resample(candidate))
+        undefined = ~np.isfinite(drops)
+        if undefined.mean() > UNDEFINED_LIMIT:
+            why = f"it is not defined on {undefined.sum()} of {len(drops)} resamples; some class has too few rows"
+            raise ReportedError("program-failed", f"The interval of {self.metric.name!r} cannot be computed.", why)
+        return drops[~undefined]
 
+    @cached_property
+    def _source_resampled(self) -> Array:
+        return self._resample(self._source)
 
-def resample(metric: Metric, predictions: Any, targets: Any, *, replicates: int, seed: int) -> Array:
-    """Compute a metric on resamples of the rows (bootstrap); one seed gives the same rows for every candidate.
+    def _resample(self, predictions: Any) -> Array:
+        """Compute the metric on each resample; NaN where it is not defined, as when a class is missing."""
+        random = np.random.default_rng(self.seed)
+        values = np.full(self.replicates, np.nan)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a resample may lack a class, and scikit-learn says so each time
+            for replicate in range(len(values)):
+                chosen = random.integers(0, self._rows, self._rows)
+                with suppress(ValueError):
+                    given, wanted = (_take_rows(value, chosen) for value in (predictions, self.targets))
+                    values[replicate] = self.metric.value(given, wanted)
+        return values
 
-    Returns:
-        One value for each of so many replicates; NaN where the metric is not defined, as when a class is missing.
-    """
-    rows = count_rows(targets)
-    random = np.random.default_rng(seed)
-    values = np.full(replicates, np.nan)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a resample may lack a class, and scikit-learn says so each time
-        for replicate in range(replicates):
-            chosen = random.integers(0, rows, rows)
-            try:
-                values[replicate] = metric.value(_take_rows(predictions, chosen), _take_rows(targets, chosen))
-            except ValueError:
-                continue  # stays NaN; too many of them are refused by the caller
-    return values
+    @cached_property
+    def _span(self) -> float:
+        """The most that is lost where rows are given other rows' targets, in the metric's unit; 0 where not known.
 
+        It scales what rows that were not seen may lose: that none was seen is no proof, and not every metric ends at 1.
+        """
+        others = _take_rows(self.targets, np.roll(np.arange(self._rows), self._rows // 2))
 
-def check_replicates(metric: Metric, drops: Array) -> Array:
-    """Return the drops of the resamples without those on which the metric is not defined (NaN).
+        def score(wanted: Any) -> Array:
+            rows = self.metric.rows(self._source, wanted)
+            return np.asarray(self.metric.value(self._source, wanted) if rows is None else rows, dtype=np.float64)
 
-    Raises:
-        ReportedError: ``program-failed`` when these are too many: what is left would not be a fair sample.
-    """
-    defined = np.isfinite(drops)
-    if (~defined).mean() > UNDEFINED_LIMIT:
-        why = f"it is not defined on {int((~defined).sum())} of {len(drops)} resamples; some class has too few rows"
-        raise ReportedError("program-failed", f"The interval of {metric.name!r} cannot be computed.", why)
-    return drops[defined]
-
-
-def count_rows(targets: Mapping[str, Array]) -> int:
-    """Return the number of rows."""
-    return len(next(iter(targets.values())))
-
-
-def decode(program: Any, metric: Metric, *, outputs: dict[str, Array], targets: Any, options: dict[str, Any]) -> Any:
-    """Return the program's predictions, or its probabilities where the metric takes these.
-
-    Raises:
-        ReportedError: ``labels-mismatch`` when outputs do not have one row for each target, or ``program-failed`` when
-            the program has no probabilities.
-    """
-    rows = count_rows(targets)
-    for name, output in outputs.items():
-        if output.ndim == 0 or len(output) != rows:
-            why = f"output {name!r} has shape {output.shape}, and there are {rows} rows"
-            raise ReportedError("labels-mismatch", "The labels do not match the model's outputs.", why)
-    if hasattr(program, "check"):
-        program.check(outputs, targets, options)
-    if not metric.probabilities:
-        return program.decode(outputs, options)
-    if not hasattr(program, "probabilities"):
-        what = f"The metric {metric.name!r} cannot be computed."
-        raise ReportedError("program-failed", what, "it takes probabilities, and the program does not define them")
-    return program.probabilities(outputs, options)
+        with suppress(ValueError):  # as for a class that the model does not know
+            span = float(np.abs(score(self.targets) - score(others)).max())
+            return span if np.isfinite(span) else 0.0
+        return 0.0
 
 
 def _take_rows(value: Any, rows: Array) -> Any:

@@ -84,6 +84,4 @@ def write_timings(path: Path, keys: Mapping[str, str], store: Store) -> None:
                 hint=f"Measure again: `kedro run --pipelines compare --from-nodes {node}`.",
             )
         arrays |= known
-    temporary = path.with_name(f".{path.name}")
-    np.savez_compressed(temporary, allow_pickle=False, **arrays)
-    temporary.replace(path)
+    np.savez_compressed(path, allow_pickle=False, **arrays)

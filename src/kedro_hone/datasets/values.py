@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 from kedro.io import AbstractDataset, DatasetError
 from pydantic import TypeAdapter, ValidationError
 
+from kedro_hone.core.store.disk import write_file
 from kedro_hone.core.values.base import Json
 
 
@@ -69,14 +68,7 @@ class ValueDataset(AbstractDataset[Any, Any]):
         # Not pydantic's own JSON: it writes NaN and the infinities as null, which cannot be read back.
         text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            Path(temporary).replace(self._path)
-        except BaseException:
-            Path(temporary).unlink()
-            raise
+        write_file(self._path, text.encode())
 
     def _find_adapter(self) -> TypeAdapter[Any]:
         module, _, name = self._model.partition(":")

@@ -54,17 +54,31 @@ def explain_disk_errors(root: Path) -> Iterator[None]:
         raise
 
 
-def write_json(path: Path, value: Json, *, temporary: Path) -> None:
-    """Write a JSON file in one go: a reader sees the old one or the new one, which is made as ``temporary`` next to it.
+def write_file(path: Path, content: bytes, *, stage: Path | None = None) -> None:
+    """Write a file in one go: a reader, also after a kill or a crash of the machine, sees the old one or the new one.
+
+    Args:
+        path: The file.
+        content: All of it.
+        stage: The folder on the same disk where it is written first; that of the file where None.
 
     Raises:
         OSError: It cannot be written.
     """
-    with temporary.open("w", encoding="utf-8") as stream:
-        json.dump(value, stream, indent=1, sort_keys=True)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(path)
+    temporary = (stage or path.parent) / f".{path.name}-{secrets.token_hex(4)}"
+    try:
+        with temporary.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def dump_json(value: Json) -> bytes:
+    """Return the JSON of a value as every file of a store has it."""
+    return json.dumps(value, indent=1, sort_keys=True).encode()
 
 
 def sync_tree(folder: Path) -> None:

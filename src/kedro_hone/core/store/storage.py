@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from kedro_hone.core.store.disk import Temporary, explain_disk_errors, sync_path, sync_tree, write_json
+from kedro_hone.core.store.disk import Temporary, dump_json, explain_disk_errors, sync_path, sync_tree, write_file
 from kedro_hone.core.store.manifest import FILES, Manifest, UnsealableError, copy_tree, is_unharmed, read_sealed
 from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.values.base import Json
@@ -91,10 +91,10 @@ class Storage:
     def write(self, name: str, value: Json) -> None:
         """Write a JSON file at once, in place of what was there."""
         if self._remote is not None:
-            self._remote.write(name, json.dumps(value, indent=1, sort_keys=True).encode())
+            self._remote.write(name, dump_json(value))
             return
         with explain_disk_errors(self.root), self._temporary.make_folder() as folder:
-            write_json(self.root / name, value, temporary=folder / "new.json")
+            write_file(self.root / name, dump_json(value), stage=folder)
 
     def remove(self, name: str) -> None:
         """Remove a JSON file."""

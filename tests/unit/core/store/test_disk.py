@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.disk import Temporary, explain_disk_errors, remove_tree, write_json
+from kedro_hone.core.store.disk import Temporary, explain_disk_errors, remove_tree, write_file
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,31 @@ def test_other_errors_pass(tmp_path):
         raise ValueError("x")
 
 
-def test_an_interrupted_writing_leaves_the_old_file(tmp_path):
-    write_json(tmp_path / "x.json", {"a": 1}, temporary=tmp_path / "x.tmp")
-    with pytest.raises(TypeError):
-        write_json(tmp_path / "x.json", {"a": object()}, temporary=tmp_path / "x.tmp")
-    assert '"a": 1' in (tmp_path / "x.json").read_text()
+@pytest.mark.parametrize("stage", [None, "stage"])
+def test_an_interrupted_writing_leaves_the_old_file(tmp_path, monkeypatch, stage):
+    path, stage = tmp_path / "x.json", tmp_path / stage if stage else None
+    if stage:
+        stage.mkdir()
+    write_file(path, b"old", stage=stage)
+
+    def fail(_):
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="no space"):
+        write_file(path, b"new", stage=stage)
+    assert path.read_bytes() == b"old"
+    assert [found.name for found in tmp_path.rglob("*") if found.is_file()] == ["x.json"]
+
+
+def test_a_file_is_on_the_disk_before_it_takes_the_place_of_the_old_one(tmp_path, monkeypatch):
+    path, seen = tmp_path / "x.json", []
+    path.write_bytes(b"old")
+    mode = path.stat().st_mode
+    monkeypatch.setattr(os, "fsync", lambda handle: seen.append((path.read_bytes(), os.fstat(handle).st_size)))
+    write_file(path, b"newer")
+    assert (seen, path.read_bytes()) == ([(b"old", 5)], b"newer")
+    assert path.stat().st_mode == mode
 
 
 def test_a_temporary_folder_is_removed_unless_moved_away(tmp_path):

@@ -128,7 +128,7 @@ print(artifact.digest, is_unharmed(store.locate(artifact).parent), tree, store.r
 def test_a_machine_killed_while_it_uploads_leaves_nothing_incomplete(start, run):
     uploader = start("""
 store = open_store("one")
-remote = store._storage._remote
+remote = store._remote
 open_new, opened = remote._open_new, []
 def slow(name):
     stream = open_new(name)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from kedro.io import AbstractDataset, DatasetError
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ImportString, TypeAdapter, ValidationError
 
 from kedro_hone.core.store.disk import write_file
 from kedro_hone.core.values.base import Json
@@ -24,18 +23,13 @@ class ValueDataset(AbstractDataset[Any, Any]):
       model: kedro_hone.core.values.outcome:OUTCOME
     ```
 
-    Attributes:
+    Args:
+        filepath: The JSON file.
+        model: ``package.module:NAME`` of a type (such as a pydantic model) or of a ``TypeAdapter``, imported when used.
         metadata: Free for other plug-ins; unused.
     """
 
     def __init__(self, *, filepath: str, model: str, metadata: dict[str, Any] | None = None) -> None:
-        """Describe the file; nothing is read or imported.
-
-        Args:
-            filepath: The JSON file.
-            model: ``package.module:NAME`` of a type (such as a pydantic model) or of a ``TypeAdapter``.
-            metadata: Free for other plug-ins.
-        """
         self._path, self._model = Path(filepath), model
         self.metadata = metadata
 
@@ -71,10 +65,9 @@ class ValueDataset(AbstractDataset[Any, Any]):
         write_file(self._path, text.encode())
 
     def _find_adapter(self) -> TypeAdapter[Any]:
-        module, _, name = self._model.partition(":")
         try:
-            found = getattr(import_module(module), name)
-        except (ImportError, AttributeError) as error:
+            found = TypeAdapter(ImportString).validate_python(self._model)
+        except ValidationError as error:
             raise DatasetError(f"model {self._model!r} of {self._path} cannot be imported: {error}") from error
         return found if isinstance(found, TypeAdapter) else TypeAdapter(found)
 

@@ -18,7 +18,7 @@ MANIFEST: Final = "artifact.json"
 """The manifest's file."""
 
 FILES: Final = "files"
-"""The folder of the files, inside a place of the store."""
+"""The folder of the files, inside a place of the store: ``objects/<hex>`` or ``trees/<key>``."""
 
 
 class UnsealableError(ValueError):
@@ -55,11 +55,11 @@ def measure_files(folder: Path) -> dict[str, int]:
     """
     sizes = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_dir() and not path.is_symlink():
-            continue
-        if path.is_symlink() or not path.is_file():
-            raise UnsealableError(f"{path.relative_to(folder)} is neither a file nor a folder")
-        sizes[path.relative_to(folder).as_posix()] = path.stat().st_size
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise UnsealableError(f"{name} is neither a file nor a folder")
+        if path.is_file():
+            sizes[name] = path.stat().st_size
     return sizes
 
 
@@ -71,13 +71,10 @@ class FileRecord(Value):
 
 
 class Manifest(Value):
-    """What was sealed.
+    """What was sealed, with ``sha256:…`` over the files, by their relative names, and the attributes.
 
-    Attributes:
-        digest: ``sha256:…`` over the files and the attributes.
-        files: Each file by its relative name.
-        attributes: An artifact without its digest. Of a tree ``{"tree": key}``, so that it is not taken for the tree of
-            another key.
+    The attributes are an artifact without its digest; of a tree ``{"tree": key}``, so that it is not taken for the tree
+    of another key.
     """
 
     digest: str
@@ -110,18 +107,11 @@ class Manifest(Value):
         path.write_text(json.dumps(self.model_dump(mode="json"), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
     def is_of(self, name: str) -> bool:
-        """Return whether this is the manifest of a place of the store, and as it was sealed; no file is read.
-
-        Args:
-            name: The place: ``objects/<hex>``, whose digest it must have with at least one file, or ``trees/<key>``.
-        """
+        """Return whether this is the manifest of a place of the store, and as it was sealed; no file is read."""
         room, _, key = name.partition("/")
-        fits = (
-            bool(self.files) and self.digest == f"sha256:{key}"
-            if room == "objects"
-            else self.attributes == {"tree": key}
-        )
-        return fits and self.digest == _digest(self.files, self.attributes)
+        tree = room == "trees"
+        named = self.attributes == {"tree": key} if tree else bool(self.files) and self.digest == f"sha256:{key}"
+        return named and self.digest == _digest(self.files, self.attributes)
 
     def has_sizes_of(self, folder: Path) -> bool:
         """Return whether a folder holds these files and no others, each with its size: fast, since none is read.
@@ -134,9 +124,7 @@ class Manifest(Value):
     def find_difference(self, folder: Path, *, inside: bool = False) -> str | None:
         """Compare every byte of a folder with what was sealed (slow); return what differs as the start of a sentence.
 
-        Args:
-            folder: The files.
-            inside: Whether the manifest is among them, as in a published winner.
+        With ``inside`` the manifest is among the files, as in a published winner.
 
         Raises:
             OSError: A file cannot be read, or is removed at this moment.
@@ -168,9 +156,9 @@ def seal_files(place: Path, attributes: Json) -> str:
 
 
 def read_sealed(place: Path) -> Manifest | None:
-    """Return the manifest of ``objects/<hex>`` or ``trees/<key>`` in a store.
+    """Return the manifest of a place of the store; None when it is damaged or of another place, or a file is cut short.
 
-    It is None when it is damaged or of another place, or when a file is missing or cut short.
+    A file that is missing counts as cut short.
     """
     try:
         manifest = Manifest.read(place / MANIFEST)
@@ -181,7 +169,7 @@ def read_sealed(place: Path) -> Manifest | None:
 
 
 def is_unharmed(place: Path) -> bool:
-    """Return whether every byte of ``objects/<hex>`` or ``trees/<key>`` is as it was sealed; slow: all is read."""
+    """Return whether every byte of a place of the store is as it was sealed; slow: all is read."""
     manifest = read_sealed(place)
     try:
         return manifest is not None and manifest.find_difference(place / FILES) is None

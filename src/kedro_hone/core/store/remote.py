@@ -13,8 +13,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from fsspec.core import url_to_fs
 from fsspec.utils import get_protocol
@@ -52,16 +53,13 @@ class Remote:
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file, or None when there is none."""
-        with self._explain():
-            try:
-                return bytes(self._files.cat_file(self._locate(name)))
-            except FileNotFoundError:
-                return None
+        with self._explain(), suppress(FileNotFoundError):
+            return bytes(self._files.cat_file(self._locate(name)))
+        return None
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file at once, in place of what was there."""
-        with self._explain(), self._files.transaction, self._open_new(name) as stream:
-            stream.write(content)
+        self._upload(name, BytesIO(content))
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -73,15 +71,12 @@ class Remote:
 
         One with a manifest of another is replaced.
         """
-        if self._has(name):
+        if _read_manifest(self.read(f"{name}/{MANIFEST}"), name):
             return
         self.remove(f"{name}/{MANIFEST}")
-        with self._explain():
-            files = [f"{FILES}/{file}" for file in Manifest.read(place / MANIFEST).files]
-            for file in (*files, MANIFEST):
-                target = f"{name}/{file}"
-                with self._files.transaction, (place / file).open("rb") as source, self._open_new(target) as stream:
-                    shutil.copyfileobj(source, stream, 1 << 20)
+        for file in (*(f"{FILES}/{file}" for file in Manifest.read(place / MANIFEST).files), MANIFEST):
+            with (place / file).open("rb") as source:
+                self._upload(f"{name}/{file}", source)
 
     def pull(self, name: str, stage: Path) -> bool:
         """Download a sealed folder into an empty one, and return whether each byte is as it was sealed.
@@ -91,41 +86,29 @@ class Remote:
         content = self.read(f"{name}/{MANIFEST}")
         if content is None:
             return False
-        try:
-            manifest = Manifest.model_validate_json(content)
-            sound = (
-                manifest.is_of(name)
-                and all(
-                    self._download(f"{name}/{FILES}/{file}", _place_inside(stage / FILES, file, manifest.files))
-                    for file in manifest.files
-                )
-                and manifest.find_difference(stage / FILES) is None
-            )
-        except ValueError:
-            sound = False
-        if sound:
-            (stage / MANIFEST).write_bytes(content)
-            for path in stage.rglob("*"):
-                path.chmod(0o755 if path.is_dir() else 0o444)
-        else:
+        manifest = _read_manifest(content, name)
+        if manifest is None or not self._download(name, manifest, stage / FILES):
             self.remove(f"{name}/{MANIFEST}")
-        return sound
+            return False
+        (stage / MANIFEST).write_bytes(content)
+        for path in stage.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o444)
+        return True
 
-    def _has(self, name: str) -> bool:
-        content = self.read(f"{name}/{MANIFEST}")
+    def _download(self, name: str, manifest: Manifest, folder: Path) -> bool:
         try:
-            return content is not None and Manifest.model_validate_json(content).is_of(name)
+            for file in manifest.files:
+                target = _place_inside(folder, file, manifest.files)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with self._explain(), suppress(FileNotFoundError):
+                    self._files.get_file(self._locate(f"{name}/{FILES}/{file}"), str(target))
+            return manifest.find_difference(folder) is None
         except ValueError:
             return False
 
-    def _download(self, name: str, target: Path) -> bool:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with self._explain():
-            try:
-                self._files.get_file(self._locate(name), str(target))
-            except FileNotFoundError:
-                return False
-            return True
+    def _upload(self, name: str, source: IO[bytes]) -> None:
+        with self._explain(), self._files.transaction, self._open_new(name) as target:
+            shutil.copyfileobj(source, target, 1 << 20)
 
     def _open_new(self, name: str) -> Any:
         path = self._locate(name)
@@ -149,6 +132,14 @@ class Remote:
                 hint="Check the URL, the network and the credentials, and that the package for its protocol is "
                 "installed (s3fs for s3://, gcsfs for gs://, adlfs for abfs://). What was finished is kept.",
             ) from error
+
+
+def _read_manifest(content: bytes | None, name: str) -> Manifest | None:
+    """Return the manifest that was uploaded under a name; None when it is missing, damaged or of another name."""
+    with suppress(ValueError):
+        manifest = Manifest.model_validate_json(content or b"")
+        return manifest if manifest.is_of(name) else None
+    return None
 
 
 def _place_inside(folder: Path, name: str, others: Collection[str]) -> Path:

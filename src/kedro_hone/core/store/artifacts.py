@@ -27,13 +27,11 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.disk import Disk, dump_json, explain_disk_errors
 from kedro_hone.core.store.manifest import FILES, Manifest, UnsealableError, measure_files, read_sealed, seal_files
 from kedro_hone.core.store.remote import Remote
-from kedro_hone.core.store.steps import StepRecord, step_key
+from kedro_hone.core.store.steps import StepRecord
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
-
-__all__ = ["StepRecord", "Store", "UnsealableError", "step_key"]
 
 _Found = TypeVar("_Found")
 

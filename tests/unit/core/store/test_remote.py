@@ -10,10 +10,11 @@ import pytest
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store import remote as remote_module
-from kedro_hone.core.store.artifacts import StepRecord, Store
+from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.manifest import Manifest, is_unharmed
 from kedro_hone.core.store.manifest import _digest as manifest_digest
 from kedro_hone.core.store.remote import Remote
+from kedro_hone.core.store.steps import StepRecord
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.outcome import Refused
 

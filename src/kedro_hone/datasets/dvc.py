@@ -72,11 +72,7 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
         return TrackedFile(path=path, resolved_rev=pin.commit, md5=pin.md5, **lineage)
 
     def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
-        """Refuse: tracked data are changed with DVC and git.
-
-        Raises:
-            DataError: Always.
-        """
+        """Refuse (``data-modified``): tracked data are changed with DVC and git."""
         raise DataError(
             "data-modified",
             f"{self._source} in {self._repo} cannot be saved by a node.",

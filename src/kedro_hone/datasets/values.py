@@ -34,11 +34,7 @@ class ValueDataset(AbstractDataset[Any, Any]):
         self.metadata = metadata
 
     def load(self) -> Any:
-        """Return the value, an instance of the model.
-
-        Raises:
-            DatasetError: The file is missing, or does not hold such a value.
-        """
+        """Return the value; ``DatasetError`` where the file is missing, or does not hold a value of the model."""
         try:
             text = self._path.read_text(encoding="utf-8")
         except FileNotFoundError as error:
@@ -49,11 +45,7 @@ class ValueDataset(AbstractDataset[Any, Any]):
             raise DatasetError(f"{self._path} does not hold a {self._model}: {error}") from error
 
     def save(self, data: Any) -> None:
-        """Write the value. Readers see the old file or the new one, never a part.
-
-        Raises:
-            DatasetError: It is no instance of the model.
-        """
+        """Write the value in one go; ``DatasetError`` where it is none of the model."""
         adapter = self._find_adapter()
         try:
             value = adapter.dump_python(adapter.validate_python(data), mode="json")

@@ -20,45 +20,36 @@ from kedro_hone.core.values.base import Json
 
 _LOG = open_logger(__name__)
 
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 _TAKEN: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR})
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 @contextmanager
 def explain_disk_errors(root: Path) -> Iterator[None]:
-    """Raise ``store-full`` or ``store-read-only`` where writing to this folder meets a full or read-only disk.
+    """Raise an error for people where writing to this folder meets a full or read-only disk.
 
     Raises:
-        HoneError: One of these two.
+        HoneError: ``store-full`` or ``store-read-only``.
     """
     try:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise HoneError(
-                "store-full",
-                f"The disk that holds {root} is full.",
-                why=str(error),
-                hint="Free some space there and run again: every step that was finished is kept.",
-            ) from error
-        if error.errno in _READ_ONLY:
-            raise HoneError(
-                "store-read-only",
-                f"The folder {root} cannot be written.",
-                why=str(error),
-                hint="Give this user the right to write there, or choose another folder.",
-            ) from error
-        raise
+            slug, what = "store-full", f"The disk that holds {root} is full."
+            hint = "Free some space there and run again: every step that was finished is kept."
+        elif error.errno in _READ_ONLY:
+            slug, what = "store-read-only", f"The folder {root} cannot be written."
+            hint = "Give this user the right to write there, or choose another folder."
+        else:
+            raise
+        raise HoneError(slug, what, why=str(error), hint=hint) from error
 
 
 def write_file(path: Path, content: bytes, *, stage: Path | None = None) -> None:
     """Write a file in one go: a reader, also after a kill or a crash of the machine, sees the old one or the new one.
 
     It is written in ``stage`` first, a folder on the same disk; next to its place where there is none.
-
-    Raises:
-        OSError: It cannot be written.
     """
     temporary = (stage or path.parent) / f".{path.name}-{secrets.token_hex(4)}"
     try:
@@ -77,11 +68,7 @@ def dump_json(value: Json) -> bytes:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder and all in it, also read-only folders, and also while another process removes it.
-
-    Raises:
-        OSError: It cannot be removed.
-    """
+    """Remove a folder and all in it, also read-only folders, and also while another process removes it."""
     while os.path.lexists(folder):
         try:
             if folder.is_symlink() or not folder.is_dir():

@@ -32,7 +32,6 @@ def copy_tree(source: Path, target: Path, *, share: bool) -> None:
 
     Raises:
         UnsealableError: Something in it is neither a file nor a folder, or a link that leads out of it.
-        OSError: It cannot be read or written.
     """
     target.mkdir()
     for path in sorted(source.rglob("*")):
@@ -83,23 +82,14 @@ class Manifest(Value):
 
     @classmethod
     def measure(cls, folder: Path, attributes: Json) -> Manifest:
-        """Read every file of a folder.
-
-        Raises:
-            UnsealableError: Something in the folder is neither a file nor a folder.
-        """
+        """Read every file of a folder; raises as ``measure_files``."""
         sizes = measure_files(folder)
         files = {name: FileRecord(size=size, digest=digest_file(folder / name)) for name, size in sizes.items()}
         return cls(digest=_digest(files, attributes), files=files, attributes=attributes)
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
-        """Read a manifest's file.
-
-        Raises:
-            OSError: It is missing or cannot be read.
-            ValueError: It is damaged.
-        """
+        """Read a manifest's file; ``ValueError`` where it is damaged, ``OSError`` where it cannot be read."""
         return cls.model_validate_json(path.read_bytes())
 
     def write(self, path: Path) -> None:
@@ -114,11 +104,7 @@ class Manifest(Value):
         return named and self.digest == _digest(self.files, self.attributes)
 
     def has_sizes_of(self, folder: Path) -> bool:
-        """Return whether a folder holds these files and no others, each with its size: fast, since none is read.
-
-        Raises:
-            UnsealableError: Something in the folder is neither a file nor a folder.
-        """
+        """Return whether a folder holds these files and no others, each with its size; raises as ``measure_files``."""
         return {name: file.size for name, file in self.files.items()} == measure_files(folder)
 
     def find_difference(self, folder: Path, *, inside: bool = False) -> str | None:
@@ -128,7 +114,7 @@ class Manifest(Value):
 
         Raises:
             OSError: A file cannot be read, or is removed at this moment.
-            UnsealableError: Something in the folder is neither a file nor a folder.
+            UnsealableError: As ``measure_files``.
         """
         found = measure_files(folder).keys() - ({MANIFEST} if inside else set())
         if odd := sorted(self.files.keys() ^ found):
@@ -142,12 +128,7 @@ class Manifest(Value):
 
 
 def seal_files(place: Path, attributes: Json) -> str:
-    """Make the files of a place of the store read-only, write the manifest next to them, and return the digest.
-
-    Raises:
-        UnsealableError: Something among the files is neither a file nor a folder.
-        OSError: It cannot be written.
-    """
+    """Make the files of a place of the store read-only, write the manifest next to them, and return the digest."""
     manifest = Manifest.measure(place / FILES, attributes)
     manifest.write(place / MANIFEST)
     for path in (place / MANIFEST, *(place / FILES / name for name in manifest.files)):
@@ -156,9 +137,9 @@ def seal_files(place: Path, attributes: Json) -> str:
 
 
 def read_sealed(place: Path) -> Manifest | None:
-    """Return the manifest of a place of the store; None when it is damaged or of another place, or a file is cut short.
+    """Return the manifest of a place of the store; None if it is damaged, or of another place, or has not its files.
 
-    A file that is missing counts as cut short.
+    A file is its own if the size is right: none is read.
     """
     try:
         manifest = Manifest.read(place / MANIFEST)

@@ -35,10 +35,9 @@ _LONGEST_NAME: Final = 255
 class Remote:
     """A shared store.
 
-    Args:
-        url: Such as ``s3://bucket/folder``; the package that fsspec needs for its protocol has to be installed.
-        options: Of its fsspec file system: credentials, an endpoint. What is not given is read from where that file
-            system looks itself, such as ``AWS_ACCESS_KEY_ID`` or ``~/.aws``.
+    The URL is such as ``s3://bucket/folder``; the package that fsspec needs for its protocol has to be installed. The
+    options are those of its fsspec file system: credentials, an endpoint. What is not given is read from where that
+    file system looks itself, such as ``AWS_ACCESS_KEY_ID`` or ``~/.aws``.
 
     Raises:
         HoneError: ``store-unreachable``, from here and from every method.
@@ -67,10 +66,7 @@ class Remote:
             self._files.rm_file(self._locate(name))
 
     def push(self, place: Path, name: str) -> None:
-        """Upload a sealed folder of the local store under a name such as ``objects/<hex>``, unless it is there.
-
-        One with a manifest of another is replaced.
-        """
+        """Upload a sealed folder of the local store, unless it is there with the manifest of its name."""
         if _read_manifest(self.read(f"{name}/{MANIFEST}"), name):
             return
         self.remove(f"{name}/{MANIFEST}")
@@ -96,15 +92,13 @@ class Remote:
         return True
 
     def _download(self, name: str, manifest: Manifest, folder: Path) -> bool:
-        try:
-            for file in manifest.files:
-                target = _place_inside(folder, file, manifest.files)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with self._explain(), suppress(FileNotFoundError):
-                    self._files.get_file(self._locate(f"{name}/{FILES}/{file}"), str(target))
-            return manifest.find_difference(folder) is None
-        except ValueError:
-            return False
+        for file in manifest.files:
+            if not _can_be_held(file, manifest.files):
+                return False
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            with self._explain(), suppress(FileNotFoundError):
+                self._files.get_file(self._locate(f"{name}/{FILES}/{file}"), str(folder / file))
+        return manifest.find_difference(folder) is None
 
     def _upload(self, name: str, source: IO[bytes]) -> None:
         with self._explain(), self._files.transaction, self._open_new(name) as target:
@@ -142,15 +136,8 @@ def _read_manifest(content: bytes | None, name: str) -> Manifest | None:
     return None
 
 
-def _place_inside(folder: Path, name: str, others: Collection[str]) -> Path:
-    """A manifest from elsewhere must not name a file outside its folder, or one that no folder can hold."""
+def _can_be_held(name: str, others: Collection[str]) -> bool:
+    """Whether a folder can hold a file of a manifest from elsewhere: not outside of it, and not inside another file."""
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"{name!r} leads out of the folder")
-    if str(path) != name or not path.parts or "\0" in name:
-        raise ValueError(f"{name!r} is no name of a file")
-    if any(len(part.encode()) > _LONGEST_NAME for part in path.parts):
-        raise ValueError(f"{name!r} is too long")
-    if any(str(parent) in others for parent in path.parents):
-        raise ValueError(f"{name!r} is in a file")
-    return folder / path
+    fits = all(part not in {"/", ".."} and len(part.encode()) <= _LONGEST_NAME for part in path.parts)
+    return fits and str(path) == name != "." and "\0" not in name and not {*map(str, path.parents)} & {*others}

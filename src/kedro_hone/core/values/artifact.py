@@ -35,9 +35,7 @@ class TensorSpec(Value):
 
     name: str = Field(description="The tensor's name, as the runtime knows it.")
     dtype: str = Field(description="The numpy name of the element type, such as `float32`.")
-    shape: tuple[int | str, ...] = Field(
-        description="Sizes; a string names a dynamic dimension, and equal names are equal sizes."
-    )
+    shape: tuple[int | str, ...] = Field(description="Sizes, or names of dynamic dimensions; equal names, equal sizes.")
 
     def resolve(self, sizes: dict[str, int]) -> tuple[int, ...]:
         """Return the shape with every name replaced by its size in a recipe's shape (KeyError where it has none)."""
@@ -83,9 +81,7 @@ class Artifact(Value):
     runtime: str | None = Field(None, description="The toolchain that opens it, or None when it cannot run.")
     device: Device = CPU
     run_options: dict[str, Json] = Field({}, description="For the runtime when it opens it, such as a precision hint.")
-    static_shapes: tuple[Shape, ...] = Field(
-        (), description="It is specialized for these; empty when it takes any size."
-    )
+    static_shapes: tuple[Shape, ...] = Field((), description="Specialized for these; empty where it takes any size.")
     metadata: dict[str, Json] = Field({}, description="What the adaptors noted, such as a producer's version.")
     steps: tuple[StepFacts, ...] = Field((), description="The steps that made it, first to last.")
 

@@ -68,12 +68,8 @@ class Quality(Value):
     n: int = Field(description="The number of rows.")
     kind: str = Field("", description="How the metric is compared: `proportion`, `mean` or `bootstrap`.")
     doubt: str = Field("", description="Why the labels may not be those of the predictions; empty without doubt.")
-    provable: float | None = Field(
-        None, description="The smallest limit that so many rows could prove; None if not known."
-    )
-    spread: Spread | None = Field(
-        None, description="Of single rows; None where they are right or wrong, or it is no mean over rows."
-    )
+    provable: float | None = Field(None, description="The smallest limit that so many rows could prove, or None.")
+    spread: Spread | None = Field(None, description="Of the rows; None where the metric is no mean over numbers.")
 
 
 class Status(StrEnum):
@@ -90,13 +86,9 @@ class Checks(Value):
     """What was found out about a candidate before the race; None where it was not measured."""
 
     quality: Quality | None = Field(None, description="Its metric on the search split.")
-    largest_error: float | None = Field(
-        None, description="The largest difference of an output, over the source's largest output."
-    )
+    largest_error: float | None = Field(None, description="Largest difference of an output over the source's largest.")
     size_bytes: int | None = Field(None, description="The artifact's files.")
-    cold_start_ms: float | None = Field(
-        None, description="From loading to the first prediction, without the start of Python."
-    )
+    cold_start_ms: float | None = Field(None, description="From loading to the first prediction; Python runs already.")
     peak_memory_bytes: int | None = Field(None, description="Resident memory of its worker at its highest.")
     publishable: bool = Field(default=True, description="False where the licence of its runtime forbids publishing it.")
     note: str = Field("", description="Anything else that a reader must know, such as that licence.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -91,11 +91,9 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
             yield revision, pin
 
     def _exists(self) -> bool:
-        try:
-            with self._open():
-                return True
-        except DataError:
-            return False
+        with suppress(DataError), self._open():
+            return True
+        return False
 
     def _describe(self) -> dict[str, Json]:
         return {"path": self._source, "repo": self._repo, "rev": self._rev}

@@ -33,21 +33,13 @@ class StoreDataset(_MadeByCode, AbstractDataset[None, Store]):
 
     Example:
         ```yaml
-        store: {type: kedro_hone.datasets.StoreDataset, filepath: data/hone/store}
-        ```
-
-        ```yaml
-        store:
-          type: kedro_hone.datasets.StoreDataset
-          filepath: s3://bucket/hone
-          cache: data/hone/store
-          credentials: store  # of conf/local/credentials.yml, such as {key: …, secret: …}
+        store: {type: kedro_hone.datasets.StoreDataset, filepath: s3://bucket/hone, credentials: store}
         ```
 
     Args:
         filepath: A folder, or a URL such as ``s3://bucket/folder``.
         cache: This machine's folder for what a shared store holds; from the project's root.
-        credentials: Options of the URL's fsspec file system that are secret.
+        credentials: Options of the URL's fsspec file system that are secret, such as ``{key: …, secret: …}``.
         fs_args: Its other options, such as ``endpoint_url``.
         metadata: Free for other plug-ins.
     """

@@ -38,10 +38,7 @@ def write_publication(publication: Publication, evidence: Evidence, folder: Path
 
 
 def keep_winner(artifact: Artifact, files: Path, folder: Path) -> Path:
-    """Put the winner into the run's folder, where ``kedro_hone.load`` can open it; return ``winner`` below it.
-
-    Its files are those of a folder of the store, and share their bytes with it where the file system can.
-    """
+    """Put the winner into the run's folder, for ``kedro_hone.load``; it shares its bytes with the store if it can."""
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / "winner"
     if not place.exists():

@@ -2,10 +2,8 @@
 
 It has the layout of the local store. A sealed folder is uploaded file by file and its manifest last: a folder with a
 manifest is complete. What is downloaded is compared with the manifest byte for byte before it is used, and the manifest
-with the name. Each file appears at once or not at all (`fsspec's transactions`_, which on an object storage are single
-or multipart uploads).
-
-.. _fsspec's transactions: https://filesystem-spec.readthedocs.io/en/latest/features.html#transactions
+with the name. Each file appears at once or not at all, by fsspec's transactions, which on an object storage are single
+or multipart uploads (https://filesystem-spec.readthedocs.io/en/latest/features.html#transactions).
 """
 
 from __future__ import annotations

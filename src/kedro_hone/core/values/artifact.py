@@ -1,15 +1,40 @@
-"""Artifacts: sealed directories of model files, and the tensors and shapes that describe them."""
+"""Artifacts: sealed directories of model files of some format, and the tensors and shapes that describe them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
+from typing import Final, Literal
 
 from pydantic import Field
 
 from kedro_hone.core.values.base import Format, Json, Value
 from kedro_hone.core.values.device import CPU, Device
+
+FORMATS: Final[Mapping[Format, tuple[str, ...]]] = MappingProxyType(
+    {
+        "onnx": ("model.onnx",),
+        "pytorch": ("model.pt2",),
+        "pytorch-module": ("module.json",),
+        "torchscript": ("model.ts",),
+        "aot-inductor": ("*.pt2",),
+        "openvino-ir": ("model.xml", "model.bin"),
+        "iree-vmfb": ("model.vmfb",),
+        "tensorflow": ("saved_model.pb",),
+    }
+)
+"""The formats that toolchains share, with glob patterns; each must match at least one non-empty file."""
+
+
+def find_missing(folder: Path, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the patterns that match no non-empty file below a directory."""
+    return tuple(
+        pattern
+        for pattern in patterns
+        if not any(path.is_file() and path.stat().st_size for path in folder.glob(pattern))
+    )
 
 
 class Stage(StrEnum):

@@ -11,13 +11,8 @@ from pydantic import BeforeValidator, Field
 from kedro_hone.core.values.base import Value
 
 
-def _drop_infinite(number: float | None) -> float | None:
-    """JSON has neither NaN nor infinity: a number that is not finite was not measured."""
-    return number if number is not None and math.isfinite(number) else None
-
-
-Number = Annotated[float | None, BeforeValidator(_drop_infinite)]
-"""A finite number, or None where nothing was measured."""
+Number = Annotated[float | None, BeforeValidator(lambda n: n if n is not None and math.isfinite(n) else None)]
+"""A finite number, or None where nothing was measured: JSON has neither NaN nor infinity."""
 
 
 class Judged(StrEnum):

@@ -10,7 +10,6 @@ from pydantic import BeforeValidator, Field
 
 from kedro_hone.core.values.base import Value
 
-
 Number = Annotated[float | None, BeforeValidator(lambda n: n if n is not None and math.isfinite(n) else None)]
 """A finite number, or None where nothing was measured: JSON has neither NaN nor infinity."""
 

@@ -5,6 +5,7 @@ Run ``python -m kedro_hone.report.schema`` after a change; a test compares the f
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Final
 
 from kedro_hone.core.contract.proof import SCHEMA_ID
 from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.measurement import Checks
 from kedro_hone.report.evidence import Evidence
 
 SCHEMA_FILE: Final = Path(__file__).with_name("evidence.schema.json")
@@ -23,6 +25,7 @@ def generate_schema() -> dict[str, Json]:
     schema = Evidence.model_json_schema(by_alias=True)
     for part in (schema, *schema["$defs"].values()):
         _publish(part)
+    _describe(schema["$defs"]["CandidateRecord"], inspect.getdoc(Checks) or "")
     schema["properties"]["schema"].pop("default")
     schema["required"].insert(0, "schema")
     return {
@@ -45,9 +48,6 @@ def _publish(part: dict[str, Json]) -> None:
     attribute becomes the description of the property.
     """
     part.pop("additionalProperties", None)
-    for field in part.get("properties", {}).values():
-        if "description" in field:
-            field.pop("title", None)
     text, _, attributes = part.get("description", "").partition("\n\nAttributes:\n")
     if text:
         part["description"] = " ".join(text.replace("``", "`").split())

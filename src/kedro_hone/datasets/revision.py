@@ -80,26 +80,21 @@ class Revision:
             DataError: ``data-not-tracked``, or ``data-not-pulled`` when a directory's listing is not found, or the
                 remote does not exist.
         """
-        hint = f"`cd {self._name} && dvc add {source} && git commit`; `path` counts from the folder of `repo`."
+        what = "is not tracked by DVC"
+        why = "It is kept by git alone, or holds tracked files without being one; no digest of it is recorded."
         try:
-            found = self._files.info(self._locate(source))
-        except FileNotFoundError as error:
-            raise DataError(
-                "data-not-tracked",
-                f"{source} does not exist in {self._name} at {self._rev}.",
-                why="Neither git nor DVC knows it at this revision.",
-                hint=hint,
-            ) from error
+            entry = self._files.info(self._locate(source)).get("dvc_info", {}).get("entry")
+        except FileNotFoundError:
+            entry, what, why = None, "does not exist", "Neither git nor DVC knows it at this revision."
         except (DataIndexDirError, RemoteConfigError) as error:
             raise self._explain_missing(source, why=str(error)) from error
-        entry = found.get("dvc_info", {}).get("entry")
         recorded = entry.hash_info if entry is not None else None
         if not recorded or not recorded.name.startswith("md5"):
             raise DataError(
                 "data-not-tracked",
-                f"{source} is not tracked by DVC in {self._name} at {self._rev}.",
-                why="It is kept by git alone, or holds tracked files without being one; no digest of it is recorded.",
-                hint=hint,
+                f"{source} {what} in {self._name} at {self._rev}.",
+                why=why,
+                hint=f"`cd {self._name} && dvc add {source} && git commit`; `path` counts from the folder of `repo`.",
             )
         return Pin(source=source, commit=self._commit, hash_name=recorded.name, md5=recorded.value)
 

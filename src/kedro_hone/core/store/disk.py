@@ -182,17 +182,13 @@ class Disk:
 
 
 def _remove_leftover(entry: Path) -> None:
-    try:
+    with suppress(BlockingIOError, FileNotFoundError):  # somebody works in it, or another process removed it
         handle = os.open(entry, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        remove_tree(entry)
-    except BlockingIOError:
-        pass  # somebody works in it
-    finally:
-        os.close(handle)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_tree(entry)
+        finally:
+            os.close(handle)
 
 
 def _sync(path: Path) -> None:

@@ -28,10 +28,8 @@ def report(
 ) -> tuple[Evidence, EvidenceFolder]:
     """Put the evidence and the reports of a run into the store, and copies for people into the run's folder.
 
-    They are made from values only: no other run's files are read.
-
-    Returns:
-        The evidence, as it is in ``evidence.json``; and the digest of each file, which name the tree of the store.
+    They are made from values only: no other run's files are read. Returned are the evidence, as it is in
+    ``evidence.json``, and the digest of each file, which name the tree of the store.
 
     Raises:
         HoneError: ``evidence-incomplete``: the raw timings of the race or of the confirmation are not in the store.

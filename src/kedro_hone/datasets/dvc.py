@@ -24,11 +24,7 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
     """A file or directory that DVC tracks, as a verified read-only copy that is made once.
 
     ```yaml
-    calibration:
-      type: kedro_hone.datasets.DVCDataset
-      path: data/calibration.npz
-      repo: data/demo
-      rev: v1
+    calibration: {type: kedro_hone.datasets.DVCDataset, path: calibration.npz, repo: data/demo, rev: v1}
     ```
 
     The revision is always pinned: DVC's own file system reads a changed working file and still reports the committed

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from dvc.api import DVCFileSystem
 from dvc.config import RemoteConfigError
@@ -23,8 +23,7 @@ from kedro_hone.datasets.errors import DataError
 _URL = re.compile(r"[a-z][a-z0-9+]*://|[^/@]+@[^/:]+:")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pin:
+class Pin(NamedTuple):
     """What DVC recorded of one file or directory (``source``, from DVC's root) at one commit.
 
     The hash's name is ``md5``, or ``md5-dos2unix`` before DVC 3; that of a directory, a listing, ends in ``.dir``.

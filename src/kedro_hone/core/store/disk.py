@@ -112,8 +112,8 @@ class Disk:
         try:
             yield folder
         finally:
-            remove_tree(folder)
             os.close(handle)
+            remove_tree(folder)
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file, or None when there is none."""

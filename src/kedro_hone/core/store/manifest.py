@@ -137,10 +137,7 @@ def seal_files(place: Path, attributes: Json) -> str:
 
 
 def read_sealed(place: Path) -> Manifest | None:
-    """Return the manifest of a place of the store; None if it is damaged, or of another place, or has not its files.
-
-    A file is its own if the size is right: none is read.
-    """
+    """Return the manifest of a place of the store; None if it is damaged, of another place, or a size differs."""
     try:
         manifest = Manifest.read(place / MANIFEST)
         sound = manifest.is_of(f"{place.parent.name}/{place.name}") and manifest.has_sizes_of(place / FILES)

@@ -84,4 +84,6 @@ def write_timings(path: Path, keys: Mapping[str, str], store: Store) -> None:
                 hint=f"Measure again: `kedro run --pipelines compare --from-nodes {node}`.",
             )
         arrays |= known
-    np.savez_compressed(path, allow_pickle=False, **arrays)
+    temporary = path.with_name(f".{path.name}")
+    np.savez_compressed(temporary, allow_pickle=False, **arrays)
+    temporary.replace(path)

@@ -12,7 +12,7 @@ from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.measurement import Confirmation, RaceResult
 from kedro_hone.core.values.samples import Reference
 from kedro_hone.report.evidence import Evidence, dump_evidence
-from kedro_hone.report.files import keep_winner, point_latest, write_reports, write_text
+from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, write_reports
 
 logger = open_logger(__name__)
 
@@ -26,29 +26,31 @@ def report(
     version: VersionInfo,
     reference: Reference,
 ) -> tuple[Evidence, EvidenceFolder]:
-    """Write the evidence and the reports of a run, from values only: no other run's files are read.
+    """Put the evidence and the reports of a run into the store, and copies for people into the run's folder.
 
-    Returns:
-        The evidence, as it is in ``evidence.json``; and where that is, with the digest of each file.
+    They are made from values only: no other run's files are read. Returned are the evidence, as it is in
+    ``evidence.json``, and the digest of each file, which name the tree of the store.
 
     Raises:
         HoneError: ``evidence-incomplete``: the raw timings of the race or of the confirmation are not in the store.
     """
     run, store, won = setting.run, setting.store, decision.artifact
-    folder = run.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    write_timings(folder / TIMINGS, {"race": result.timings, "confirm": confirmation.timings}, store)
-    evidence = gather_evidence(
-        setting=setting,
-        version=version,
-        reference=reference,
-        race=result,
-        confirmation=confirmation,
-        decision=decision,
-        winner=keep_winner(won, store.locate(won), folder) if won else None,
-    )
-    write_text(folder / EVIDENCE, dump_evidence(evidence))
-    write_reports(evidence, folder)
-    point_latest(run.root.parent, folder)
-    logger.info("report    %s", folder / "report.html")
-    return evidence, EvidenceFolder.read(run.run_id, folder, decision=decision.digest)
+    with store.workspace() as stage:
+        write_timings(stage / TIMINGS, {"race": result.timings, "confirm": confirmation.timings}, store)
+        evidence = gather_evidence(
+            setting=setting,
+            version=version,
+            reference=reference,
+            race=result,
+            confirmation=confirmation,
+            decision=decision,
+            winner=keep_winner(won, store.locate(won), run.folder) if won else None,
+        )
+        (stage / EVIDENCE).write_text(dump_evidence(evidence), encoding="utf-8")
+        write_reports(evidence, stage)
+        sealed = EvidenceFolder.read(run.run_id, stage, decision=decision.digest)
+        files = store.keep_tree(sealed.digest, stage)
+    copy_evidence(files, run.folder)
+    point_latest(run.root.parent, run.folder)
+    logger.info("report    %s", run.folder / "report.html")
+    return evidence, sealed

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from small_project import FAST, copy_project, write_source
 
+from kedro_hone.learner.manifest import read_artifact
+
 PROGRAM = "likeness.py"
 FILES = ("evidence.json", "report.html", "report.md", "timings.npz")
 
@@ -37,6 +39,25 @@ def list_published(project):
 
 def read_files(folder):
     return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def find_sealed(project):
+    """Return the folder of the store that holds the evidence of a project's only report."""
+    (sealed,) = (project.work / "store" / "trees").glob("*/files/evidence.json")
+    return sealed.parent
+
+
+def damage_file(path, damage):
+    if damage == "removed":
+        path.unlink()
+        return
+    content = path.read_bytes()
+    path.chmod(0o644)
+    if damage == "longer":
+        path.write_bytes(content + b"\0")
+    else:
+        path.write_bytes(content.replace(b"PASS", b"KEEP") if b"PASS" in content else content[:-1] + b"\1")
+        assert path.read_bytes() != content
 
 
 def compare(first, second):
@@ -71,20 +92,35 @@ def test_to_publish_again_changes_nothing(assessed):
     assert read_files(run) == proof
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("damage", ["removed", "altered"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [*((name, "altered") for name in FILES), ("evidence.json", "removed"), ("timings.npz", "longer")],
+)
 def test_without_whole_and_unmodified_proof_nothing_is_registered(assessed, name, damage):
+    """The proof is in the store; the copies in the run's folder are whole here, and prove nothing."""
     (run,) = assessed.runs
-    if damage == "removed":
-        (run / name).unlink()
-    else:
-        content = (run / name).read_bytes()
-        (run / name).write_bytes(content.replace(b"PASS", b"KEEP") if b"PASS" in content else content + b"\0")
+    damage_file(find_sealed(assessed) / name, damage)
     done = assessed.run("--pipelines", "publish", code=3)
     assert "hone explain evidence-incomplete" in done.output
-    assert name in done.output
+    assert (f"{name} is not the file" if damage == "altered" else "does not hold it") in done.output
     assert list_published(assessed) == []
     assert not (run / "publication.json").exists()
+    assessed.run("--nodes", "report")  # as the hint says
+    assessed.run("--pipelines", "publish")
+    assert len(list_published(assessed)) == 1
+
+
+@pytest.mark.parametrize("damage", ["removed", "altered"])
+def test_copies_of_the_proof_are_for_people_and_not_published(assessed, damage):
+    (run,) = assessed.runs
+    proof = read_files(run)
+    for name in FILES:
+        damage_file(run / name, damage)
+    assessed.run("--pipelines", "publish")
+    (place,) = list_published(assessed)
+    assert read_files(place / "evidence") == proof
+    for name in ("evidence.json", "timings.npz"):
+        assert (run / name).read_bytes() == proof[name]
 
 
 def test_proof_of_another_decision_is_none(assessed):
@@ -97,13 +133,17 @@ def test_proof_of_another_decision_is_none(assessed):
     assert list_published(assessed) == []
 
 
-def test_a_run_that_was_removed_is_not_published(assessed):
+def test_a_run_whose_folder_was_removed_is_published_and_has_a_folder_again(assessed):
     (run,) = assessed.runs
+    proof = read_files(run)
     shutil.rmtree(run)
-    done = assessed.run("--pipelines", "publish", code=3)
-    assert "hone explain evidence-incomplete" in done.output
-    assert list_published(assessed) == []
-    assert assessed.runs == []
+    assessed.run("--pipelines", "publish")
+    (place,) = list_published(assessed)
+    assert read_files(place / "evidence") == proof
+    assert assessed.runs == [run]
+    assert "models/matrix-hone/1" in (run / "report.html").read_text()
+    assert (run / "evidence.json").read_bytes() == proof["evidence.json"]
+    assert read_artifact(run / "winner").digest == assessed.evidence["winner"]["digest"]
 
 
 def test_the_report_alone_is_the_report_of_the_full_run(assessed):

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from small_project import Project, copy_project
 
+from kedro_hone.core.contract.proof import EVIDENCE_FILES
+
 REPORTED = ("evidence.json", "publication.json")
 PIPELINES = ["__default__", "assess", "build", "compare", "demo", "publish", "pull"]
 
@@ -66,6 +68,23 @@ def spawned(template, tmp_path_factory):
     return project
 
 
+def join(template: Path, folder: Path, *, shared: Path, values: Path | None = None) -> Project:
+    """Make a machine: a project whose store is shared behind fsspec, with the catalog's values of another one."""
+    store = {
+        "type": "kedro_hone.datasets.StoreDataset",
+        "filepath": f"dir::{shared.as_uri()}",
+        "cache": "data/cache",
+        "fs_args": {"file": {"auto_mkdir": True}},
+    }
+    project = copy_project(template, folder)
+    catalog = project.root / "conf" / "base" / "catalog.yml"
+    lines = [line for line in catalog.read_text().split("\n") if not line.startswith("store:")]
+    catalog.write_text("\n".join([*lines, f"store: {json.dumps(store)}", ""]))
+    if values is not None:
+        shutil.copytree(values, project.work / "work")
+    return project
+
+
 @pytest.fixture(scope="module")
 def continued(template, tmp_path_factory):
     """A line that one machine began and another one ended.
@@ -73,25 +92,9 @@ def continued(template, tmp_path_factory):
     They share a store behind fsspec and the values of the catalog; the first machine is gone when the second starts.
     """
     shared = tmp_path_factory.mktemp("shared")
-    store = {
-        "type": "kedro_hone.datasets.StoreDataset",
-        "filepath": f"dir::{shared.as_uri()}",
-        "cache": "data/cache",
-        "fs_args": {"file": {"auto_mkdir": True}},
-    }
-
-    def join(folder: Path, values: Path | None = None) -> Project:
-        project = copy_project(template, folder)
-        catalog = project.root / "conf" / "base" / "catalog.yml"
-        lines = [line for line in catalog.read_text().split("\n") if not line.startswith("store:")]
-        catalog.write_text("\n".join([*lines, f"store: {json.dumps(store)}", ""]))
-        if values is not None:
-            shutil.copytree(values, project.work / "work")
-        return project
-
-    one = join(tmp_path_factory.mktemp("one"))
+    one = join(template, tmp_path_factory.mktemp("one"), shared=shared)
     one.run("--pipelines", "pull,build")
-    two = join(tmp_path_factory.mktemp("two"), one.work / "work")
+    two = join(template, tmp_path_factory.mktemp("two"), shared=shared, values=one.work / "work")
     shutil.rmtree(one.root)
     two.first = two.run("--pipelines", "compare")
     two.shared = shared
@@ -182,6 +185,22 @@ def test_another_machine_continues_over_a_shared_store(finished, continued):
         path.name for path in objects.iterdir()
     }
     assert not [*continued.root.rglob("steps/*.json")]  # records are only in the shared store
+
+
+def test_a_machine_that_has_no_folder_of_the_run_publishes_it(continued, template, tmp_path):
+    three = join(template, tmp_path, shared=continued.shared, values=continued.work / "work")
+    (run,) = continued.runs
+    three.run("--pipelines", "publish")
+    (place,) = {path.parent.resolve() for path in three.root.rglob("*-hone/*/hone.json")}
+    for name in EVIDENCE_FILES:
+        assert (place / "evidence" / name).read_bytes() == (run / name).read_bytes(), name
+    # What a person reads about the publication is in a folder of that run, with all that it is about.
+    (copy,) = three.runs
+    assert copy.name == run.name
+    assert json.loads((copy / "publication.json").read_text())["uri"] == "models/matrix-hone/1"
+    assert "models/matrix-hone/1" in (copy / "report.md").read_text()
+    for name in ("evidence.json", "timings.npz"):
+        assert (copy / name).read_bytes() == (run / name).read_bytes(), name
 
 
 @pytest.mark.parametrize("script", [SNAPSHOT, VIZ], ids=["snapshot", "viz"])

@@ -21,7 +21,8 @@ PREAMBLE = """
 import itertools, os, sys
 from pathlib import Path
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.artifacts import StepRecord, Store
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.steps import StepRecord
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.store.manifest import is_unharmed
 from kedro_hone.core.values.artifact import StepFacts

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kedro.io import AbstractDataset
 
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.samples import TrackedFile
-from kedro_hone.datasets.copies import keep_copy
 from kedro_hone.datasets.errors import DataError
-from kedro_hone.datasets.pins import Pin, Repository, check_unmodified, find_pin, find_repository, open_revision
 from kedro_hone.datasets.runs import find_project
+
+if TYPE_CHECKING:
+    from kedro_hone.datasets.revision import Pin, Revision
 
 HEAD = "HEAD"
 
@@ -23,18 +24,19 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
     """A file or directory that DVC tracks, as a verified read-only copy that is made once.
 
     ```yaml
-    calibration:
-      type: kedro_hone.datasets.DVCDataset
-      path: data/calibration.npz
-      repo: data/demo
-      rev: v1
+    calibration: {type: kedro_hone.datasets.DVCDataset, path: calibration.npz, repo: data/demo, rev: v1}
     ```
 
     The revision is always pinned: DVC's own file system reads a changed working file and still reports the committed
     md5, so that without a revision the recorded digest might not be that of the data. At ``HEAD``, a changed
     working file is refused.
 
-    Attributes:
+    Args:
+        path: The file or directory, from the folder of ``repo``.
+        repo: The folder in which ``dvc init`` was run, absolute or from the project's root, or a git URL.
+        rev: A branch, tag or commit; ``HEAD`` when empty.
+        remote: The DVC remote to download from; the repository's default when empty.
+        cache: Where the copies are kept, absolute or from the project's root.
         metadata: Free for other plug-ins; unused.
     """
 
@@ -48,16 +50,6 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
         cache: str = "data/hone/dvc",
         metadata: dict[str, Any] | None = None,
     ) -> None:
-        """Describe the data; nothing is read.
-
-        Args:
-            path: The file or directory, from the folder of ``repo``.
-            repo: The folder in which ``dvc init`` was run, absolute or from the project's root, or a git URL.
-            rev: A branch, tag or commit; ``HEAD`` when empty.
-            remote: The DVC remote to download from; the repository's default when empty.
-            cache: Where the copies are kept, absolute or from the project's root.
-            metadata: Free for other plug-ins.
-        """
         self._project = find_project(path)
         self._source = _read_source(path, self._project)
         self._repo, self._rev, self._remote = repo, rev or HEAD, remote
@@ -70,23 +62,13 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
         Raises:
             DataError: ``data-not-tracked``, ``data-revision-unknown``, ``data-modified`` or ``data-not-pulled``.
         """
-        with self._open() as (files, repository, pin):
-            path = keep_copy(files, repository, pin=pin, cache=self._cache)
-        return TrackedFile(
-            path=str(path),
-            source=self._source,
-            repo=self._repo,
-            rev=self._rev,
-            resolved_rev=pin.commit,
-            md5=pin.md5,
-        )
+        with self._open() as (revision, pin):
+            path = str(revision.keep_copy(pin, self._cache))
+        lineage = {"source": self._source, "repo": self._repo, "rev": self._rev}
+        return TrackedFile(path=path, resolved_rev=pin.commit, md5=pin.md5, **lineage)
 
     def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
-        """Refuse: tracked data are changed with DVC and git.
-
-        Raises:
-            DataError: Always.
-        """
+        """Refuse (``data-modified``): tracked data are changed with DVC and git."""
         raise DataError(
             "data-modified",
             f"{self._source} in {self._repo} cannot be saved by a node.",
@@ -95,20 +77,19 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
         )
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[Any, Repository, Pin]]:
-        repository = find_repository(self._repo, self._project)
-        with open_revision(repository, self._rev, remote=self._remote) as files:
-            pin = find_pin(files, repository, source=self._source, rev=self._rev)
+    def _open(self) -> Iterator[tuple[Revision, Pin]]:
+        from kedro_hone.datasets.revision import Revision  # noqa: PLC0415 - it imports DVC, which is slow
+
+        with closing(Revision(self._repo, self._rev, project=self._project, remote=self._remote)) as revision:
+            pin = revision.find_pin(self._source)
             if self._rev == HEAD:
-                check_unmodified(repository, pin)
-            yield files, repository, pin
+                revision.check_unmodified(pin)
+            yield revision, pin
 
     def _exists(self) -> bool:
-        try:
-            with self._open():
-                return True
-        except DataError:
-            return False
+        with suppress(DataError), self._open():
+            return True
+        return False
 
     def _describe(self) -> dict[str, Json]:
         return {"path": self._source, "repo": self._repo, "rev": self._rev}

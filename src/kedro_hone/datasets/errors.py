@@ -22,8 +22,6 @@ def find_error(error: BaseException) -> HoneError | None:
     from another process (as with ``ParallelRunner``).
     """
     cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, HoneError):
-            return cause
+    while cause is not None and not isinstance(cause, HoneError):
         cause = cause.__cause__
-    return HoneError.read(str(error))
+    return cause or HoneError.read(str(error))

@@ -17,26 +17,29 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import hide_secrets
 
 
-class StoreDataset(AbstractDataset[None, Store]):
+class _MadeByCode:
+    """A dataset whose content is made by the code that writes into it: it is there, and nothing saves it."""
+
+    def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
+        """Refuse."""
+        raise DatasetError(f"{self} is not saved: the code that writes into it makes it")
+
+    def _exists(self) -> bool:
+        return True
+
+
+class StoreDataset(_MadeByCode, AbstractDataset[None, Store]):
     """Returns the artifact store: in a local folder, or one that machines share, at a URL that fsspec reaches.
 
     Example:
         ```yaml
-        store: {type: kedro_hone.datasets.StoreDataset, filepath: data/hone/store}
-        ```
-
-        ```yaml
-        store:
-          type: kedro_hone.datasets.StoreDataset
-          filepath: s3://bucket/hone
-          cache: data/hone/store
-          credentials: store  # of conf/local/credentials.yml, such as {key: …, secret: …}
+        store: {type: kedro_hone.datasets.StoreDataset, filepath: s3://bucket/hone, credentials: store}
         ```
 
     Args:
         filepath: A folder, or a URL such as ``s3://bucket/folder``.
         cache: This machine's folder for what a shared store holds; from the project's root.
-        credentials: Options of the URL's fsspec file system that are secret.
+        credentials: Options of the URL's fsspec file system that are secret, such as ``{key: …, secret: …}``.
         fs_args: Its other options, such as ``endpoint_url``.
         metadata: Free for other plug-ins.
     """
@@ -60,18 +63,11 @@ class StoreDataset(AbstractDataset[None, Store]):
         """Open the store; its local folder is made when there is none."""
         return Store(self._path, remote=None if self._url is None else Remote(self._url, self._options))
 
-    def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
-        """Refuse: what is in the store is made by the code that writes into it."""
-        raise DatasetError("the store is not saved")
-
-    def _exists(self) -> bool:
-        return True
-
     def _describe(self) -> dict[str, Any]:
         return {"filepath": hide_secrets(self._url or str(self._path))}
 
 
-class RunDataset(AbstractVersionedDataset[None, RunFolder]):
+class RunDataset(_MadeByCode, AbstractVersionedDataset[None, RunFolder]):
     """Returns the folder of the run.
 
     The run's id is the version that Kedro gives to everything that one run saves, so that it is the same with every
@@ -110,13 +106,6 @@ class RunDataset(AbstractVersionedDataset[None, RunFolder]):
         if version is None or version.save is None:
             raise DatasetError("the run needs `versioned: true`: its id is the version that Kedro saves under")
         return RunFolder(root=Path(self._filepath), run_id=str(version.save), project=self._project)
-
-    def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
-        """Refuse: the folder is made by the code that writes into it."""
-        raise DatasetError("the run is not saved")
-
-    def _exists(self) -> bool:
-        return True
 
     def _describe(self) -> dict[str, Any]:
         return {"filepath": str(self._filepath)}

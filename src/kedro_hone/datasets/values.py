@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from kedro.io import AbstractDataset, DatasetError
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ImportString, TypeAdapter, ValidationError
 
+from kedro_hone.core.store.disk import write_file
 from kedro_hone.core.values.base import Json
 
 
@@ -25,27 +23,18 @@ class ValueDataset(AbstractDataset[Any, Any]):
       model: kedro_hone.core.values.outcome:OUTCOME
     ```
 
-    Attributes:
+    Args:
+        filepath: The JSON file.
+        model: ``package.module:NAME`` of a type (such as a pydantic model) or of a ``TypeAdapter``, imported when used.
         metadata: Free for other plug-ins; unused.
     """
 
     def __init__(self, *, filepath: str, model: str, metadata: dict[str, Any] | None = None) -> None:
-        """Describe the file; nothing is read or imported.
-
-        Args:
-            filepath: The JSON file.
-            model: ``package.module:NAME`` of a type (such as a pydantic model) or of a ``TypeAdapter``.
-            metadata: Free for other plug-ins.
-        """
         self._path, self._model = Path(filepath), model
         self.metadata = metadata
 
     def load(self) -> Any:
-        """Return the value, an instance of the model.
-
-        Raises:
-            DatasetError: The file is missing, or does not hold such a value.
-        """
+        """Return the value; ``DatasetError`` where the file is missing, or does not hold a value of the model."""
         try:
             text = self._path.read_text(encoding="utf-8")
         except FileNotFoundError as error:
@@ -56,11 +45,7 @@ class ValueDataset(AbstractDataset[Any, Any]):
             raise DatasetError(f"{self._path} does not hold a {self._model}: {error}") from error
 
     def save(self, data: Any) -> None:
-        """Write the value. Readers see the old file or the new one, never a part.
-
-        Raises:
-            DatasetError: It is no instance of the model.
-        """
+        """Write the value in one go; ``DatasetError`` where it is none of the model."""
         adapter = self._find_adapter()
         try:
             value = adapter.dump_python(adapter.validate_python(data), mode="json")
@@ -69,24 +54,16 @@ class ValueDataset(AbstractDataset[Any, Any]):
         # Not pydantic's own JSON: it writes NaN and the infinities as null, which cannot be read back.
         text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            Path(temporary).replace(self._path)
-        except BaseException:
-            Path(temporary).unlink()
-            raise
+        write_file(self._path, text.encode())
 
     def read_time(self) -> int:
         """Return when the value was saved, in nanoseconds since 1970."""
         return self._path.stat().st_mtime_ns
 
     def _find_adapter(self) -> TypeAdapter[Any]:
-        module, _, name = self._model.partition(":")
         try:
-            found = getattr(import_module(module), name)
-        except (ImportError, AttributeError) as error:
+            found = TypeAdapter(ImportString).validate_python(self._model)
+        except ValidationError as error:
             raise DatasetError(f"model {self._model!r} of {self._path} cannot be imported: {error}") from error
         return found if isinstance(found, TypeAdapter) else TypeAdapter(found)
 

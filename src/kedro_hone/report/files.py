@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
 
-from kedro_hone.core.contract.proof import REPORTS
+from kedro_hone.core.contract.proof import EVIDENCE_FILES, REPORTS
 from kedro_hone.core.contract.registry import Publication
+from kedro_hone.core.store.disk import write_file
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.report.evidence import Evidence
@@ -15,24 +17,28 @@ from kedro_hone.report.markdown import render_markdown
 from kedro_hone.report.page import render_page
 
 
+def copy_evidence(files: Path, folder: Path) -> None:
+    """Copy the evidence from the store into a run's folder, for people: what is published is that of the store."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in EVIDENCE_FILES:
+        write_file(folder / name, (files / name).read_bytes())
+
+
 def write_reports(evidence: Evidence, folder: Path, publication: Publication | None = None) -> None:
-    """Write the page and the summary into the run's folder, with where the winner went, once it was published."""
+    """Write the page and the summary into a folder, with where the winner went, once it was published."""
     for name, render in zip(REPORTS, (render_page, render_markdown), strict=True):
-        write_text(folder / name, render(evidence, publication))
+        write_file(folder / name, render(evidence, publication).encode())
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file in one go: a reader sees the old one or the new one."""
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+def write_publication(publication: Publication, evidence: Evidence, folder: Path) -> None:
+    """Write into a run's folder where its winner went: as JSON, and in the reports."""
+    text = json.dumps(publication.model_dump(mode="json"), indent=2) + "\n"
+    write_file(folder / "publication.json", text.encode())
+    write_reports(evidence, folder, publication)
 
 
 def keep_winner(artifact: Artifact, files: Path, folder: Path) -> Path:
-    """Put the winner into the run's folder, where ``kedro_hone.load`` can open it; return ``winner`` below it.
-
-    Its files are those of a folder of the store, and share their bytes with it where the file system can.
-    """
+    """Put the winner into the run's folder, for ``kedro_hone.load``; it shares its bytes with the store if it can."""
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / "winner"
     if not place.exists():

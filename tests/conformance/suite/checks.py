@@ -16,9 +16,8 @@ from pydantic import ValidationError
 
 from kedro_hone.core.contract.adaptor import Capability, Support
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
+from kedro_hone.core.values.artifact import FORMATS, Artifact, Shape, TensorSpec
 from kedro_hone.core.values.digest import digest_tree
-from kedro_hone.core.values.formats import FORMATS
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.testing.trial import Arrays, CheckFailed, NotApplicable, Trial
 

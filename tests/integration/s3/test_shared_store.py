@@ -24,7 +24,8 @@ import sys, os
 from pathlib import Path
 from kedro_hone.core.values.artifact import StepFacts
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.artifacts import StepRecord, Store
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.steps import StepRecord
 from kedro_hone.core.store.manifest import is_unharmed
 from kedro_hone.core.store.remote import Remote
 
@@ -128,7 +129,7 @@ print(artifact.digest, is_unharmed(store.locate(artifact).parent), tree, store.r
 def test_a_machine_killed_while_it_uploads_leaves_nothing_incomplete(start, run):
     uploader = start("""
 store = open_store("one")
-remote = store._storage._remote
+remote = store._remote
 open_new, opened = remote._open_new, []
 def slow(name):
     stream = open_new(name)

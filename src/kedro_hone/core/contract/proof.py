@@ -12,7 +12,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.digest import digest_file
+from kedro_hone.core.values.digest import digest_file, digest_json
 
 SchemaId = Literal["kedro-hone/evidence/2"]
 SCHEMA_ID: Final[SchemaId] = "kedro-hone/evidence/2"
@@ -26,7 +26,7 @@ EVIDENCE_FILES: Final = (EVIDENCE, *REPORTS, TIMINGS)
 
 
 class EvidenceFolder(Value):
-    """The evidence that a run left in its folder.
+    """The evidence of a run, which is a tree of the store; the run's folder has copies for people.
 
     Attributes:
         files: ``sha256:…`` of each of ``EVIDENCE_FILES``, as ``report`` wrote them.
@@ -36,6 +36,11 @@ class EvidenceFolder(Value):
     run_id: str
     files: dict[str, str]
     decision: str
+
+    @property
+    def digest(self) -> str:
+        """``sha256:…`` of the files: the key of the tree."""
+        return digest_json(self.files)
 
     @classmethod
     def read(cls, run_id: str, folder: Path, *, decision: str) -> EvidenceFolder:
@@ -66,7 +71,7 @@ class ProvenWinner:
         files: The folder of the winner's files.
         source_uri: The version that was optimized, pinned.
         source_digest: The digest of its artifact.
-        folder: Where the files of the evidence are: a copy that nobody else writes to.
+        folder: Where the files of the evidence are: those of the tree, which nobody writes to.
 
     Raises:
         HoneError: ``evidence-incomplete``: a file is missing or was altered; ``evidence.json`` cannot be read; or it

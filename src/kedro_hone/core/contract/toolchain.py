@@ -43,7 +43,7 @@ class Toolchain:
         name: Unique, a valid identifier such as ``onnxruntime``.
         folder: Where ``worker/``, ``requirements.in`` and ``requirements.lock`` are.
         runs: The formats that its worker can ``load``.
-        formats: Formats of its own: name to the files that must exist (glob patterns), beyond ``core.values.formats``.
+        formats: Formats of its own: name to the files that must exist (glob patterns), beyond ``FORMATS``.
         environment: Variables set for its worker.
         licence: The terms.
         limits: Bounds of its workers.

@@ -28,7 +28,7 @@ from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.installer import install
 from kedro_hone.core.environments.requirements import explain_unsatisfied, find_closure, list_versions, read_lines
 from kedro_hone.core.locks import hold_lock
-from kedro_hone.core.store.disk import explain_disk_errors, remove_tree, write_json
+from kedro_hone.core.store.disk import dump_json, explain_disk_errors, remove_tree, write_file
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_file, digest_json
@@ -212,7 +212,7 @@ class EnvironmentStore:
             versions=installed.versions,
             build=installed.build,
         )
-        write_json(folder / _RECORD, environment.model_dump(mode="json"), temporary=folder / f".{_RECORD}")
+        write_file(folder / _RECORD, dump_json(environment.model_dump(mode="json")))
         return environment
 
 

@@ -35,8 +35,3 @@ def is_alive(pid: int, start: int) -> bool:
     except PermissionError:
         return True
     return False  # it is visible and has no start time: a zombie
-
-
-def read_namespace() -> int:
-    """Return the number of this process's PID namespace: numbers of processes mean nothing outside of it."""
-    return Path("/proc/self/ns/pid").stat().st_ino

@@ -6,40 +6,38 @@
     objects/<hex>/artifact.json    its manifest, next to the files so that no toolchain sees it
     steps/<key>.json               what a step's key gave: see StepRecord
     values/<key>.json              any JSON value, with a digest of it and of its key
-    trees/<key>/files/…            any folder: samples, reference outputs
+    trees/<key>/files/…            any folder: samples, reference outputs, the evidence
     tmp/                           what is being made; everything else is complete, also after a kill
+
+Two processes may work at once, and a reader never sees an incomplete file. Where machines share a remote store, the
+local one is its cache: sealed folders are looked up here first and uploaded when they are made, and JSON files are only
+read and written there.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
+from typing import Any, TypeVar
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.disk import explain_disk_errors
-from kedro_hone.core.store.manifest import FILES, UnsealableError, measure_files, seal_files
+from kedro_hone.core.store.disk import Disk, dump_json, explain_disk_errors
+from kedro_hone.core.store.manifest import FILES, Manifest, UnsealableError, measure_files, read_sealed, seal_files
 from kedro_hone.core.store.remote import Remote
-from kedro_hone.core.store.steps import StepRecord, step_key
-from kedro_hone.core.store.storage import Storage
+from kedro_hone.core.store.steps import StepRecord
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 
-__all__ = ["StepRecord", "Store", "UnsealableError", "step_key"]
+_Found = TypeVar("_Found")
 
 
 class Store:
-    """The artifact store in a local folder.
-
-    Args:
-        root: The folder; made when missing.
-        remote: The store that machines share, if there is one; the folder is its cache then.
+    """The artifact store in a local folder, made when missing; the cache of the remote store, if there is one.
 
     Raises:
         HoneError: ``store-full`` or ``store-read-only``, from here and from every method that writes;
@@ -47,8 +45,13 @@ class Store:
     """
 
     def __init__(self, root: Path, *, remote: Remote | None = None) -> None:
-        self._storage = Storage(root, remote)
-        self.root = self._storage.root
+        self._disk, self._remote = Disk(root), remote
+        self._shared: Disk | Remote = remote or self._disk
+        self.root = self._disk.root
+
+    def workspace(self) -> AbstractContextManager[Path]:
+        """Make an empty folder on the store's file system, removed at the end."""
+        return self._disk.make_folder()
 
     def seal(self, folder: Path, **attributes: Any) -> Artifact:
         """Make a folder an artifact. The same files with the same attributes are the same artifact, kept once.
@@ -65,17 +68,16 @@ class Store:
             UnsealableError: The folder has no file, or something in it is neither a file nor a folder, or leads out.
         """
         unsealed = Artifact(digest="", **attributes)
-        digest = self._keep(folder, attributes=unsealed.manifest())
-        return unsealed.model_copy(update={"digest": digest})
+        return unsealed.model_copy(update={"digest": self._keep(folder, attributes=unsealed.manifest())})
 
     def find_artifact(self, digest: str) -> Artifact | None:
         """Return an artifact by its digest; None when it is missing, or a file of it is missing or cut short."""
-        manifest = self._storage.find(_name("objects", digest))
+        manifest = self._find(_name("objects", digest))
         if manifest is None or manifest.digest != digest:
             return None
         try:
             return Artifact(digest=digest, **manifest.attributes)
-        except (ValidationError, TypeError):
+        except (ValueError, TypeError):
             return None
 
     def locate(self, artifact: Artifact) -> Path:
@@ -89,53 +91,8 @@ class Store:
         return self.root / _name("objects", artifact.digest) / FILES
 
     def measure(self, artifact: Artifact) -> int:
-        """Return the size of an artifact's files in bytes.
-
-        Raises:
-            HoneError: ``store-missing``.
-        """
+        """Return the size of an artifact's files in bytes; raises as ``locate``."""
         return sum(measure_files(self.locate(artifact)).values())
-
-    def find(self, key: str) -> StepRecord | None:
-        """Return what a step's key gave before.
-
-        It is None when there is none, when it is damaged or of another key (it is removed then), or when its artifact
-        is missing or damaged.
-        """
-        name = _name("steps", key, ".json")
-        content = self._storage.read(name)
-        if content is None:
-            return None
-        try:
-            record = StepRecord.model_validate(content)
-        except ValidationError:
-            record = None
-        if record is None or record.facts.key != key:
-            self._storage.remove(name)
-            return None
-        lost = isinstance(record.outcome, Artifact) and self.find_artifact(record.outcome.digest) is None
-        return None if lost else record
-
-    def record(self, key: str, record: StepRecord) -> None:
-        """Keep what a step's key gave. A transient failure is not kept: the next run may succeed."""
-        if not (isinstance(record.outcome, Failed) and record.outcome.failure.transient):
-            self._storage.write(_name("steps", key, ".json"), record.model_dump(mode="json"))
-
-    def read_value(self, key: str) -> Json | None:
-        """Return a JSON value; None when there is none, or it is damaged or of another key (it is removed then)."""
-        name = _name("values", key, ".json")
-        content = self._storage.read(name)
-        if content is None:
-            return None
-        if not isinstance(content, dict) or content != _wrap(name, content.get("value")):
-            self._storage.remove(name)
-            return None
-        return content["value"]
-
-    def write_value(self, key: str, value: Json) -> None:
-        """Keep a JSON value under a key, in place of what was there."""
-        name = _name("values", key, ".json")
-        self._storage.write(name, _wrap(name, json.loads(json.dumps(value))))
 
     def keep_tree(self, key: str, folder: Path) -> Path:
         """Keep a folder of files under a key, moved or copied as by ``seal``, and return where it is now, read-only.
@@ -152,7 +109,7 @@ class Store:
     def find_tree(self, key: str) -> Path | None:
         """Return where the files kept under a key are; None when there are none, or one is missing or cut short."""
         name = _name("trees", key)
-        return self.root / name / FILES if self._storage.find(name) else None
+        return self.root / name / FILES if self._find(name) else None
 
     def locate_tree(self, key: str) -> Path:
         """Return where the files kept under a key are.
@@ -165,19 +122,76 @@ class Store:
             raise self._explain_missing(f"the files of {key}")
         return folder
 
-    def workspace(self) -> AbstractContextManager[Path]:
-        """Make an empty folder on the store's file system, removed at the end."""
-        return self._storage.make_folder()
+    def find(self, key: str) -> StepRecord | None:
+        """Return what a step's key gave before.
+
+        It is None when there is none, when it is damaged or of another key (it is removed then), or when its artifact
+        is missing or damaged.
+        """
+
+        def parse(content: Json) -> StepRecord:
+            record = StepRecord.model_validate(content)
+            if record.facts.key != key:
+                raise ValueError("it is the record of another key")
+            return record
+
+        record = self._read(_name("steps", key, ".json"), parse)
+        if record is not None and isinstance(record.outcome, Artifact):
+            return record if self.find_artifact(record.outcome.digest) else None
+        return record
+
+    def record(self, key: str, record: StepRecord) -> None:
+        """Keep what a step's key gave. A transient failure is not kept: the next run may succeed."""
+        if not (isinstance(record.outcome, Failed) and record.outcome.failure.transient):
+            self._shared.write(_name("steps", key, ".json"), dump_json(record.model_dump(mode="json")))
+
+    def read_value(self, key: str) -> Json | None:
+        """Return a JSON value; None when there is none, or it is damaged or of another key (it is removed then)."""
+        name = _name("values", key, ".json")
+
+        def parse(content: Json) -> Json:
+            if not isinstance(content, dict) or content != _wrap(name, content.get("value")):
+                raise ValueError("it is the value of another key")
+            return content["value"]
+
+        return self._read(name, parse)
+
+    def write_value(self, key: str, value: Json) -> None:
+        """Keep a JSON value under a key, in place of what was there."""
+        name = _name("values", key, ".json")
+        self._shared.write(name, dump_json(_wrap(name, json.loads(json.dumps(value)))))
+
+    def _read(self, name: str, parse: Callable[[Json], _Found]) -> _Found | None:
+        """Return what a JSON file holds; None when there is none, or it is damaged (it is removed then)."""
+        content = self._shared.read(name)
+        try:
+            return None if content is None else parse(json.loads(content))
+        except (ValueError, RecursionError):  # cut short, not even text, nested too deeply, or of another key
+            self._shared.remove(name)
+            return None
+
+    def _find(self, name: str) -> Manifest | None:
+        """Return the manifest of a sealed folder, downloaded if need be; None if there is no sound one of this name."""
+        manifest = read_sealed(self.root / name)
+        if manifest is not None or self._remote is None:
+            return manifest
+        with self.workspace() as stage:
+            if self._remote.pull(name, stage):
+                self._disk.place(stage, name)
+        return read_sealed(self.root / name)
 
     def _keep(self, folder: Path, *, attributes: Json, tree: str | None = None) -> str:
-        """Seal a folder, as the tree of this name or else as an artifact, and return its digest."""
-        with self._storage.make_folder() as stage:
-            self._storage.bring(folder, stage)
+        """Seal a folder, as the tree of this name or else as an artifact, upload it, and return its digest."""
+        with self.workspace() as stage:
+            self._disk.bring(folder, stage)
             if tree is None and not measure_files(stage / FILES):
                 raise UnsealableError(f"{folder} holds no file")
             with explain_disk_errors(self.root):
                 digest = seal_files(stage, attributes)
-            self._storage.keep(stage, tree or _name("objects", digest))
+            name = tree or _name("objects", digest)
+            self._disk.place(stage, name)
+        if self._remote is not None:
+            self._remote.push(self.root / name, name)
         return digest
 
     def _explain_missing(self, what: str) -> HoneError:

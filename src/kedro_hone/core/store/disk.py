@@ -1,101 +1,74 @@
-"""Atomic writes: a full disk, a kill or a second process never leaves an incomplete file."""
+"""Atomic writes to one disk: a kill, a full disk or a second process never leaves an incomplete file."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
-import re
 import secrets
 import shutil
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.machine.processes import is_alive, read_namespace, read_start
+from kedro_hone.core.store.manifest import FILES, UnsealableError, copy_tree, is_unharmed
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json
 
 _LOG = open_logger(__name__)
 
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
-_FOREIGN_SECONDS: Final = 7 * 24 * 3600
-"""How old a temporary folder from another PID namespace must be before it is taken for a leftover."""
+_TAKEN: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR})
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 @contextmanager
 def explain_disk_errors(root: Path) -> Iterator[None]:
-    """Raise ``store-full`` or ``store-read-only`` where writing to this folder meets a full or read-only disk.
+    """Raise an error for people where writing to this folder meets a full or read-only disk.
 
     Raises:
-        HoneError: One of these two.
+        HoneError: ``store-full`` or ``store-read-only``.
     """
     try:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise HoneError(
-                "store-full",
-                f"The disk that holds {root} is full.",
-                why=str(error),
-                hint="Free some space there and run again: every step that was finished is kept.",
-            ) from error
-        if error.errno in _READ_ONLY:
-            raise HoneError(
-                "store-read-only",
-                f"The folder {root} cannot be written.",
-                why=str(error),
-                hint="Give this user the right to write there, or choose another folder.",
-            ) from error
-        raise
+            slug, what = "store-full", f"The disk that holds {root} is full."
+            hint = "Free some space there and run again: every step that was finished is kept."
+        elif error.errno in _READ_ONLY:
+            slug, what = "store-read-only", f"The folder {root} cannot be written."
+            hint = "Give this user the right to write there, or choose another folder."
+        else:
+            raise
+        raise HoneError(slug, what, why=str(error), hint=hint) from error
 
 
-def write_json(path: Path, value: Json, *, temporary: Path) -> None:
-    """Write a JSON file in one go: a reader sees the old one or the new one, which is made as ``temporary`` next to it.
+def write_file(path: Path, content: bytes, *, stage: Path | None = None) -> None:
+    """Write a file in one go: a reader, also after a kill or a crash of the machine, sees the old one or the new one.
 
-    Raises:
-        OSError: It cannot be written.
+    It is written in ``stage`` first, a folder on the same disk; next to its place where there is none.
     """
-    with temporary.open("w", encoding="utf-8") as stream:
-        json.dump(value, stream, indent=1, sort_keys=True)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(path)
-
-
-def sync_tree(folder: Path) -> None:
-    """Return when every file and folder below a folder, itself included, has reached the disk.
-
-    Raises:
-        OSError: The disk failed.
-    """
-    for path in (*folder.rglob("*"), folder):
-        sync_path(path)
-
-
-def sync_path(path: Path) -> None:
-    """Return when a file, or the list of names of a folder, has reached the disk.
-
-    Raises:
-        OSError: The disk failed.
-    """
-    handle = os.open(path, os.O_RDONLY)
+    temporary = (stage or path.parent) / f".{path.name}-{secrets.token_hex(4)}"
     try:
-        os.fsync(handle)
+        with temporary.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
     finally:
-        os.close(handle)
+        temporary.unlink(missing_ok=True)
+
+
+def dump_json(value: Json) -> bytes:
+    """Return the JSON of a value as every file of a store has it."""
+    return json.dumps(value, indent=1, sort_keys=True).encode()
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder and all in it, also read-only folders, and also while another process removes it.
-
-    Raises:
-        OSError: It cannot be removed.
-    """
+    """Remove a folder and all in it, also read-only folders, and also while another process removes it."""
     while os.path.lexists(folder):
         try:
             if folder.is_symlink() or not folder.is_dir():
@@ -108,56 +81,120 @@ def remove_tree(folder: Path) -> None:
             continue  # the other process removed it first; see what is left
 
 
-class Temporary:
-    """A folder of temporary folders, each named after the process that made it.
+class Disk:
+    """The local folder of a store. Names, such as ``values/<key>.json``, count from it.
 
-    The name holds the process's number and start time, since numbers are given again, and its PID namespace, since
-    another container's numbers mean nothing here. What dead processes left is removed at opening.
-
-    Args:
-        root: The folder; made when missing.
+    What appears under a name was complete, and had reached the disk, in a folder of ``tmp`` before it was renamed. The
+    process that works in such a folder holds a lock on it, which the kernel releases when the process ends; a folder
+    that nobody holds was left by a killed one, and is removed when the next process opens the store.
 
     Raises:
-        OSError: It cannot be made.
+        HoneError: ``store-full`` or ``store-read-only``, from here and from every method that writes.
     """
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        root.mkdir(parents=True, exist_ok=True)
-        for entry in root.iterdir():
-            if _is_leftover(entry):
+        self.root = root.absolute()
+        self._temporary = self.root / "tmp"
+        with explain_disk_errors(self.root):
+            for name in ("objects", "steps", "values", "trees", "tmp"):
+                (self.root / name).mkdir(parents=True, exist_ok=True)
+            for entry in self._temporary.iterdir():
                 try:
-                    remove_tree(entry)
+                    _remove_leftover(entry)
                 except OSError as error:  # it only costs space; the next write reports the disk's problem
                     _LOG.warning("The leftover %s cannot be removed: %s", entry, error)
 
     @contextmanager
     def make_folder(self) -> Iterator[Path]:
-        """Make an empty folder that is removed at the end, unless it was moved away.
-
-        Raises:
-            OSError: It cannot be made.
-        """
-        folder = self.root / f"{_name_process(os.getpid())}-{secrets.token_hex(4)}"
-        folder.mkdir()
+        """Make an empty folder, removed at the end unless it was moved away."""
+        with explain_disk_errors(self.root):  # and not what the caller does inside
+            folder, handle = self._claim_folder()
         try:
             yield folder
         finally:
+            os.close(handle)
             remove_tree(folder)
 
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file, or None when there is none."""
+        with suppress(FileNotFoundError):
+            return (self.root / name).read_bytes()
+        return None
 
-def _name_process(pid: int) -> str:
-    return f"{pid}-{read_start(pid)}-{read_namespace()}"
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, in place of what was there."""
+        with explain_disk_errors(self.root), self.make_folder() as folder:
+            write_file(self.root / name, content, stage=folder)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        with explain_disk_errors(self.root):
+            (self.root / name).unlink(missing_ok=True)
+
+    def bring(self, folder: Path, stage: Path) -> None:
+        """Move a folder of ``make_folder`` to the files of a stage; copy one from elsewhere.
+
+        Raises:
+            UnsealableError: Something in it is neither a file nor a folder, or leads out.
+        """
+        source = folder.absolute()
+        if not source.is_dir():
+            raise UnsealableError(f"{folder} is no folder")
+        with explain_disk_errors(self.root):
+            if self._temporary in source.parents and not any(path.is_symlink() for path in source.rglob("*")):
+                source.chmod(0o755)  # or a folder that a worker made read-only could not be moved
+                source.rename(stage / FILES)
+            else:
+                # What is sealed already never changes, so a second artifact of the same files shares them.
+                copy_tree(source, stage / FILES, share=self.root / "objects" in source.parents)
+
+    def place(self, stage: Path, name: str) -> None:
+        """Move a complete sealed folder to its place, unless the same one is there and every byte of it is intact."""
+        place = self.root / name
+        with explain_disk_errors(self.root):
+            for path in (*stage.rglob("*"), stage):
+                _sync(path)
+            while True:
+                try:
+                    stage.rename(place)
+                except OSError as error:
+                    if error.errno not in _TAKEN:
+                        raise
+                else:
+                    _sync(place.parent)
+                    return
+                if is_unharmed(place):
+                    return
+                with self.make_folder() as bin_, suppress(FileNotFoundError):
+                    place.rename(bin_ / "damaged")
+
+    def _claim_folder(self) -> tuple[Path, int]:
+        """Make a folder and lock it, again where a process that is opening the store was faster and removed it."""
+        while True:
+            folder = self._temporary / secrets.token_hex(8)
+            folder.mkdir()
+            with suppress(FileNotFoundError):
+                handle = os.open(folder, os.O_RDONLY)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                if folder.exists():
+                    return folder, handle
+                os.close(handle)
 
 
-def _is_leftover(entry: Path) -> bool:
-    match = re.fullmatch(r"(\d+)-(\d+)-(\d+)-[0-9a-f]+", entry.name)
-    if match is None:
-        return False
-    pid, start, namespace = (int(text) for text in match.groups())
-    if namespace != read_namespace():
+def _remove_leftover(entry: Path) -> None:
+    with suppress(BlockingIOError, FileNotFoundError):  # somebody works in it, or another process removed it
+        handle = os.open(entry, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            return time.time() - entry.stat().st_mtime > _FOREIGN_SECONDS
-        except FileNotFoundError:
-            return False
-    return not is_alive(pid, start)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_tree(entry)
+        finally:
+            os.close(handle)
+
+
+def _sync(path: Path) -> None:
+    """Return when a file, or the list of names of a folder, has reached the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -18,7 +18,7 @@ MANIFEST: Final = "artifact.json"
 """The manifest's file."""
 
 FILES: Final = "files"
-"""The folder of the files, inside a place of the store."""
+"""The folder of the files, inside a place of the store: ``objects/<hex>`` or ``trees/<key>``."""
 
 
 class UnsealableError(ValueError):
@@ -32,7 +32,6 @@ def copy_tree(source: Path, target: Path, *, share: bool) -> None:
 
     Raises:
         UnsealableError: Something in it is neither a file nor a folder, or a link that leads out of it.
-        OSError: It cannot be read or written.
     """
     target.mkdir()
     for path in sorted(source.rglob("*")):
@@ -55,11 +54,11 @@ def measure_files(folder: Path) -> dict[str, int]:
     """
     sizes = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_dir() and not path.is_symlink():
-            continue
-        if path.is_symlink() or not path.is_file():
-            raise UnsealableError(f"{path.relative_to(folder)} is neither a file nor a folder")
-        sizes[path.relative_to(folder).as_posix()] = path.stat().st_size
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise UnsealableError(f"{name} is neither a file nor a folder")
+        if path.is_file():
+            sizes[name] = path.stat().st_size
     return sizes
 
 
@@ -71,13 +70,10 @@ class FileRecord(Value):
 
 
 class Manifest(Value):
-    """What was sealed.
+    """What was sealed, with ``sha256:…`` over the files, by their relative names, and the attributes.
 
-    Attributes:
-        digest: ``sha256:…`` over the files and the attributes.
-        files: Each file by its relative name.
-        attributes: An artifact without its digest. Of a tree ``{"tree": key}``, so that it is not taken for the tree of
-            another key.
+    The attributes are an artifact without its digest; of a tree ``{"tree": key}``, so that it is not taken for the tree
+    of another key.
     """
 
     digest: str
@@ -86,23 +82,14 @@ class Manifest(Value):
 
     @classmethod
     def measure(cls, folder: Path, attributes: Json) -> Manifest:
-        """Read every file of a folder.
-
-        Raises:
-            UnsealableError: Something in the folder is neither a file nor a folder.
-        """
+        """Read every file of a folder; raises as ``measure_files``."""
         sizes = measure_files(folder)
         files = {name: FileRecord(size=size, digest=digest_file(folder / name)) for name, size in sizes.items()}
         return cls(digest=_digest(files, attributes), files=files, attributes=attributes)
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
-        """Read a manifest's file.
-
-        Raises:
-            OSError: It is missing or cannot be read.
-            ValueError: It is damaged.
-        """
+        """Read a manifest's file; ``ValueError`` where it is damaged, ``OSError`` where it cannot be read."""
         return cls.model_validate_json(path.read_bytes())
 
     def write(self, path: Path) -> None:
@@ -110,37 +97,24 @@ class Manifest(Value):
         path.write_text(json.dumps(self.model_dump(mode="json"), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
     def is_of(self, name: str) -> bool:
-        """Return whether this is the manifest of a place of the store, and as it was sealed; no file is read.
-
-        Args:
-            name: The place: ``objects/<hex>``, whose digest it must have with at least one file, or ``trees/<key>``.
-        """
+        """Return whether this is the manifest of a place of the store, and as it was sealed; no file is read."""
         room, _, key = name.partition("/")
-        fits = (
-            bool(self.files) and self.digest == f"sha256:{key}"
-            if room == "objects"
-            else self.attributes == {"tree": key}
-        )
-        return fits and self.digest == _digest(self.files, self.attributes)
+        tree = room == "trees"
+        named = self.attributes == {"tree": key} if tree else bool(self.files) and self.digest == f"sha256:{key}"
+        return named and self.digest == _digest(self.files, self.attributes)
 
     def has_sizes_of(self, folder: Path) -> bool:
-        """Return whether a folder holds these files and no others, each with its size: fast, since none is read.
-
-        Raises:
-            UnsealableError: Something in the folder is neither a file nor a folder.
-        """
+        """Return whether a folder holds these files and no others, each with its size; raises as ``measure_files``."""
         return {name: file.size for name, file in self.files.items()} == measure_files(folder)
 
     def find_difference(self, folder: Path, *, inside: bool = False) -> str | None:
         """Compare every byte of a folder with what was sealed (slow); return what differs as the start of a sentence.
 
-        Args:
-            folder: The files.
-            inside: Whether the manifest is among them, as in a published winner.
+        With ``inside`` the manifest is among the files, as in a published winner.
 
         Raises:
             OSError: A file cannot be read, or is removed at this moment.
-            UnsealableError: Something in the folder is neither a file nor a folder.
+            UnsealableError: As ``measure_files``.
         """
         found = measure_files(folder).keys() - ({MANIFEST} if inside else set())
         if odd := sorted(self.files.keys() ^ found):
@@ -154,12 +128,7 @@ class Manifest(Value):
 
 
 def seal_files(place: Path, attributes: Json) -> str:
-    """Make the files of a place of the store read-only, write the manifest next to them, and return the digest.
-
-    Raises:
-        UnsealableError: Something among the files is neither a file nor a folder.
-        OSError: It cannot be written.
-    """
+    """Make the files of a place of the store read-only, write the manifest next to them, and return the digest."""
     manifest = Manifest.measure(place / FILES, attributes)
     manifest.write(place / MANIFEST)
     for path in (place / MANIFEST, *(place / FILES / name for name in manifest.files)):
@@ -168,10 +137,7 @@ def seal_files(place: Path, attributes: Json) -> str:
 
 
 def read_sealed(place: Path) -> Manifest | None:
-    """Return the manifest of ``objects/<hex>`` or ``trees/<key>`` in a store.
-
-    It is None when it is damaged or of another place, or when a file is missing or cut short.
-    """
+    """Return the manifest of a place of the store; None if it is damaged, of another place, or a size differs."""
     try:
         manifest = Manifest.read(place / MANIFEST)
         sound = manifest.is_of(f"{place.parent.name}/{place.name}") and manifest.has_sizes_of(place / FILES)
@@ -181,7 +147,7 @@ def read_sealed(place: Path) -> Manifest | None:
 
 
 def is_unharmed(place: Path) -> bool:
-    """Return whether every byte of ``objects/<hex>`` or ``trees/<key>`` is as it was sealed; slow: all is read."""
+    """Return whether every byte of a place of the store is as it was sealed; slow: all is read."""
     manifest = read_sealed(place)
     try:
         return manifest is not None and manifest.find_difference(place / FILES) is None

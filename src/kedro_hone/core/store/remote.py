@@ -2,10 +2,8 @@
 
 It has the layout of the local store. A sealed folder is uploaded file by file and its manifest last: a folder with a
 manifest is complete. What is downloaded is compared with the manifest byte for byte before it is used, and the manifest
-with the name. Each file appears at once or not at all (`fsspec's transactions`_, which on an object storage are single
-or multipart uploads).
-
-.. _fsspec's transactions: https://filesystem-spec.readthedocs.io/en/latest/features.html#transactions
+with the name. Each file appears at once or not at all, by fsspec's transactions, which on an object storage are single
+or multipart uploads (https://filesystem-spec.readthedocs.io/en/latest/features.html#transactions).
 """
 
 from __future__ import annotations
@@ -13,8 +11,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from fsspec.core import url_to_fs
 from fsspec.utils import get_protocol
@@ -34,10 +33,9 @@ _LONGEST_NAME: Final = 255
 class Remote:
     """A shared store.
 
-    Args:
-        url: Such as ``s3://bucket/folder``; the package that fsspec needs for its protocol has to be installed.
-        options: Of its fsspec file system: credentials, an endpoint. What is not given is read from where that file
-            system looks itself, such as ``AWS_ACCESS_KEY_ID`` or ``~/.aws``.
+    The URL is such as ``s3://bucket/folder``; the package that fsspec needs for its protocol has to be installed. The
+    options are those of its fsspec file system: credentials, an endpoint. What is not given is read from where that
+    file system looks itself, such as ``AWS_ACCESS_KEY_ID`` or ``~/.aws``.
 
     Raises:
         HoneError: ``store-unreachable``, from here and from every method.
@@ -52,16 +50,13 @@ class Remote:
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file, or None when there is none."""
-        with self._explain():
-            try:
-                return bytes(self._files.cat_file(self._locate(name)))
-            except FileNotFoundError:
-                return None
+        with self._explain(), suppress(FileNotFoundError):
+            return bytes(self._files.cat_file(self._locate(name)))
+        return None
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file at once, in place of what was there."""
-        with self._explain(), self._files.transaction, self._open_new(name) as stream:
-            stream.write(content)
+        self._upload(name, BytesIO(content))
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -69,19 +64,13 @@ class Remote:
             self._files.rm_file(self._locate(name))
 
     def push(self, place: Path, name: str) -> None:
-        """Upload a sealed folder of the local store under a name such as ``objects/<hex>``, unless it is there.
-
-        One with a manifest of another is replaced.
-        """
-        if self._has(name):
+        """Upload a sealed folder of the local store, unless it is there with the manifest of its name."""
+        if _read_manifest(self.read(f"{name}/{MANIFEST}"), name):
             return
         self.remove(f"{name}/{MANIFEST}")
-        with self._explain():
-            files = [f"{FILES}/{file}" for file in Manifest.read(place / MANIFEST).files]
-            for file in (*files, MANIFEST):
-                target = f"{name}/{file}"
-                with self._files.transaction, (place / file).open("rb") as source, self._open_new(target) as stream:
-                    shutil.copyfileobj(source, stream, 1 << 20)
+        for file in (*(f"{FILES}/{file}" for file in Manifest.read(place / MANIFEST).files), MANIFEST):
+            with (place / file).open("rb") as source:
+                self._upload(f"{name}/{file}", source)
 
     def pull(self, name: str, stage: Path) -> bool:
         """Download a sealed folder into an empty one, and return whether each byte is as it was sealed.
@@ -91,41 +80,27 @@ class Remote:
         content = self.read(f"{name}/{MANIFEST}")
         if content is None:
             return False
-        try:
-            manifest = Manifest.model_validate_json(content)
-            sound = (
-                manifest.is_of(name)
-                and all(
-                    self._download(f"{name}/{FILES}/{file}", _place_inside(stage / FILES, file, manifest.files))
-                    for file in manifest.files
-                )
-                and manifest.find_difference(stage / FILES) is None
-            )
-        except ValueError:
-            sound = False
-        if sound:
-            (stage / MANIFEST).write_bytes(content)
-            for path in stage.rglob("*"):
-                path.chmod(0o755 if path.is_dir() else 0o444)
-        else:
+        manifest = _read_manifest(content, name)
+        if manifest is None or not self._download(name, manifest, stage / FILES):
             self.remove(f"{name}/{MANIFEST}")
-        return sound
-
-    def _has(self, name: str) -> bool:
-        content = self.read(f"{name}/{MANIFEST}")
-        try:
-            return content is not None and Manifest.model_validate_json(content).is_of(name)
-        except ValueError:
             return False
+        (stage / MANIFEST).write_bytes(content)
+        for path in stage.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o444)
+        return True
 
-    def _download(self, name: str, target: Path) -> bool:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with self._explain():
-            try:
-                self._files.get_file(self._locate(name), str(target))
-            except FileNotFoundError:
+    def _download(self, name: str, manifest: Manifest, folder: Path) -> bool:
+        for file in manifest.files:
+            if not _can_be_held(file, manifest.files):
                 return False
-            return True
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            with self._explain(), suppress(FileNotFoundError):
+                self._files.get_file(self._locate(f"{name}/{FILES}/{file}"), str(folder / file))
+        return manifest.find_difference(folder) is None
+
+    def _upload(self, name: str, source: IO[bytes]) -> None:
+        with self._explain(), self._files.transaction, self._open_new(name) as target:
+            shutil.copyfileobj(source, target, 1 << 20)
 
     def _open_new(self, name: str) -> Any:
         path = self._locate(name)
@@ -151,15 +126,16 @@ class Remote:
             ) from error
 
 
-def _place_inside(folder: Path, name: str, others: Collection[str]) -> Path:
-    """A manifest from elsewhere must not name a file outside its folder, or one that no folder can hold."""
+def _read_manifest(content: bytes | None, name: str) -> Manifest | None:
+    """Return the manifest that was uploaded under a name; None when it is missing, damaged or of another name."""
+    with suppress(ValueError):
+        manifest = Manifest.model_validate_json(content or b"")
+        return manifest if manifest.is_of(name) else None
+    return None
+
+
+def _can_be_held(name: str, others: Collection[str]) -> bool:
+    """Whether a folder can hold a file of a manifest from elsewhere: not outside of it, and not inside another file."""
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"{name!r} leads out of the folder")
-    if str(path) != name or not path.parts or "\0" in name:
-        raise ValueError(f"{name!r} is no name of a file")
-    if any(len(part.encode()) > _LONGEST_NAME for part in path.parts):
-        raise ValueError(f"{name!r} is too long")
-    if any(str(parent) in others for parent in path.parents):
-        raise ValueError(f"{name!r} is in a file")
-    return folder / path
+    fits = all(part not in {"/", ".."} and len(part.encode()) <= _LONGEST_NAME for part in path.parts)
+    return fits and str(path) == name != "." and "\0" not in name and not {*map(str, path.parents)} & {*others}

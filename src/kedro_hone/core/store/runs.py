@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import os
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
+
+from pydantic import Field
 
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.outcome import Failed
 
 
 class RunFolder(Value):
-    """The folder of one run, and the project that it is a run of: absolute paths of this machine, never kept.
+    """The folder of one run, and the project that it is a run of: absolute paths of this machine, never kept."""
 
-    Attributes:
-        root: The folder of all runs, ``data/hone/runs`` of the project.
-        run_id: The run's name, the same in every process of the run.
-        project: The project's root, from which the recipe's paths count.
-    """
-
-    root: Path
-    run_id: str
-    project: Path
+    root: Path = Field(description="The folder of all runs, `data/hone/runs` of the project.")
+    run_id: str = Field(description="The run's name, the same in every process of the run.")
+    project: Path = Field(description="The project's root, from which the recipe's paths count.")
 
     @property
     def folder(self) -> Path:
@@ -54,9 +51,10 @@ class RunFolder(Value):
         steps = self.folder / kind
         claims = steps / ".claims"
         claims.mkdir(parents=True, exist_ok=True)
-        number = sum(1 for _ in claims.iterdir()) + 1
-        while not _create_exclusively(claims / str(number)):
-            number += 1
+        for number in itertools.count(sum(1 for _ in claims.iterdir()) + 1):
+            with suppress(FileExistsError):
+                (claims / str(number)).touch(exist_ok=False)
+                break
         folder = steps / f"{number:03d}-{name}"
         folder.mkdir()
         return folder
@@ -65,16 +63,5 @@ class RunFolder(Value):
         """Append a line to the run's log of events (``build``, ``launch`` …) in one write: processes do not mix."""
         self.folder.mkdir(parents=True, exist_ok=True)
         line = json.dumps({"at": time.time(), "event": event, **details}, default=str) + "\n"
-        handle = os.open(self.folder / "events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(handle, line.encode())
-        finally:
-            os.close(handle)
-
-
-def _create_exclusively(path: Path) -> bool:
-    try:
-        path.touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
+        with (self.folder / "events.jsonl").open("ab", buffering=0) as stream:
+            stream.write(line.encode())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pydantic import Field
+
 from kedro_hone.core.contract.adaptor import Adaptor, Options
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.values.artifact import Artifact, Shape, StepFacts
@@ -17,19 +19,12 @@ STORE_VERSION: Final = 2
 
 
 class StepRecord(Value):
-    """What a step gave.
+    """What a step gave."""
 
-    Attributes:
-        facts: What is handed on of it with the outcomes of its route.
-        outcome: An artifact of the store, a refusal or a failure.
-        created: When, in ISO 8601.
-        inputs: What went into the key, to explain a miss.
-    """
-
-    facts: StepFacts
+    facts: StepFacts = Field(description="What is handed on of it with the outcomes of its route.")
     outcome: Outcome
-    created: str
-    inputs: dict[str, Json]
+    created: str = Field(description="In ISO 8601.")
+    inputs: dict[str, Json] = Field(description="What went into the key, to explain a miss.")
 
 
 def step_key(
@@ -47,17 +42,8 @@ def step_key(
 ) -> tuple[str, dict[str, Json]]:
     """Return the key of a step's outcome, a hexadecimal number, and what went into it, which explains it. Pure.
 
-    Args:
-        adaptor: Its name and version count, and whether its result depends on the machine.
-        artifact: Its input.
-        options: The adaptor's options, all of them.
-        worker: Digest of the worker's source.
-        environment: Key of the toolchain's environment.
-        host: Its fingerprint counts where the result depends on the machine.
-        seed: The seed that the worker gets.
-        shapes: The recipe's shapes.
-        calibration: Digest of the calibration data, if the adaptor is given any.
-        program: Digest of the program, if the adaptor is given it.
+    Of the worker, the calibration data and the program (where the adaptor is given any) the digests count, of the
+    environment its key, and of the host the fingerprint where the adaptor's result depends on the machine.
     """
     inputs: dict[str, Json] = {
         "store": STORE_VERSION,

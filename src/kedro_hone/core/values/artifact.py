@@ -1,15 +1,40 @@
-"""Artifacts: sealed directories of model files, and the tensors and shapes that describe them."""
+"""Artifacts: sealed directories of model files of some format, and the tensors and shapes that describe them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
+from typing import Final, Literal
 
 from pydantic import Field
 
 from kedro_hone.core.values.base import Format, Json, Value
 from kedro_hone.core.values.device import CPU, Device
+
+FORMATS: Final[Mapping[Format, tuple[str, ...]]] = MappingProxyType(
+    {
+        "onnx": ("model.onnx",),
+        "pytorch": ("model.pt2",),
+        "pytorch-module": ("module.json",),
+        "torchscript": ("model.ts",),
+        "aot-inductor": ("*.pt2",),
+        "openvino-ir": ("model.xml", "model.bin"),
+        "iree-vmfb": ("model.vmfb",),
+        "tensorflow": ("saved_model.pb",),
+    }
+)
+"""The formats that toolchains share, with glob patterns; each must match at least one non-empty file."""
+
+
+def find_missing(folder: Path, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the patterns that match no non-empty file below a directory."""
+    return tuple(
+        pattern
+        for pattern in patterns
+        if not any(path.is_file() and path.stat().st_size for path in folder.glob(pattern))
+    )
 
 
 class Stage(StrEnum):
@@ -31,17 +56,11 @@ class Precision(StrEnum):
 
 
 class TensorSpec(Value):
-    """One input or output of a model.
+    """One input or output of a model."""
 
-    Attributes:
-        name: The tensor's name, as the runtime knows it.
-        dtype: The numpy name of the element type, such as ``float32``.
-        shape: Sizes; a string names a dynamic dimension, and equal names are equal sizes.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int | str, ...]
+    name: str = Field(description="The tensor's name, as the runtime knows it.")
+    dtype: str = Field(description="The numpy name of the element type, such as `float32`.")
+    shape: tuple[int | str, ...] = Field(description="Sizes, or names of dynamic dimensions; equal names, equal sizes.")
 
     def resolve(self, sizes: dict[str, int]) -> tuple[int, ...]:
         """Return the shape with every name replaced by its size in a recipe's shape (KeyError where it has none)."""
@@ -61,23 +80,14 @@ class Shape(Value):
 
 
 class StepFacts(Value):
-    """One step of a route, as it was really done in this run or in an earlier one.
+    """One step of a route, as it was really done in this run or in an earlier one."""
 
-    Attributes:
-        key: Its key in the store.
-        adaptor: The adaptor's name.
-        run: The run that did it; run ids are times, and are ordered like them.
-        folder: The step's folder, relative to that run's folder.
-        seconds: How long it took when it was built.
-        outcome: ``artifact``, ``refused`` or ``failed``.
-    """
-
-    key: str
-    adaptor: str
-    run: str
-    folder: str
-    seconds: float
-    outcome: Literal["artifact", "refused", "failed"]
+    key: str = Field(description="Its key in the store.")
+    adaptor: str = Field(description="The adaptor's name.")
+    run: str = Field(description="The run that did it; run ids are times, and are ordered like them.")
+    folder: str = Field(description="The step's folder, relative to that run's folder.")
+    seconds: float = Field(description="How long it took when it was built.")
+    outcome: Literal["artifact", "refused", "failed"] = Field(description="`artifact`, `refused` or `failed`.")
 
     @property
     def name(self) -> str:
@@ -86,29 +96,19 @@ class StepFacts(Value):
 
 
 class Artifact(Value):
-    """One sealed directory of one format. Where its files are, only a store knows.
-
-    Attributes:
-        digest: ``sha256:`` over the files and every attribute but ``steps``.
-        inputs: The tensors that the model takes, in the order of its arguments.
-        runtime: The toolchain that opens it, or None when it cannot run.
-        run_options: Options for the runtime when it opens it, such as a precision hint.
-        static_shapes: The shapes it was specialized for; empty when it takes any size.
-        metadata: What the adaptors noted, such as a producer's version.
-        steps: The steps that made it, first to last.
-    """
+    """One sealed directory of one format. Where its files are, only a store knows."""
 
     kind: Literal["artifact"] = "artifact"
     format: Format
-    digest: str
-    inputs: tuple[TensorSpec, ...]
+    digest: str = Field(description="`sha256:` over the files and every attribute but `steps`.")
+    inputs: tuple[TensorSpec, ...] = Field(description="What the model takes, in the order of its arguments.")
     outputs: tuple[TensorSpec, ...]
-    runtime: str | None = None
+    runtime: str | None = Field(None, description="The toolchain that opens it, or None when it cannot run.")
     device: Device = CPU
-    run_options: dict[str, Json] = Field(default_factory=dict)
-    static_shapes: tuple[Shape, ...] = ()
-    metadata: dict[str, Json] = Field(default_factory=dict)
-    steps: tuple[StepFacts, ...] = ()
+    run_options: dict[str, Json] = Field({}, description="For the runtime when it opens it, such as a precision hint.")
+    static_shapes: tuple[Shape, ...] = Field((), description="Specialized for these; empty where it takes any size.")
+    metadata: dict[str, Json] = Field({}, description="What the adaptors noted, such as a producer's version.")
+    steps: tuple[StepFacts, ...] = Field((), description="The steps that made it, first to last.")
 
     def manifest(self) -> dict[str, Json]:
         """Return what is written next to the files and hashed with them: all but digest and history."""

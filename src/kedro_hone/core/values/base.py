@@ -10,7 +10,7 @@ Json = Any
 """A JSON value. Pydantic checks it on the way in; mypy cannot follow its recursion through dataclass fields."""
 
 Format = str
-"""What kind of model files a directory holds, such as ``onnx`` or ``openvino-ir``; see ``core.values.formats``."""
+"""What kind of model files a directory holds, such as ``onnx`` or ``openvino-ir``; see ``FORMATS``."""
 
 BACKENDS: tuple[Format, ...] = ("pytorch", "onnx", "tensorflow")
 """The formats that every model is converted to first."""

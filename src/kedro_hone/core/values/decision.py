@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from pydantic import Field
+
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.judgement import Judgement
@@ -20,27 +22,17 @@ class Verdict(StrEnum):
 
 
 class Decision(Measured):
-    """The verdict and its reasons.
-
-    Attributes:
-        reasons: One sentence each.
-        winner: The candidate's id, or None when the source stays; so is ``artifact``.
-        speedup: At the deciding shape; its interval is not yet divided by the noise floor, which it also holds.
-        quality: Every gate metric of every finalist that was looked at, in order.
-        gates: The judgement of each gate on each finalist, in their order; on the source where it stays.
-        baseline: What it was measured against, one sentence.
-        workers: How many worker processes were launched.
-    """
+    """The verdict and its reasons."""
 
     verdict: Verdict
-    reasons: tuple[str, ...]
-    winner: str | None = None
+    reasons: tuple[str, ...] = Field(description="One sentence each.")
+    winner: str | None = Field(None, description="The candidate's id, or None when the source stays; so is `artifact`.")
     artifact: Artifact | None = None
-    speedup: Speedup | None = None
-    quality: tuple[Quality, ...] = ()
-    gates: tuple[Judgement, ...] = ()
-    baseline: str = ""
-    workers: int = 0
+    speedup: Speedup | None = Field(None, description="At the deciding shape, not yet divided by its noise floor.")
+    quality: tuple[Quality, ...] = Field((), description="Each gate metric of each finalist that was looked at.")
+    gates: tuple[Judgement, ...] = Field((), description="Of each gate on each finalist; on the source where it stays.")
+    baseline: str = Field("", description="What it was measured against, one sentence.")
+    workers: int = Field(0, description="How many worker processes were launched.")
 
     @property
     def digest(self) -> str:

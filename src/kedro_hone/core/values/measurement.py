@@ -11,19 +11,12 @@ from kedro_hone.core.values.outcome import Candidate
 
 
 class Interval(Value):
-    """An estimate with its confidence interval.
+    """An estimate with its confidence interval."""
 
-    Attributes:
-        estimate: The point estimate.
-        low: The lower end.
-        high: The upper end.
-        confidence: The coverage it was made for, such as 0.95.
-    """
-
-    estimate: float
-    low: float
-    high: float
-    confidence: float = 0.95
+    estimate: float = Field(description="The point estimate.")
+    low: float = Field(description="The lower end.")
+    high: float = Field(description="The upper end.")
+    confidence: float = Field(0.95, description="The coverage it was made for, such as 0.95.")
 
 
 def is_bounded(end: float) -> bool:
@@ -32,91 +25,51 @@ def is_bounded(end: float) -> bool:
 
 
 class Latency(Value):
-    """Times of one call at one shape.
+    """Times of one call at one shape."""
 
-    Attributes:
-        shape: The recipe's name of the shape.
-        p50_ms: The median, in milliseconds.
-        n: How many calls were timed.
-        p90_ms: Only where there are 64 samples at least.
-        p99_ms: Only where there are 662 samples at least.
-    """
-
-    shape: str
-    p50_ms: float
-    n: int
-    p90_ms: float | None = None
-    p99_ms: float | None = None
+    shape: str = Field(description="The recipe's name of the shape.")
+    p50_ms: float = Field(description="The median, in milliseconds.")
+    n: int = Field(description="How many calls were timed.")
+    p90_ms: float | None = Field(None, description="Only where there are 64 samples at least.")
+    p99_ms: float | None = Field(None, description="Only where there are 662 samples at least.")
 
 
 class Speedup(Value):
-    """How many times faster than the source, at one shape.
+    """How many times faster than the source, at one shape."""
 
-    Attributes:
-        shape: The recipe's name of the shape.
-        ratio: Source time over candidate time, with its interval.
-        noise_floor: At least 1: what the source against itself reached (see ``core.stats.find_noise_floor``).
-        launches: How many launches each were compared.
-    """
-
-    shape: str
-    ratio: Interval
-    noise_floor: float
-    launches: int
+    shape: str = Field(description="The recipe's name of the shape.")
+    ratio: Interval = Field(description="Source time over candidate time, with its interval.")
+    noise_floor: float = Field(description="What the source against itself (A/A) reached, 1 at least.")
+    launches: int = Field(description="How many launches each were compared.")
 
 
 class Spread(Value):
-    """How much worse a candidate is row by row, in the metric's unit; positive is worse.
+    """How much worse a candidate is row by row, in the metric's unit; positive is worse."""
 
-    Attributes:
-        best: The smallest difference of a row.
-        p5: Five in a hundred rows have a smaller one.
-        median: Half of the rows have a smaller one.
-        p95: Ninety-five in a hundred rows have a smaller one.
-        p99: Ninety-nine in a hundred rows have a smaller one.
-        worst: The largest difference of a row.
-    """
-
-    best: float
-    p5: float
-    median: float
-    p95: float
-    p99: float
-    worst: float
+    best: float = Field(description="The smallest difference of a row.")
+    p5: float = Field(description="Five in a hundred rows have a smaller one.")
+    median: float = Field(description="Half of the rows have a smaller one.")
+    p95: float = Field(description="Ninety-five in a hundred rows have a smaller one.")
+    p99: float = Field(description="Ninety-nine in a hundred rows have a smaller one.")
+    worst: float = Field(description="The largest difference of a row.")
 
 
 class Quality(Value):
-    """One metric of a candidate against the source, on the same rows.
+    """One metric of a candidate against the source, on the same rows."""
 
-    Attributes:
-        id: The candidate's id.
-        metric: The metric's name.
-        higher_is_better: Its direction.
-        split: ``search`` or ``gate``.
-        source: The source's value.
-        candidate: The candidate's value.
-        drop: How much worse the candidate is, in the metric's unit (positive is worse), with its interval.
-        limit: The largest drop that the recipe allows, or None when none was asked.
-        n: The number of rows.
-        kind: How the metric is compared: ``proportion``, ``mean`` or ``bootstrap``.
-        doubt: Why the labels may not be those of the predictions; empty where the program has no doubt.
-        provable: The smallest limit that so many rows could prove with nothing lost, or None where it is not known.
-        spread: How much worse single rows are; None where rows are right or wrong, or the metric is no mean over rows.
-    """
-
-    id: str = ""
-    metric: str
-    higher_is_better: bool = True
-    split: str
-    source: float
-    candidate: float
-    drop: Interval
-    limit: float | None = None
-    n: int
-    kind: str = ""
-    doubt: str = ""
-    provable: float | None = None
-    spread: Spread | None = None
+    id: str = Field("", description="The candidate's id.")
+    metric: str = Field(description="The metric's name.")
+    higher_is_better: bool = Field(default=True, description="Its direction.")
+    split: str = Field(description="`search` or `gate`.")
+    source: float = Field(description="The source's value.")
+    candidate: float = Field(description="The candidate's value.")
+    drop: Interval = Field(description="How much worse the candidate is, in the metric's unit; positive is worse.")
+    limit: float | None = Field(None, description="The largest drop that the recipe allows, or None.")
+    n: int = Field(description="The number of rows.")
+    kind: str = Field("", description="How the metric is compared: `proportion`, `mean` or `bootstrap`.")
+    doubt: str = Field("", description="Why the labels may not be those of the predictions; empty without doubt.")
+    provable: float | None = Field(None, description="The smallest limit that so many rows could prove, or None.")
+    spread: Spread | None = Field(None, description="Of the rows; None where the metric is no mean over numbers.")
 
 
 class Status(StrEnum):
@@ -130,56 +83,33 @@ class Status(StrEnum):
 
 
 class Checks(Value):
-    """What was found out about a candidate before the race; None where it was not measured.
+    """What was found out about a candidate before the race; None where it was not measured."""
 
-    Attributes:
-        quality: Its metric on the search split.
-        largest_error: Largest absolute difference of its outputs from the source's, over the source's largest output.
-        size_bytes: The artifact's files.
-        cold_start_ms: From the start of loading to the first prediction, without the interpreter's start.
-        peak_memory_bytes: Resident memory of its worker at its highest.
-        publishable: False where the licence of its runtime forbids publishing it.
-        note: Anything else that a reader must know, such as that licence.
-    """
-
-    quality: Quality | None = None
-    largest_error: float | None = None
-    size_bytes: int | None = None
-    cold_start_ms: float | None = None
-    peak_memory_bytes: int | None = None
-    publishable: bool = True
-    note: str = ""
+    quality: Quality | None = Field(None, description="Its metric on the search split.")
+    largest_error: float | None = Field(None, description="Largest difference of an output over the source's largest.")
+    size_bytes: int | None = Field(None, description="The artifact's files.")
+    cold_start_ms: float | None = Field(None, description="From loading to the first prediction; Python runs already.")
+    peak_memory_bytes: int | None = Field(None, description="Resident memory of its worker at its highest.")
+    publishable: bool = Field(default=True, description="False where the licence of its runtime forbids publishing it.")
+    note: str = Field("", description="Anything else that a reader must know, such as that licence.")
 
 
 class Measured(Value):
-    """What was found by comparing candidates with the source.
+    """What was found by comparing candidates with the source. A node refuses one of another subject than its own."""
 
-    Attributes:
-        subject: ``Setting.subject`` of what it was found for. A node that is given one of another subject refuses it.
-    """
-
-    subject: str = ""
+    subject: str = Field("", description="The digest of the source, the data and the recipe but for `publish`.")
 
 
 class Validation(Checks, Measured):
-    """The result of validating one candidate.
-
-    Attributes:
-        status: Measured when it may race; else refused, failed or dropped.
-        reason: Why it may not race, or an empty string.
-        slug: The failure class or the refusal's slug, or an empty string.
-        run: The run that really validated it, this one or an earlier one; empty where there was nothing to validate.
-        seconds: How long that took.
-        since: The run that took the baseline that it is compared with.
-    """
+    """The result of validating one candidate."""
 
     candidate: Candidate
-    status: Status
-    reason: str = ""
-    slug: str = ""
-    run: str = ""
-    seconds: float = 0.0
-    since: str = ""
+    status: Status = Field(description="Measured when it may race; else refused, failed or dropped.")
+    reason: str = Field("", description="Why it may not race, or an empty string.")
+    slug: str = Field("", description="The failure class or the refusal's slug, or an empty string.")
+    run: str = Field("", description="The run that validated it, this one or an earlier one; empty where none did.")
+    seconds: float = Field(0.0, description="How long that took.")
+    since: str = Field("", description="The run that took the baseline that it is compared with.")
 
     @property
     def build_seconds(self) -> float:
@@ -194,48 +124,30 @@ class Validation(Checks, Measured):
 
 
 class Standing(Value):
-    """A candidate's rank and estimates at the end of the race.
-
-    Attributes:
-        status: Measured to the end, dropped on the way, failed, or not tried.
-        rounds: How many rounds it was measured in.
-        ratios: Speed-up over the source at each shape: the search's estimate, never reported as the result.
-        objective: The interval of the recipe's objective: the speed-up over all shapes.
-        reason: Why it left the race.
-        slug: The class of its failure, or an empty string.
-    """
+    """A candidate's rank and estimates at the end of the race."""
 
     id: str
-    status: Status
-    rounds: int
-    ratios: dict[str, float] = Field(default_factory=dict)
+    status: Status = Field(description="Measured to the end, dropped on the way, failed, or not tried.")
+    rounds: int = Field(description="How many rounds it was measured in.")
+    ratios: dict[str, float] = Field({}, description="Speed-up at each shape: the search's estimate, never the result.")
     latency: tuple[Latency, ...] = ()
-    objective: Interval | None = None
-    reason: str = ""
-    slug: str = ""
+    objective: Interval | None = Field(None, description="Of the recipe's objective: the speed-up over all shapes.")
+    reason: str = Field("", description="Why it left the race.")
+    slug: str = Field("", description="The class of its failure, or an empty string.")
 
 
 class RaceResult(Measured):
-    """The result of the race: every candidate's standing, best first.
+    """The result of the race: every candidate's standing, best first."""
 
-    Attributes:
-        validations: Of every candidate, also of those that could not race.
-        seconds: How long it took, without the wait for another run's measuring.
-        budget_ended: Whether the budget ended it.
-        timings: The raw timings, by their key in the store.
-        workers: How many worker processes were launched.
-        other_load: The share of the cores' time that other processes took meanwhile, 0 to 1; None where not known.
-    """
-
-    validations: tuple[Validation, ...]
+    validations: tuple[Validation, ...] = Field(description="Of every candidate, also of those that could not race.")
     standings: tuple[Standing, ...]
     source_latency: tuple[Latency, ...]
     rounds: int
-    seconds: float
-    budget_ended: bool
-    timings: str
-    workers: int = 0
-    other_load: float | None = None
+    seconds: float = Field(description="How long it took, without the wait for another run's measuring.")
+    budget_ended: bool = Field(description="Whether the budget ended it.")
+    timings: str = Field(description="The raw timings, by their key in the store.")
+    workers: int = Field(0, description="How many worker processes were launched.")
+    other_load: float | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
 
     @property
     def validated(self) -> dict[str, Validation]:
@@ -244,49 +156,26 @@ class RaceResult(Measured):
 
 
 class Finalist(Value):
-    """A candidate measured again in fresh processes.
+    """A candidate measured again in fresh processes."""
 
-    Attributes:
-        id: The candidate's id.
-        speedups: One for each shape.
-        latency: Its times at each shape.
-        launches: How many launches it was measured in.
-        verdict: ``yes``, ``no`` or ``undecided``: whether it is faster by the threshold; empty when it failed.
-        deciding: The speed-up that the verdict was made from.
-        reason: Why it could not be confirmed, or an empty string.
-    """
-
-    id: str
-    speedups: tuple[Speedup, ...]
-    latency: tuple[Latency, ...]
-    launches: int
-    verdict: str = ""
-    deciding: Speedup | None = None
-    reason: str = ""
+    id: str = Field(description="The candidate's id.")
+    speedups: tuple[Speedup, ...] = Field(description="One for each shape.")
+    latency: tuple[Latency, ...] = Field(description="Its times at each shape.")
+    launches: int = Field(description="How many launches it was measured in.")
+    verdict: str = Field("", description="`yes`, `no` or `undecided`: faster by the threshold? Empty when it failed.")
+    deciding: Speedup | None = Field(None, description="The speed-up that the verdict was made from.")
+    reason: str = Field("", description="Why it could not be confirmed, or an empty string.")
 
 
 class Confirmation(Measured):
-    """The finalists against the source, with the source against itself.
+    """The finalists against the source, with the source against itself."""
 
-    Attributes:
-        subject: The digest of the source, the data and the recipe but for ``publish``.
-        finalists: Best first, by the lower end at the deciding shape.
-        source_latency: The source's times at each shape.
-        control: The source over itself (A/A) at each shape.
-        launches: How many rounds of launches there were.
-        looks: How often the data were looked at; the confidence level is corrected for it.
-        seconds: How long it took, without the wait for another run's measuring.
-        timings: The raw timings, by their key in the store.
-        workers: How many worker processes were launched.
-        other_load: The share of the cores' time that other processes took meanwhile, 0 to 1; None where not known.
-    """
-
-    finalists: tuple[Finalist, ...]
-    source_latency: tuple[Latency, ...]
-    control: tuple[Speedup, ...]
-    launches: int
-    looks: int
-    seconds: float
-    timings: str
-    workers: int = 0
-    other_load: float | None = None
+    finalists: tuple[Finalist, ...] = Field(description="Best first, by the lower end at the deciding shape.")
+    source_latency: tuple[Latency, ...] = Field(description="The source's times at each shape.")
+    control: tuple[Speedup, ...] = Field(description="The source over itself (A/A) at each shape.")
+    launches: int = Field(description="How many rounds of launches there were.")
+    looks: int = Field(description="How often the data were looked at; the confidence level is corrected for it.")
+    seconds: float = Field(description="How long it took, without the wait for another run's measuring.")
+    timings: str = Field(description="The raw timings, by their key in the store.")
+    workers: int = Field(0, description="How many worker processes were launched.")
+    other_load: float | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")

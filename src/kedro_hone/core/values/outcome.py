@@ -51,21 +51,15 @@ class Refused(Value):
 
 
 class Failed(Value):
-    """An adaptor or another step (``by``) that was tried and failed, with the reason for a person.
-
-    Attributes:
-        log: The worker's log, or None when no worker was started.
-        trespass: Where it wrote although it may not, or None.
-        steps: The steps of the route so far.
-    """
+    """An adaptor or another step (``by``) that was tried and failed, with the reason for a person."""
 
     kind: Literal["failed"] = "failed"
     by: str
     failure: FailureClass
     reason: str
-    log: str | None = None
-    trespass: Trespass | None = None
-    steps: tuple[StepFacts, ...] = ()
+    log: str | None = Field(None, description="The worker's log, or None when no worker was started.")
+    trespass: Trespass | None = Field(None, description="Where it wrote although it may not, or None.")
+    steps: tuple[StepFacts, ...] = Field((), description="The steps of the route so far.")
 
 
 Outcome = Annotated[Artifact | Refused | Failed, Field(discriminator="kind")]
@@ -75,13 +69,8 @@ OUTCOME: TypeAdapter[Artifact | Refused | Failed] = TypeAdapter(Outcome)
 
 
 class Candidate(Value):
-    """What a route produced.
+    """What a route produced."""
 
-    Attributes:
-        id: The namespace that ends the route, such as ``onnx.onnxruntime_int8_static.onnxruntime_session``.
-        route: The adaptors' names in order; empty for the source model itself.
-    """
-
-    id: str
-    route: tuple[str, ...]
+    id: str = Field(description="The namespace that ends the route, such as `onnx.onnxruntime_session`.")
+    route: tuple[str, ...] = Field(description="The adaptors' names in order; empty for the source model itself.")
     outcome: Outcome

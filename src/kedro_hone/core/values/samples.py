@@ -5,6 +5,8 @@ Their files are in trees of the store, each under the digest of its value, and a
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from kedro_hone.core.values.base import Value
 
 CALIBRATION, SEARCH, GATE = "calibration", "search", "gate"
@@ -13,41 +15,24 @@ SPLITS = (CALIBRATION, SEARCH, GATE)
 
 
 class TrackedFile(Value):
-    """A file or directory that DVC tracks, at a pinned git revision, as a verified copy on this machine.
+    """A file or directory that DVC tracks, at a pinned git revision, as a verified copy on this machine."""
 
-    Attributes:
-        path: The copy, absolute and read-only.
-        source: Its path in its repository.
-        repo: The repository as the catalog names it: a folder or the URL of a git repository.
-        rev: The revision as the catalog names it.
-        resolved_rev: The commit that the revision names.
-        md5: What DVC recorded of the content; it ends in ``.dir`` for a directory.
-    """
-
-    path: str
-    source: str
-    repo: str
-    rev: str
-    resolved_rev: str
-    md5: str
+    path: str = Field(description="The copy, absolute and read-only.")
+    source: str = Field(description="Its path in its repository.")
+    repo: str = Field(description="The repository as the catalog names it: a folder or the URL of a git repository.")
+    rev: str = Field(description="The revision as the catalog names it.")
+    resolved_rev: str = Field(description="The commit that the revision names.")
+    md5: str = Field(description="What DVC recorded of the content; it ends in `.dir` for a directory.")
 
 
 class Split(Value):
-    """One split of the user's data, prepared.
+    """One split of the user's data, prepared."""
 
-    Attributes:
-        name: ``calibration``, ``search`` or ``gate``.
-        n: The number of rows.
-        path: The tracked path, in its repository.
-        md5: The content's hash, as DVC knows it.
-        rev: The commit that it was read at.
-    """
-
-    name: str
-    n: int
-    path: str
-    md5: str
-    rev: str
+    name: str = Field(description="`calibration`, `search` or `gate`.")
+    n: int = Field(description="The number of rows.")
+    path: str = Field(description="The tracked path, in its repository.")
+    md5: str = Field(description="The content's hash, as DVC knows it.")
+    rev: str = Field(description="The commit that it was read at.")
 
     @property
     def feeds(self) -> str:
@@ -61,49 +46,28 @@ class Split(Value):
 
 
 class Samples(Value):
-    """All splits by name, and one batch for each shape of the recipe.
+    """All splits by name, and one batch for each shape of the recipe."""
 
-    Attributes:
-        digest: Over the data, the program and the model's inputs; the key of the tree.
-        shapes: Name of the ``.npz`` of the batch that is timed, by the shape's name.
-        program: Name of the program's file: in the tree, or in the library of built-in programs.
-        program_digest: ``sha256:…`` of all its code, checked before it is run again.
-    """
-
-    digest: str
+    digest: str = Field(description="Over the data, the program and the model's inputs; the key of the tree.")
     splits: dict[str, Split]
-    shapes: dict[str, str]
-    program: str
-    program_digest: str
+    shapes: dict[str, str] = Field(description="Name of the `.npz` of the batch that is timed, by the shape's name.")
+    program: str = Field(description="Name of the program's file: in the tree, or in the library of built-in programs.")
+    program_digest: str = Field(description="`sha256:…` of all its code, checked before it is run again.")
 
 
 class Reference(Value):
-    """The baseline: the outputs of the source model on the search split, and their quality.
+    """The baseline: the outputs of the source model on the search split, and their quality."""
 
-    Attributes:
-        outputs: Name of the ``.npz`` with one array for each output, in the order of the rows.
-        digest: Over the source, its run options and the rows; the key of the tree.
-        higher_is_better: The metric's direction.
-        value: The source's value of the metric.
-        kind: How the metric is compared: ``proportion``, ``mean`` or ``bootstrap``.
-        cold_start_ms: From the start of loading to the first outputs, without the interpreter's start.
-        peak_memory_bytes: Resident memory of its worker after the last call.
-        doubt: Why the labels may not be the model's; empty where there is no doubt.
-        run: The run in which the outputs were computed, this one or an earlier one.
-        since: The run that took this baseline last. What was done in it or later was done for the same comparison.
-        subject: ``Setting.scored`` of what it was taken for. A node that is given one of another subject refuses it.
-    """
-
-    outputs: str
-    digest: str
+    outputs: str = Field(description="Name of the `.npz` with one array for each output, in the order of the rows.")
+    digest: str = Field(description="Over the source, its run options and the rows; the key of the tree.")
     metric: str
-    value: float
-    kind: str
+    value: float = Field(description="The source's value of the metric.")
+    kind: str = Field(description="How the metric is compared: `proportion`, `mean` or `bootstrap`.")
     n: int
-    cold_start_ms: float
-    peak_memory_bytes: int
-    higher_is_better: bool = True
-    doubt: str = ""
-    run: str = ""
-    since: str = ""
-    subject: str = ""
+    cold_start_ms: float = Field(description="From loading to the first outputs, without the interpreter's start.")
+    peak_memory_bytes: int = Field(description="Resident memory of its worker after the last call.")
+    higher_is_better: bool = Field(default=True, description="The metric's direction.")
+    doubt: str = Field("", description="Why the labels may not be the model's; empty where there is no doubt.")
+    run: str = Field("", description="The run in which the outputs were computed, this one or an earlier one.")
+    since: str = Field("", description="The run that took it last: what was done since is for the same comparison.")
+    subject: str = Field("", description="`Setting.scored`; a node refuses one of another subject than its own.")

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.artifacts import StepRecord, Store, UnsealableError
-from kedro_hone.core.store.manifest import Manifest, is_unharmed
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.manifest import Manifest, UnsealableError, is_unharmed
+from kedro_hone.core.store.steps import StepRecord
 from kedro_hone.core.values.artifact import Artifact, Shape, StepFacts, TensorSpec
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
 

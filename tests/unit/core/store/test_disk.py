@@ -4,13 +4,12 @@ import errno
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.disk import Temporary, explain_disk_errors, remove_tree, write_json
+from kedro_hone.core.store.disk import Disk, explain_disk_errors, remove_tree, write_file
 
 
 @pytest.mark.parametrize(
@@ -39,19 +38,39 @@ def test_other_errors_pass(tmp_path):
         raise ValueError("x")
 
 
-def test_an_interrupted_writing_leaves_the_old_file(tmp_path):
-    write_json(tmp_path / "x.json", {"a": 1}, temporary=tmp_path / "x.tmp")
-    with pytest.raises(TypeError):
-        write_json(tmp_path / "x.json", {"a": object()}, temporary=tmp_path / "x.tmp")
-    assert '"a": 1' in (tmp_path / "x.json").read_text()
+@pytest.mark.parametrize("stage", [None, "stage"])
+def test_an_interrupted_writing_leaves_the_old_file(tmp_path, monkeypatch, stage):
+    path, stage = tmp_path / "x.json", tmp_path / stage if stage else None
+    if stage:
+        stage.mkdir()
+    write_file(path, b"old", stage=stage)
+
+    def fail(_):
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="no space"):
+        write_file(path, b"new", stage=stage)
+    assert path.read_bytes() == b"old"
+    assert [found.name for found in tmp_path.rglob("*") if found.is_file()] == ["x.json"]
+
+
+def test_a_file_is_on_the_disk_before_it_takes_the_place_of_the_old_one(tmp_path, monkeypatch):
+    path, seen = tmp_path / "x.json", []
+    path.write_bytes(b"old")
+    mode = path.stat().st_mode
+    monkeypatch.setattr(os, "fsync", lambda handle: seen.append((path.read_bytes(), os.fstat(handle).st_size)))
+    write_file(path, b"newer")
+    assert (seen, path.read_bytes()) == ([(b"old", 5)], b"newer")
+    assert path.stat().st_mode == mode
 
 
 def test_a_temporary_folder_is_removed_unless_moved_away(tmp_path):
-    temporary = Temporary(tmp_path / "tmp")
-    with temporary.make_folder() as folder:
+    disk = Disk(tmp_path / "store")
+    with disk.make_folder() as folder:
         (folder / "x").write_text("x")
     assert not folder.exists()
-    with temporary.make_folder() as folder:
+    with disk.make_folder() as folder:
         folder.rename(tmp_path / "kept")
     assert (tmp_path / "kept").exists()
 
@@ -77,44 +96,79 @@ def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
     assert not (tmp_path / "file").exists()
 
 
+WORK = """
+import os, sys
+from pathlib import Path
+from kedro_hone.core.store.disk import Disk
+with Disk(Path(sys.argv[1])).make_folder() as folder:
+    (folder / "x").write_text("x")
+    folder.chmod(0o555)
+    print(folder, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def start_work(root, *prefix):
+    """Start a process that works in a temporary folder until it is told to end; return it and the folder."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [*prefix, sys.executable, "-c", WORK, str(root)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    return process, Path(process.stdout.readline().strip())
+
+
 def test_opening_keeps_what_the_living_work_on(tmp_path):
-    with Temporary(tmp_path).make_folder() as folder:
-        Temporary(tmp_path)
-        assert folder.exists()
+    process, folder = start_work(tmp_path)
+    with process, Disk(tmp_path).make_folder() as own:
+        Disk(tmp_path)
+        assert (folder / "x").exists()
+        assert own.exists()
+        process.communicate("\n")
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_opening_keeps_what_another_namespace_works_on(tmp_path):
+    """Its processes cannot be seen from here, and have numbers of their own."""
+    process, folder = start_work(tmp_path, "unshare", "--pid", "--fork")
+    with process:
+        Disk(tmp_path)
+        assert (folder / "x").exists()
+        process.communicate("\n")
 
 
 def test_opening_removes_what_the_dead_left(tmp_path):
-    script = (
-        "import os, sys; from pathlib import Path; from kedro_hone.core.store.disk import Temporary\n"
-        "context = Temporary(Path(sys.argv[1])).make_folder(); print(context.__enter__(), flush=True)\n"
-        "os.kill(os.getpid(), 9)"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    process, folder = start_work(tmp_path)
     with process:
-        left = process.stdout.read().strip()
+        process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # dead, and not yet reaped
-        assert Path(left).exists()
-        Temporary(tmp_path)
-        assert not Path(left).exists()
+        assert (folder / "x").exists()
+        Disk(tmp_path)
+        assert not folder.exists()
 
 
-def test_a_number_that_was_given_again_is_another_process(tmp_path):
-    with Temporary(tmp_path).make_folder() as folder:
-        pid, start, namespace, _ = folder.name.split("-")
-        (tmp_path / f"{pid}-{int(start) + 1}-{namespace}-ab").mkdir()
-        Temporary(tmp_path)
-        assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+def test_what_is_no_folder_is_no_leftover(tmp_path):
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "real").mkdir()
+    (tmp_path / "tmp" / "link").symlink_to(tmp_path / "real")
+    os.mkfifo(tmp_path / "tmp" / "pipe")
+    Disk(tmp_path)
+    assert {path.name for path in (tmp_path / "tmp").iterdir()} == {"link", "pipe"}
+    assert (tmp_path / "real").exists()
 
 
-def test_another_namespace_is_judged_by_age(tmp_path):
-    young, old, foreign = tmp_path / "1-1-5-ab", tmp_path / "1-1-5-cd", tmp_path / "notes"
-    for folder in (young, old, foreign):
-        folder.mkdir()
-    for folder in (old, foreign):
-        os.utime(folder, times=(time.time() - 30 * 86400,) * 2)
-    Temporary(tmp_path)
-    assert young.exists()
-    assert not old.exists()
-    assert foreign.exists()
+def test_a_folder_that_is_taken_for_a_leftover_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    disk, made = Disk(tmp_path), []
+    real = os.open
+
+    def open_late(path, *rest):
+        if not made:
+            made.append(path)
+            monkeypatch.setattr(os, "open", real)
+            Disk(tmp_path)  # another process opens the store between making the folder and locking it
+            assert not path.exists()
+        return real(path, *rest)
+
+    monkeypatch.setattr(os, "open", open_late)
+    with disk.make_folder() as folder:
+        assert folder.exists()
+    assert made != [folder]

@@ -10,10 +10,11 @@ import pytest
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store import remote as remote_module
-from kedro_hone.core.store.artifacts import StepRecord, Store
+from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.manifest import Manifest, is_unharmed
 from kedro_hone.core.store.manifest import _digest as manifest_digest
 from kedro_hone.core.store.remote import Remote
+from kedro_hone.core.store.steps import StepRecord
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.outcome import Refused
 
@@ -181,7 +182,7 @@ def test_a_value_has_the_same_bytes_here_and_there(machines, tmp_path):
 
     text = (local.root / "values" / "v.json").read_text()
     assert json.loads(text)["value"] == value
-    assert machines[1]._storage._remote.read("values/v.json").decode() == text
+    assert machines[1]._remote.read("values/v.json").decode() == text
 
 
 def test_options_reach_the_file_system(tmp_path):
@@ -263,7 +264,7 @@ def test_nothing_is_uploaded_twice(machines, url, monkeypatch):
     one, _ = machines
     seal(one)
     before = list_remote(url)
-    monkeypatch.setattr(one._storage._remote, "_open_new", lambda _: pytest.fail("uploaded again"))
+    monkeypatch.setattr(one._remote, "_open_new", lambda _: pytest.fail("uploaded again"))
     seal(one)
 
     assert list_remote(url) == before
@@ -302,7 +303,7 @@ def test_a_reason_shows_no_password_of_the_url(url, monkeypatch):
 def test_a_storage_that_refuses_is_explained(url, monkeypatch, tmp_path):
     store = Store(tmp_path, remote=Remote(url))
     monkeypatch.setattr(
-        type(store._storage._remote._files), "cat_file", lambda *_, **__: (_ for _ in ()).throw(PermissionError(url))
+        type(store._remote._files), "cat_file", lambda *_, **__: (_ for _ in ()).throw(PermissionError(url))
     )
 
     with pytest.raises(HoneError) as caught:

@@ -11,10 +11,9 @@ from pathlib import Path
 from pydantic import Field, TypeAdapter, ValidationError
 
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.values.artifact import Shape, TensorSpec
+from kedro_hone.core.values.artifact import FORMATS, Shape, TensorSpec, find_missing
 from kedro_hone.core.values.base import Format, Json, Value
 from kedro_hone.core.values.digest import digest_tree
-from kedro_hone.core.values.formats import FORMATS, find_missing
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.job import Job, StepResult
 
@@ -64,7 +63,7 @@ def find_changes(folder: Path, before: TreeState) -> tuple[str, ...]:
 def verify_output(job: Job, result: StepResult, *, toolchain: Toolchain | None = None) -> Failed | None:
     """Check the output of a ``transform``; that its input is unchanged is checked by ``call_worker``.
 
-    Formats of the toolchain's own are accepted in addition to ``core.values.formats``. None when the output can be
+    Formats of the toolchain's own are accepted in addition to ``FORMATS``. None when the output can be
     sealed, or a failure of the class ``bad-output``.
 
     Raises:

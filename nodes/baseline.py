@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.building.steps import digest_worker_folder, identify_environment
+from kedro_hone.building.steps import identify_environment
 from kedro_hone.comparing.predictions import predict, score_source
 from kedro_hone.comparing.recipe_checks import check_provable
 from kedro_hone.comparing.scoring import may_lose_one
@@ -16,6 +16,7 @@ from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, SEARCH, Reference
+from kedro_hone.core.workers.host.run import digest_worker
 from kedro_hone.programs import digest_programs, find_metric
 
 logger = open_logger(__name__)
@@ -45,7 +46,7 @@ def take_baseline(*, setting: Setting) -> Reference:
             recipe.program.model_dump(mode="json"),
             metric.digest if metric else None,
             digest_programs(),
-            digest_worker_folder(toolchain),
+            digest_worker(toolchain.worker),
             identify_environment(toolchain),
             read_host().fingerprint,
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from kedro_hone.building.steps import digest_worker_folder, identify_environment
+from kedro_hone.building.steps import identify_environment
 from kedro_hone.comparing.checking import check_artifact, record_failure
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -15,6 +15,7 @@ from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Outcome, Refused
 from kedro_hone.core.values.samples import Reference
+from kedro_hone.core.workers.host.run import digest_worker
 
 logger = open_logger(__name__)
 
@@ -76,7 +77,7 @@ def _make_key(artifact: Artifact, reference: Reference, setting: Setting) -> str
             setting.recipe.gates.drop,
             setting.recipe.gates.confidence,
             setting.recipe.seed,
-            digest_worker_folder(toolchain),
+            digest_worker(toolchain.worker),
             identify_environment(toolchain),
             read_host().fingerprint,
         ]

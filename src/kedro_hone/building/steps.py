@@ -17,11 +17,11 @@ from kedro_hone.core.store.steps import StepRecord, list_machine_options, step_k
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, Stage, StepFacts
 from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_code, digest_json
+from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed, Outcome, Refused
 from kedro_hone.core.values.samples import CALIBRATION, SEARCH, Reference, Samples
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
-from kedro_hone.core.workers.host.run import call_worker
+from kedro_hone.core.workers.host.run import call_worker, digest_worker
 from kedro_hone.core.workers.host.verification import read_promise, verify_output
 from kedro_hone.programs import LIBRARY
 
@@ -64,7 +64,7 @@ def _find_or_build(
         adaptor,
         parent,
         options,
-        worker=digest_worker_folder(adaptor.toolchain),
+        worker=digest_worker(adaptor.toolchain.worker),
         environment=environment.key,
         host=host,
         seed=setting.recipe.seed,
@@ -123,11 +123,6 @@ def identify_environment(toolchain: Toolchain) -> str:
     """Return the key of the environment that a toolchain's workers would run in, or why there is none."""
     environment = EnvironmentStore().ensure(toolchain)
     return environment.reason if isinstance(environment, Failed) else environment.key
-
-
-def digest_worker_folder(toolchain: Toolchain) -> str:
-    """Return the digest of what runs in a toolchain's process: every file of its worker's folder, and no other."""
-    return digest_code(toolchain.worker.parent)
 
 
 def _run(

@@ -15,6 +15,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_code, digest_file, digest_json
 from kedro_hone.core.workers.host.code_files import find_code_file
+from kedro_hone.core.workers.host.run import digest_worker
 from kedro_hone.core.workers.inside import loading
 
 LIBRARY: Final = Path(__file__).parent
@@ -156,7 +157,7 @@ def find_metric(name: str | None, *, project: Path) -> ProgramFile | None:
 
 def digest_programs() -> str:
     """Return ``sha256:…`` of the code that reads splits and scores candidates, for the keys of what it made."""
-    return digest_code(LIBRARY, (_WORKER,))
+    return digest_worker(LIBRARY / _WORKER / _INIT)
 
 
 def _find_file(name: str, project: Path) -> Path | None:

@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.values.digest import digest_code, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, Program, start_guarded
 from kedro_hone.core.workers.host.job import End, Job, StepResult, explain_end, explain_error, find_failure_class
@@ -26,6 +27,11 @@ WORKER_MAIN = Path(__file__).parents[1] / "inside" / "main.py"
 """What a worker is started with: this file and the folder of its ``job.json``."""
 _GPU_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 _JOB_INTERVAL, _SESSION_INTERVAL = 0.025, 0.05  # seconds between two looks; a session may be being measured
+
+
+def digest_worker(worker: Path) -> str:
+    """Return the digest of what runs in the process of a worker file: its folder, and what runs in every worker."""
+    return digest_json([digest_code(worker.parent), digest_code(WORKER_MAIN.parent)])
 
 
 def call_worker(

@@ -85,12 +85,12 @@ class Served:
             return self.session.prepare(feeds)  # type: ignore[no-any-return]  # a session has no types
         if self.job.get("interface") != "pytorch" or not importlib.util.find_spec("torch"):
             return functools.partial(self.session.run, feeds)
-        from . import interfaces
+        from . import tensors
 
-        torch = interfaces.import_torch()
+        torch = tensors.import_torch()
         specs = {side: [SimpleNamespace(**spec) for spec in self.job["input"][side]] for side in ("inputs", "outputs")}
         model: Any = SimpleNamespace(metadata=self.job["input"]["metadata"], **specs)
-        call = interfaces.make_tensors_interface(self.session.run, model)
+        call = tensors.make_tensors_interface(self.session.run, model)
         return functools.partial(call, *(torch.from_numpy(feeds[spec.name]) for spec in specs["inputs"]))
 
     def time(self, shape: str, calls: int, warmup: int = 0) -> dict[str, Any]:

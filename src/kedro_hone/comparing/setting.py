@@ -70,7 +70,7 @@ def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -
     Yields:
         The watch, which began when all of them were held.
     """
-    devices = {str(artifact.device) for artifact in artifacts}
+    devices = {artifact.device for artifact in artifacts}
     with hold_devices(find_home() / "locks", devices) as waited:
         run.note("waited", node=node, seconds=waited)
         yield Watch()

@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.values.artifact import Artifact, Precision, Stage
-from kedro_hone.core.values.base import Format, Json
-from kedro_hone.core.values.device import CPU, Device
+from kedro_hone.core.values.base import CPU, Device, Format, Json, read_device
 from kedro_hone.core.values.outcome import Refused
 
 
@@ -138,6 +137,7 @@ class Adaptor:
         if self.stage is Stage.COMPILE and self.produces not in self.toolchain.runs:
             reason = f"compiles to {self.produces}, which {self.toolchain.name} cannot run"
             raise ValueError(f"adaptor {self.name}: {reason}")
+        read_device(self.device)
         self.options()
 
     def find_missing(self, host: Host) -> str | None:

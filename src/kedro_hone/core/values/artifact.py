@@ -8,8 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kedro_hone.core.values.base import Format, Json, Value
-from kedro_hone.core.values.device import CPU, Device
+from kedro_hone.core.values.base import CPU, Device, Format, Json, Value
 
 
 class Stage(StrEnum):

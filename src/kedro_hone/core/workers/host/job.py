@@ -13,8 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.artifact import Artifact, Shape, Stage, TensorSpec
-from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.device import CPU, Device
+from kedro_hone.core.values.base import CPU, Device, Json, Value
 from kedro_hone.core.values.outcome import Failed, FailureClass, Trespass
 
 AbsolutePath = Annotated[str, BeforeValidator(os.path.abspath)]

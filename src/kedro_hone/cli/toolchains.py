@@ -13,7 +13,6 @@ from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import Environment, EnvironmentStore
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.machine.instructions import name_instructions
 from kedro_hone.core.text import clean_text
 
 
@@ -79,7 +78,7 @@ def _describe_capabilities(toolchain: Toolchain) -> str:
     path = toolchain.folder / "capabilities.yml"
     host = read_host()
     text = path.read_text() if path.exists() else "nothing is written down of this toolchain\n"
-    return f"# this machine: {host.cores} cores, {name_instructions(host.flags)}, GPU: {host.gpu or 'none'}\n{text}"
+    return f"# this machine: {host.cores} cores, {host.instructions}, GPU: {host.gpu or 'none'}\n{text}"
 
 
 def _describe_environment(toolchain: Toolchain) -> str:

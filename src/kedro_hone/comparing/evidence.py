@@ -15,7 +15,7 @@ from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import TIMINGS
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.core.machine.hardware import describe_hardware
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.decision import Decision
@@ -191,7 +191,9 @@ def _find_break_even(latency: records.LatencyRecord | None, cost: float) -> int 
 
 def _trace(setting: Setting, validations: Sequence[Validation], effort: Effort) -> dict[str, Any]:
     """Return on what machine, with what packages, from what data and by what steps the values were made."""
-    hardware = {name: value for name, value in describe_hardware().items() if name in records.Hardware.model_fields}
+    host = read_host()
+    hardware = {name: getattr(host, name) for name in records.Hardware.model_fields if hasattr(host, name)}
+    hardware["flags"] = sorted(host.flags)
     return {
         "hardware": records.Hardware(**hardware, threads=setting.recipe.thread_count),
         "environments": _list_environments(setting.source, validations),

@@ -35,6 +35,23 @@ class Options(BaseModel):
         return self
 
 
+class Int8Options(Options):
+    """Options of a quantizer whose int8 may be computed with products that saturate.
+
+    Attributes:
+        reduce_range: Seven bits instead of eight, for x86 CPUs without VNNI, where eight can saturate; None: where
+            this CPU has no VNNI.
+    """
+
+    reduce_range: bool | None = None
+
+    def resolve(self, host: Host) -> Self:
+        """Return the options with ``reduce_range`` decided; see ``Host.saturates_int8``."""
+        if self.reduce_range is not None:
+            return self
+        return self.model_copy(update={"reduce_range": host.saturates_int8})
+
+
 def _require_flag(flag: str) -> Callable[[Host], str | None]:
     return lambda host: None if flag in host.flags else f"needs a CPU with {flag}"
 

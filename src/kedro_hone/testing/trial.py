@@ -16,7 +16,7 @@ from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.outcome import Failed, Refused
-from kedro_hone.core.workers.host.job import Job, JobInput, Loaded, StepResult
+from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker, open_session
 from kedro_hone.core.workers.host.verification import Promise, read_promise, verify_output
 
@@ -136,9 +136,12 @@ class Trial:
         )
         job = self.first.job.model_copy(update={"function": "load", "stage": "load", "input": model, "output": None})
         arrays: dict[str, Arrays] = {}
-        with open_session(job, python=self.python, folder=folder, limits=self.limits, toolchain=toolchain) as session:
+        session = open_session(job, python=self.python, folder=folder, limits=self.limits, toolchain=toolchain)
+        if isinstance(session, Failed):
+            return Outputs(arrays=arrays, load_failure=session)
+        with session:
             loaded = session.load()
-            if not isinstance(loaded, Loaded):
+            if isinstance(loaded, Failed):
                 return Outputs(arrays=arrays, load_failure=loaded)
             for shape in self.served:
                 feeds, outputs = folder / f"{shape.name}.npz", folder / f"{shape.name}-outputs.npz"

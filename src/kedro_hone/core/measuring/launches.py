@@ -86,7 +86,8 @@ def launch(
             limits=toolchain.limits,
             toolchain=toolchain,
         )
-        stack.callback(session.close)
+        if not isinstance(session, Failed):
+            stack.callback(session.close)
         launching.run.note("launch", candidate=name)
         yield session
 

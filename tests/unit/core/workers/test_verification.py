@@ -10,7 +10,7 @@ from toolchains.toy.model import make_model
 from kedro_hone.core.values.artifact import Shape, TensorSpec
 from kedro_hone.core.values.outcome import FailureClass
 from kedro_hone.core.workers.host.job import End, Job, JobInput, StepResult
-from kedro_hone.core.workers.host.verification import find_changes, read_promise, record_tree, verify_output
+from kedro_hone.core.workers.host.verification import read_promise, verify_output, watch_tree
 
 DESCRIBED = {
     "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}],
@@ -147,15 +147,15 @@ def test_a_job_without_a_promise_is_our_bug(job):
 
 def test_changes_are_found_by_bytes(tmp_path):
     make_model(tmp_path / "model")
-    before = record_tree(tmp_path / "model")
+    find_changes = watch_tree(tmp_path / "model")
     weights = tmp_path / "model" / "weights.npz"
     os.utime(weights)
-    assert find_changes(tmp_path / "model", before) == ()
+    assert find_changes() == ()
     times = weights.stat()
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
     os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))  # the same size and the same time
-    assert find_changes(tmp_path / "model", before) == ("weights.npz",)
+    assert find_changes() == ("weights.npz",)
     (tmp_path / "model" / "more").write_text("")
-    assert find_changes(tmp_path / "model", before) == ("more", "weights.npz")
+    assert find_changes() == ("more", "weights.npz")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,13 +24,6 @@ Row = tuple[str, int, int, int, int]
 """A file's relative name, size, time of change (ns), time of status change (ns) and inode."""
 
 
-class TreeState(Value):
-    """A directory at one moment: its files, and the digest of their names and bytes."""
-
-    rows: tuple[Row, ...]
-    digest: str
-
-
 class Promise(Value):
     """What an adaptor promises about its output: its notes, and its input's values for what they leave out."""
 
@@ -40,25 +33,23 @@ class Promise(Value):
     metadata: dict[str, Json] = Field(default_factory=dict)
 
 
-def record_tree(folder: Path) -> TreeState:
-    """Return the state of a directory, to be compared by ``find_changes`` after a step.
-
-    A tree that did not change since it was last recorded in this process is not read again.
-    """
-    rows = _list_files(folder)
-    return TreeState(rows=rows, digest=_digest(str(folder), rows))
-
-
-def find_changes(folder: Path, before: TreeState) -> tuple[str, ...]:
-    """Return the relative names of files whose bytes changed, came or went since a state was recorded.
+def watch_tree(folder: Path) -> Callable[[], tuple[str, ...]]:
+    """Return what finds the relative names of files whose bytes changed, came or went after this call.
 
     The kernel sets the time of the status change at every write and nobody can set it back, so equal rows are equal
-    bytes. Rows that differ (such as by a new hard link elsewhere) are settled by the digest.
+    bytes. Rows that differ (such as by a new hard link elsewhere) are settled by the digest; a tree that did not change
+    since it was last watched in this process is not read again.
     """
-    rows = _list_files(folder)
-    if rows == before.rows or digest_tree(folder) == before.digest:
-        return ()
-    return tuple(sorted({row[0] for row in {*rows} ^ {*before.rows}}))
+    before = _list_files(folder)
+    digest = _digest(str(folder), before)
+
+    def find_changes() -> tuple[str, ...]:
+        rows = _list_files(folder)
+        if rows == before or digest_tree(folder) == digest:
+            return ()
+        return tuple(sorted({row[0] for row in {*rows} ^ {*before}}))
+
+    return find_changes
 
 
 def verify_output(job: Job, result: StepResult, *, toolchain: Toolchain | None = None) -> Failed | None:

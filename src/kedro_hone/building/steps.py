@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from pathlib import Path
 
 from kedro_hone.building.lines import list_route, say_step
@@ -22,7 +23,7 @@ from kedro_hone.core.values.outcome import Failed, Outcome, Refused
 from kedro_hone.core.values.samples import CALIBRATION, SEARCH, Reference, Samples
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker, digest_worker
-from kedro_hone.core.workers.host.verification import read_promise, verify_output
+from kedro_hone.core.workers.host.verification import verify_output
 from kedro_hone.programs import LIBRARY
 
 logger = open_logger(__name__)
@@ -129,18 +130,15 @@ def _run(
     adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, job: Job, python: Path, folder: Path
 ) -> Outcome:
     with setting.store.workspace() as scratch:
-        output, temporary = scratch / "output", scratch / "temporary"
-        output.mkdir()
-        temporary.mkdir()
-        job = job.model_copy(update={"output": str(output), "temporary": str(temporary)})
+        job = job.model_copy(update={name: str(scratch / name) for name in ("output", "temporary")})
         toolchain = adaptor.toolchain
         result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
         if not isinstance(result, StepResult):
             return setting.run.name_log(result) if isinstance(result, Failed) else result
-        fault = verify_output(job, result, toolchain=toolchain)
-        if fault is not None:
-            return fault
-        return _seal(adaptor, options, parent, setting.store, job=job, result=result)
+        output = verify_output(job, result, toolchain=toolchain)
+        if isinstance(output, Failed):
+            return output
+        return _seal(adaptor, options, parent, setting.store, output=output, described=result.described or {})
 
 
 def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, reference: Reference) -> Job:
@@ -177,25 +175,30 @@ def make_job(adaptor: Adaptor, options: Options, parent: Artifact, setting: Sett
 
 
 def _seal(
-    adaptor: Adaptor, options: Options, parent: Artifact, store: Store, *, job: Job, result: StepResult
+    adaptor: Adaptor,
+    options: Options,
+    parent: Artifact,
+    store: Store,
+    *,
+    output: JobInput,
+    described: Mapping[str, Json],
 ) -> Outcome:
     """Turn a worker's verified output into an artifact; refuse it when it is its parent again."""
-    graph = (result.described or {}).get("graph")
+    graph = described.get("graph")
     if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):
         return Refused(by=adaptor.name, slug="nothing-to-do", reason="the graph and its weights are the same as before")
-    promise = read_promise(job, result.notes)
     compiled = adaptor.stage is Stage.COMPILE
     inherited = {name: value for name, value in parent.metadata.items() if name in INHERITED}
     if machine := list_machine_options(adaptor, options, read_host()):
         inherited["machine_options"] = {**inherited.get("machine_options", {}), adaptor.name: machine}
     return store.seal(
-        Path(str(job.output)),
-        format=adaptor.produces,
-        inputs=promise.inputs,
-        outputs=promise.outputs,
+        Path(output.path),
+        format=output.format,
+        inputs=output.inputs,
+        outputs=output.outputs,
         runtime=adaptor.toolchain.name if compiled else None,
         device=adaptor.device if compiled else parent.device,
         run_options=adaptor.run_options(options) if compiled else {},
-        static_shapes=promise.static_shapes,
-        metadata={**inherited, **promise.metadata, **({"graph": graph} if graph else {})},
+        static_shapes=output.static_shapes,
+        metadata={**inherited, **output.metadata, **({"graph": graph} if graph else {})},
     )

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,7 +109,8 @@ def test_load_tells_the_cold_start(tmp_path):
         input=JobInput.of(artifact, tmp_path / "model"),
     )
     np.savez(tmp_path / "feeds.npz", x=np.zeros((3, 4), np.float32))
-    with open_session(job, python=Path(sys.executable), folder=tmp_path / "s", limits=Limits(seconds=HANG)) as session:
+    opened = open_session(job, python=Path(sys.executable), folder=tmp_path / "s", limits=Limits(seconds=HANG))
+    with closing(opened) as session:
         loaded = session.load(tmp_path / "feeds.npz")
         assert isinstance(loaded, float)
         assert loaded >= 40  # the first call naps for that long
@@ -266,8 +268,8 @@ def test_two_sessions_do_not_mix(tmp_path):
     ]
     first, second = sessions
     outputs = [tmp_path / f"s{name}" / "o.npz" for name in names]
-    with first:
-        with second:
+    with closing(first):
+        with closing(second):
             first.load()
             second.load()
             assert first.run(feeds, outputs[0]) is second.run(feeds, outputs[1]) is None

@@ -8,7 +8,6 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import Self
 
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.base import Json
@@ -99,12 +98,6 @@ class WorkerSession:
             os.close(descriptor)
         if self.job.temporary is None:
             shutil.rmtree(self.folder / "temporary", ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _ask(self, do: str, failure: FailureClass = FailureClass.CRASH, **arguments: Json) -> dict[str, Json] | Failed:
         if self._paused or self._closed:

@@ -17,12 +17,7 @@ from typing import Any
 
 
 class Served:
-    """The commands of a session, each a method; replies are JSON values.
-
-    Args:
-        job: The job; its ``input`` is the model.
-        load_worker: Imports the job's worker file.
-    """
+    """The commands of a session, each a method; replies are JSON values. ``load_worker`` imports a job's file."""
 
     def __init__(self, job: dict[str, Any], load_worker: Callable[[dict[str, Any]], Any]) -> None:
         self.job = job

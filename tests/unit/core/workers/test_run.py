@@ -16,7 +16,7 @@ from toolchains.toy.model import make_model
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
-from kedro_hone.core.workers.host.job import Job, JobInput, StepResult, explain_error
+from kedro_hone.core.workers.host.job import Call, Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker, make_environment, open_session
 
 HANG = 600
@@ -325,7 +325,7 @@ def test_a_worker_writes_only_inside(call, tmp_path):
 def test_a_denied_write_is_told_by_a_value(tmp_path, told, failure, trespass):
     error = {"type": "PermissionError", "message": "[Errno 13] no", "errno": 13, "trespass": told}
     job = Job(function="transform", worker="worker.py", adaptor="a.b")
-    failed = explain_error(job, error, folder=tmp_path, failure=FailureClass.COMPILE)
+    failed = Call(job, tmp_path, Limits()).explain_error(error, FailureClass.COMPILE)
     assert (failed.failure, failed.trespass) == (failure, trespass)
 
 

@@ -173,7 +173,7 @@ def test_death_is_a_value_and_stays(open_, tmp_path, first, failure, reason):
     pid = session._guarded.pid
     assert session.arm("shape", feed(tmp_path / "f.npz", first=first)) is None
     if failure is FailureClass.TIME_OUT:  # only now, since the worker needs an unknown time to start
-        session._limits = replace(session._limits, seconds=2)
+        session._call = replace(session._call, limits=replace(session._call.limits, seconds=2))
     failed = session.time("shape", 1)
     assert failed.failure is failure
     assert reason in failed.reason

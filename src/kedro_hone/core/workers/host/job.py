@@ -7,6 +7,8 @@ import itertools
 import os
 import re
 import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -137,61 +139,70 @@ _LOG_END_BYTES = 4096
 _SOURCE_PLACE = re.compile(r"\S\.\w+:\d+:$")
 
 
-def fail(
-    job: Job,
-    reason: str,
-    *,
-    folder: Path,
-    failure: FailureClass = FailureClass.BAD_OUTPUT,
-    trespass: Trespass | None = None,
-) -> Failed:
-    """Return the failure of a job, with the log in the step's folder where there is one."""
-    log = str(folder / "log")
-    log_or_none = log if os.access(log, os.R_OK) else None
-    return Failed(by=job.adaptor, failure=failure, reason=reason, log=log_or_none, trespass=trespass)
+@dataclass(frozen=True)
+class Call:
+    """A job, the folder of its files, and its bounds: all that is needed to say what became of it."""
 
+    job: Job
+    folder: Path
+    limits: Limits
 
-def explain_end(job: Job, end: End, *, folder: Path, limits: Limits) -> Failed:
-    """Return the failure of a worker that ended without a result, with its class and a reason for a person."""
-    name = {int(one): one.name for one in signal.Signals}.get(end.signal or 0, f"signal {end.signal}")
-    failure, reason = FailureClass.CRASH, f"crashed with {name}"
-    if end.reason is not None:
-        unable = FailureClass.DISK_FULL if _DISK_FULL.search(end.detail) else FailureClass.INSTALL
-        failure, reason = {
-            "time-out": (FailureClass.TIME_OUT, f"ran longer than {limits.seconds:g} seconds"),
-            "out-of-memory": (FailureClass.OUT_OF_MEMORY, f"needed more than {limits.memory_mb} MiB of memory"),
-            "not-started": (unable, f"the worker cannot be started: {end.detail}"),
-        }.get(end.reason, (FailureClass.KILLED, f"stopped from outside ({end.reason})"))
-    elif end.signal is None:
-        reason = f"ended with exit code {end.exit} and no result"
-    elif end.signal in _KILLS:
-        failure, reason = FailureClass.KILLED, f"killed by {name}, not by us"
-    elif _NO_MEMORY.search(_read_end(folder / "log")):
-        failure, reason = FailureClass.OUT_OF_MEMORY, f"ended by {name} when it got no more memory"
-    return fail(job, reason, folder=folder, failure=failure)
+    @property
+    def log(self) -> Path:
+        """What its worker printed."""
+        return self.folder / "log"
 
+    def fail(
+        self, reason: str, failure: FailureClass = FailureClass.BAD_OUTPUT, trespass: Trespass | None = None
+    ) -> Failed:
+        """Return its failure, with the log where there is one."""
+        log = str(self.log) if os.access(self.log, os.R_OK) else None
+        return Failed(by=self.job.adaptor, failure=failure, reason=reason, log=log, trespass=trespass)
 
-def explain_error(job: Job, error: dict[str, Json], *, folder: Path, failure: FailureClass) -> Failed:
-    """Return the failure for an exception that a worker reports, by its type and the cause in its message.
+    def explain_end(self, end: End) -> Failed:
+        """Return the failure of a worker that ended without a result, with its class and a reason for a person."""
+        name = {int(one): one.name for one in signal.Signals}.get(end.signal or 0, f"signal {end.signal}")
+        limits = self.limits
+        if end.reason is not None:
+            unable = FailureClass.DISK_FULL if _DISK_FULL.search(end.detail) else FailureClass.INSTALL
+            failure, reason = {
+                "time-out": (FailureClass.TIME_OUT, f"ran longer than {limits.seconds:g} seconds"),
+                "out-of-memory": (
+                    FailureClass.OUT_OF_MEMORY,
+                    f"needed more than {limits.memory_mb} MiB of memory",
+                ),
+                "not-started": (unable, f"the worker cannot be started: {end.detail}"),
+            }.get(end.reason, (FailureClass.KILLED, f"stopped from outside ({end.reason})"))
+            return self.fail(reason, failure)
+        if end.signal is None:
+            return self.fail(f"ended with exit code {end.exit} and no result", FailureClass.CRASH)
+        if end.signal in _KILLS:
+            return self.fail(f"killed by {name}, not by us", FailureClass.KILLED)
+        if _NO_MEMORY.search(_read_end(self.log)):
+            return self.fail(f"ended by {name} when it got no more memory", FailureClass.OUT_OF_MEMORY)
+        return self.fail(f"crashed with {name}", FailureClass.CRASH)
 
-    The error has ``type``, ``message``, ``errno``, ``trespass`` and ``where``; where it says nothing more special, its
-    class is ``failure``.
-    """
-    kind, message = str(error.get("type", "Exception")), _shorten(str(error.get("message", "")))
-    reason, trespass = f"{kind}: {message}" if message else kind, None
-    denied = next((one for one in Trespass if one == error.get("trespass")), None)
-    if error.get("errno") in {errno.ENOSPC, errno.EDQUOT} or _DISK_FULL.search(message):
-        failure = FailureClass.DISK_FULL
-    elif kind == "MemoryError" or _NO_MEMORY.search(message):
-        failure = FailureClass.OUT_OF_MEMORY
-    elif kind in {"ImportError", "ModuleNotFoundError"}:
-        failure = FailureClass.INSTALL
-    elif denied is not None:
-        trespass = denied
-        failure, reason = FailureClass.BAD_OUTPUT, f"tried to write outside its folders: {reason}"
-    elif error.get("where") == "describe":
-        failure, reason = FailureClass.BAD_OUTPUT, f"the saved files cannot be read back: {reason}"
-    return fail(job, reason[:1000], folder=folder, failure=failure, trespass=trespass)
+    def explain_error(self, error: Mapping[str, Json], failure: FailureClass) -> Failed:
+        """Return the failure for an exception that the worker reports, by its type and the cause in its message.
+
+        The error has ``type``, ``message``, ``errno``, ``trespass`` and ``where``; where it says nothing more special,
+        its class is ``failure``.
+        """
+        kind, message = str(error.get("type", "Exception")), _shorten(str(error.get("message", "")))
+        reason, trespass = f"{kind}: {message}" if message else kind, None
+        denied = next((one for one in Trespass if one == error.get("trespass")), None)
+        if error.get("errno") in {errno.ENOSPC, errno.EDQUOT} or _DISK_FULL.search(message):
+            failure = FailureClass.DISK_FULL
+        elif kind == "MemoryError" or _NO_MEMORY.search(message):
+            failure = FailureClass.OUT_OF_MEMORY
+        elif kind in {"ImportError", "ModuleNotFoundError"}:
+            failure = FailureClass.INSTALL
+        elif denied is not None:
+            trespass = denied
+            failure, reason = FailureClass.BAD_OUTPUT, f"tried to write outside its folders: {reason}"
+        elif error.get("where") == "describe":
+            failure, reason = FailureClass.BAD_OUTPUT, f"the saved files cannot be read back: {reason}"
+        return self.fail(reason[:1000], failure, trespass)
 
 
 def _shorten(message: str) -> str:

@@ -22,7 +22,7 @@ from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_code, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, Program, start_guarded
-from kedro_hone.core.workers.host.job import End, Job, StepResult, explain_end, explain_error, fail
+from kedro_hone.core.workers.host.job import Call, End, Job, StepResult
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.core.workers.host.verification import watch_tree
 
@@ -75,22 +75,21 @@ def call_worker(
         folder: Receives ``job.json``, ``result.json`` and ``log``; made when it does not exist.
         limits: The bounds, kept by the guard.
     """
-    folder = folder.absolute()
+    call = Call(job, folder.absolute(), limits)
     try:
         find_changes = watch_tree(Path(job.input.path)) if job.input else tuple
-        prepared = _write_job(job, folder)
         try:
-            with closing(_start(prepared, python, toolchain, folder=folder, limits=limits)) as guarded:
+            with closing(_start(call, python, toolchain)) as guarded:
                 end = guarded.wait(limits.seconds + GUARD_SECONDS)
         finally:
             if job.temporary is None:
-                shutil.rmtree(str(prepared.temporary), ignore_errors=True)
+                shutil.rmtree(call.folder / "temporary", ignore_errors=True)
         changed = find_changes()
     except OSError as error:
-        return explain_end(job, End(reason="not-started", detail=str(error)), folder=folder, limits=limits)
+        return call.explain_end(End(reason="not-started", detail=str(error)))
     if changed:
-        return fail(job, f"changed its input: {', '.join(changed[:5])}", folder=folder, trespass=Trespass.INPUT)
-    return _read_outcome(job, end, folder=folder, limits=limits)
+        return call.fail(f"changed its input: {', '.join(changed[:5])}", trespass=Trespass.INPUT)
+    return _read_outcome(call, end)
 
 
 def open_session(
@@ -101,20 +100,19 @@ def open_session(
     Arguments are as for ``call_worker``: the job's ``function`` is not used, the folder receives no ``result.json``,
     and the limit of ``seconds`` is for each command.
     """
-    folder = folder.absolute()
+    call = Call(job, folder.absolute(), limits)
     command_end, commands = os.pipe()
     replies, reply_end = os.pipe()
     try:
-        prepared, keep = _write_job(job, folder), (command_end, reply_end)
-        guarded = _start(prepared, python, toolchain, folder=folder, limits=limits, keep=keep)
+        guarded = _start(call, python, toolchain, keep=(command_end, reply_end))
     except OSError as error:
         os.close(commands)
         os.close(replies)
-        return explain_end(job, End(reason="not-started", detail=str(error)), folder=folder, limits=limits)
+        return call.explain_end(End(reason="not-started", detail=str(error)))
     finally:
         os.close(command_end)
         os.close(reply_end)
-    return WorkerSession(job, guarded, commands=commands, replies=replies, folder=folder, limits=limits)
+    return WorkerSession(call, guarded, commands=commands, replies=replies)
 
 
 def make_environment(
@@ -140,21 +138,17 @@ def make_environment(
     }
 
 
-def _write_job(job: Job, folder: Path) -> Job:
-    prepared = job.model_copy(update={"temporary": job.temporary or str(folder / "temporary")})
-    for path in (str(folder), prepared.temporary, prepared.output):
+def _start(call: Call, python: Path, toolchain: Toolchain | None, *, keep: tuple[int, ...] = ()) -> Guarded:
+    """Write the job and start its worker; one that keeps descriptors is a session's."""
+    folder, limits = call.folder, call.limits
+    temporary = call.job.temporary or str(folder / "temporary")
+    job = call.job.model_copy(update={"temporary": temporary})
+    for path in (str(folder), temporary, job.output):
         if path is not None:
             Path(path).mkdir(parents=True, exist_ok=True)
-    for name in ("result.json", "log"):  # of an earlier call
-        (folder / name).unlink(missing_ok=True)
-    (folder / "job.json").write_text(json.dumps(prepared.model_dump(mode="json"), indent=1), encoding="utf-8")
-    return prepared
-
-
-def _start(
-    job: Job, python: Path, toolchain: Toolchain | None, *, folder: Path, limits: Limits, keep: tuple[int, ...] = ()
-) -> Guarded:
-    """Start a worker; one that keeps descriptors is a session's."""
+    for left in (folder / "result.json", call.log):  # by an earlier call
+        left.unlink(missing_ok=True)
+    (folder / "job.json").write_text(json.dumps(job.model_dump(mode="json"), indent=1), encoding="utf-8")
     memory = limits.memory_mb << 20
     # A backstop for one huge allocation; generous, since runtimes reserve far more addresses than they touch.
     # GPU drivers reserve all memory of all devices many times over: there is no bound that fits them.
@@ -163,8 +157,8 @@ def _start(
         Program(
             command=[str(python), str(WORKER_MAIN), str(folder), *map(str, keep)],
             environment=make_environment(job, toolchain=toolchain),
-            folder=str(job.temporary),
-            log=str(folder / "log"),
+            folder=temporary,
+            log=str(call.log),
             log_bytes=limits.log_kb << 10,
             seconds=None if keep else limits.seconds,
             memory_bytes=memory,
@@ -175,28 +169,28 @@ def _start(
     )
 
 
-def _read_outcome(job: Job, end: End, *, folder: Path, limits: Limits) -> StepResult | Refused | Failed:
-    path = folder / "result.json"
+def _read_outcome(call: Call, end: End) -> StepResult | Refused | Failed:
+    path = call.folder / "result.json"
     if end.reason is not None or end.exit != 0 or not path.exists():
-        return explain_end(job, end, folder=folder, limits=limits)
+        return call.explain_end(end)
     try:
         told = json.loads(path.read_bytes())
         if "error" in told:
-            return explain_error(job, told["error"], folder=folder, failure=job.failure)
+            return call.explain_error(told["error"], call.job.failure)
         result = StepResult(**told, end=end)
-        return _read_flags(job, result.notes, folder) or result
+        return _read_flags(call, result.notes) or result
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return fail(job, f"the worker's result cannot be read: {str(error).splitlines()[0]}", folder=folder)
+        return call.fail(f"the worker's result cannot be read: {str(error).splitlines()[0]}")
 
 
-def _read_flags(job: Job, notes: Mapping[str, Json], folder: Path) -> Refused | Failed | None:
+def _read_flags(call: Call, notes: Mapping[str, Json]) -> Refused | Failed | None:
     """Return what a function says that it did instead of its work."""
+    by = call.job.adaptor
     if "refused" in notes:
         slug = {"slug": str(notes["slug"])} if "slug" in notes else {}
-        return Refused(by=job.adaptor, reason=str(notes["refused"]), **slug)
+        return Refused(by=by, reason=str(notes["refused"]), **slug)
     if "nothing_to_do" in notes:
-        return Refused(by=job.adaptor, slug="nothing-to-do", reason=str(notes["nothing_to_do"]))
+        return Refused(by=by, slug="nothing-to-do", reason=str(notes["nothing_to_do"]))
     if "failed" in notes:
-        told = notes["failed"]
-        return fail(job, str(told["reason"]), folder=folder, failure=FailureClass(told["class"]))
+        return call.fail(str(notes["failed"]["reason"]), FailureClass(notes["failed"]["class"]))
     return None

@@ -9,11 +9,10 @@ import shutil
 import time
 from pathlib import Path
 
-from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.guarded import Guarded, LineReader, wait_for_any
-from kedro_hone.core.workers.host.job import End, Job, explain_end, explain_error
+from kedro_hone.core.workers.host.job import Call, End
 
 
 class WorkerSession:
@@ -24,16 +23,12 @@ class WorkerSession:
     ``replies`` are the descriptors to write to and to read from.
     """
 
-    def __init__(
-        self, job: Job, guarded: Guarded, *, commands: int, replies: int, folder: Path, limits: Limits
-    ) -> None:
-        self.job = job
-        self.folder = folder
+    def __init__(self, call: Call, guarded: Guarded, *, commands: int, replies: int) -> None:
+        self._call = call
         self._guarded = guarded
         self._failed: Failed | None = None
         self._commands = commands
         self._replies = LineReader(replies)
-        self._limits = limits
         self._paused = False
         self._closed = False
 
@@ -44,7 +39,7 @@ class WorkerSession:
         (an npz file).
         """
         path = None if feeds is None else str(feeds.absolute())
-        reply = self._ask("load", self.job.failure, feeds=path)
+        reply = self._ask("load", self._call.job.failure, feeds=path)
         return reply if isinstance(reply, Failed) else float(reply["cold_start_ms"])
 
     def run(self, feeds: Path, output: Path, batch: int | None = None) -> Failed | None:
@@ -96,8 +91,8 @@ class WorkerSession:
         self._guarded.close()
         for descriptor in (self._commands, self._replies.descriptor):
             os.close(descriptor)
-        if self.job.temporary is None:
-            shutil.rmtree(self.folder / "temporary", ignore_errors=True)
+        if self._call.job.temporary is None:
+            shutil.rmtree(self._call.folder / "temporary", ignore_errors=True)
 
     def _ask(self, do: str, failure: FailureClass = FailureClass.CRASH, **arguments: Json) -> dict[str, Json] | Failed:
         if self._paused or self._closed:
@@ -108,16 +103,13 @@ class WorkerSession:
             os.write(self._commands, json.dumps({"do": do, **arguments}).encode() + b"\n")
         reply = self._wait_for_reply()
         if reply is None:
-            end = self._guarded.end or End(reason="closed")
-            self._failed = explain_end(self.job, end, folder=self.folder, limits=self._limits)
+            self._failed = self._call.explain_end(self._guarded.end or End(reason="closed"))
             return self._failed
-        if "error" in reply:
-            return explain_error(self.job, reply["error"], folder=self.folder, failure=failure)
-        return reply
+        return self._call.explain_error(reply["error"], failure) if "error" in reply else reply
 
     def _wait_for_reply(self) -> dict[str, Json] | None:
         """Return the next reply, or None when the worker ended instead."""
-        deadline = time.monotonic() + self._limits.seconds
+        deadline = time.monotonic() + self._call.limits.seconds
         while True:
             reply = self._replies.take()
             if reply is not None:

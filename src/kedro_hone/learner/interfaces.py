@@ -23,21 +23,19 @@ def make_arrays_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
     names = [spec.name for spec in artifact.inputs]
     types = {spec.name: _find_dtype(spec.dtype) for spec in artifact.inputs}
     single = artifact.outputs[0].name if len(artifact.outputs) == 1 else None
-    first, only = names[0], len(names) == 1
+    first, first_type, only = names[0], types[names[0]], len(names) == 1
     check_shapes = make_shape_check(artifact.inputs)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        whole = len(args) == 1 and not kwargs and isinstance(args[0], dict)
-        if whole:
-            given = args[0]
-        elif only and len(args) == 1 and not kwargs:  # the shortest way: the model may take microseconds
-            given = {first: args[0]}
+        lone = args[0] if len(args) == 1 and not kwargs else None
+        if only and isinstance(lone, np.ndarray) and lone.dtype == first_type:  # the model may take microseconds
+            feeds = {first: lone}
         else:
-            given = bind(names, args, kwargs)
-        feeds = {name: _check_array(name, value, types) for name, value in given.items()}
+            given = lone if isinstance(lone, dict) else bind(names, args, kwargs)
+            feeds = {name: _check_array(name, value, types) for name, value in given.items()}
         check_shapes(feeds)
         outputs = run(feeds)
-        return outputs if whole or single is None else outputs[single]
+        return outputs if single is None or isinstance(lone, dict) else outputs[single]
 
     return call
 

@@ -280,13 +280,10 @@ def report(message: dict[str, Any]) -> None:
 def main() -> None:
     """Read the configuration, the first line of the input, and guard the worker."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    line = b""
-    while not line.endswith(b"\n"):  # byte by byte: what follows are commands
-        data = os.read(0, 1)
-        if not data:
-            sys.exit(0)
-        line += data
-    Guard(json.loads(line)).run()
+    with open(0, "rb", buffering=0, closefd=False) as stream:  # without a buffer: what follows are commands
+        line = stream.readline()
+    if line.endswith(b"\n"):
+        Guard(json.loads(line)).run()
 
 
 if __name__ == "__main__":

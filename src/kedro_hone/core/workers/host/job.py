@@ -161,21 +161,18 @@ class Call:
 
     def explain_end(self, end: End) -> Failed:
         """Return the failure of a worker that ended without a result, with its class and a reason for a person."""
-        name = {int(one): one.name for one in signal.Signals}.get(end.signal or 0, f"signal {end.signal}")
-        limits = self.limits
         if end.reason is not None:
+            limits = self.limits
             unable = FailureClass.DISK_FULL if _DISK_FULL.search(end.detail) else FailureClass.INSTALL
             failure, reason = {
                 "time-out": (FailureClass.TIME_OUT, f"ran longer than {limits.seconds:g} seconds"),
-                "out-of-memory": (
-                    FailureClass.OUT_OF_MEMORY,
-                    f"needed more than {limits.memory_mb} MiB of memory",
-                ),
+                "out-of-memory": (FailureClass.OUT_OF_MEMORY, f"needed more than {limits.memory_mb} MiB of memory"),
                 "not-started": (unable, f"the worker cannot be started: {end.detail}"),
             }.get(end.reason, (FailureClass.KILLED, f"stopped from outside ({end.reason})"))
             return self.fail(reason, failure)
         if end.signal is None:
             return self.fail(f"ended with exit code {end.exit} and no result", FailureClass.CRASH)
+        name = {int(one): one.name for one in signal.Signals}.get(end.signal, f"signal {end.signal}")
         if end.signal in _KILLS:
             return self.fail(f"killed by {name}, not by us", FailureClass.KILLED)
         if _NO_MEMORY.search(_read_end(self.log)):

@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
+from kedro_hone.core.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.machine.instructions import Int8Options
 from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(

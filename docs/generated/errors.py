@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from generated.models import make_table
-from kedro_hone.core.errors import SLUGS, ExitCode
+from kedro_hone.core.errors import SLUGS, ExitCode, read_page
 
 CODES = {
     ExitCode.SUCCESS: "The verdict is PASS or KEEP, or the command did what it was asked.",
@@ -17,8 +17,12 @@ CODES = {
 
 
 def list_errors() -> str:
-    """Return every error with a link to its page."""
-    return make_table([(f"[`{slug}`]({slug}.md)", title) for slug, title in SLUGS.items()], "slug", "what happened")
+    """Return every error with a link to its page, and the sentence in bold that it begins with."""
+    return make_table(
+        [(f"[`{slug}`]({slug}.md)", " ".join(read_page(slug).split("**")[1].rstrip(".").split())) for slug in SLUGS],
+        "slug",
+        "what happened",
+    )
 
 
 def list_codes() -> str:

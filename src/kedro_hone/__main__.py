@@ -12,7 +12,7 @@ from kedro_hone.hooks.logs import choose_logging
 
 def main() -> None:
     """Configure the project around, or this package where there is none, and run the command."""
-    if sys.argv[1:3] == ["hone", "explain"] and set(sys.argv[3:]) & SLUGS.keys():
+    if sys.argv[1:3] == ["hone", "explain"] and {*sys.argv[3:]} & {*SLUGS}:
         sys.stdout.write(read_page(sys.argv[3]))  # also where winners are only loaded, and Kedro is not installed
         return
     logging = choose_logging(Path("conf"))

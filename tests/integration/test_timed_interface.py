@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,7 @@ def test_tensors_are_passed_where_the_source_takes_them(tmp_path, interface):
         interface=interface,
     )
     limits = Limits(seconds=900, memory_mb=4096)
-    with open_session(job, python=Path(sys.executable), folder=tmp_path / "session", limits=limits) as session:
+    with closing(open_session(job, python=Path(sys.executable), folder=tmp_path / "session", limits=limits)) as session:
         session.load()
         for name in ("fits", "other"):
             session.arm(name, tmp_path / f"{name}.npz")

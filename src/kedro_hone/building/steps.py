@@ -12,19 +12,18 @@ from typing import Final
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.steps import StepRecord, list_machine_options, step_key
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, Stage, StepFacts
 from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_code, digest_json
+from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed, Outcome, Refused
 from kedro_hone.core.values.samples import CALIBRATION, SEARCH, Reference
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
-from kedro_hone.core.workers.host.run import call_worker
-from kedro_hone.core.workers.host.verification import read_promise, verify_output
+from kedro_hone.core.workers.host.run import call_worker, digest_worker
+from kedro_hone.core.workers.host.verification import verify_output
 from kedro_hone.programs import LIBRARY
 
 logger = open_logger(__name__)
@@ -62,12 +61,7 @@ def identify_runtime(artifact: Artifact) -> list[str]:
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     environment = EnvironmentStore().ensure(toolchain)
     known = environment.reason if isinstance(environment, Failed) else environment.key
-    return [digest_worker_folder(toolchain), known, read_host().fingerprint]
-
-
-def digest_worker_folder(toolchain: Toolchain) -> str:
-    """Return the digest of what runs in a toolchain's process: every file of its worker's folder, and no other."""
-    return digest_code(toolchain.worker.parent)
+    return [digest_worker(toolchain.worker), known, read_host().fingerprint]
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,7 @@ class _Step:
             self.adaptor,
             self.parent,
             self.options,
-            worker=digest_worker_folder(self.adaptor.toolchain),
+            worker=digest_worker(self.adaptor.toolchain.worker),
             environment=environment,
             host=read_host(),
             seed=self.setting.recipe.seed,
@@ -150,9 +144,10 @@ class _Step:
             (scratch / "temporary").mkdir()
             job = self._make_job(scratch / "output", temporary=scratch / "temporary")
             result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
-            if isinstance(result, StepResult):
-                return verify_output(job, result, toolchain=toolchain) or self._seal(job, result)
-        return self.setting.run.name_log(result) if isinstance(result, Failed) else result
+            if not isinstance(result, StepResult):
+                return self.setting.run.name_log(result) if isinstance(result, Failed) else result
+            output = verify_output(job, result, toolchain=toolchain)
+            return output if isinstance(output, Failed) else self._seal(output, (result.described or {}).get("graph"))
 
     def _make_job(self, output: Path, *, temporary: Path) -> Job:
         adaptor, setting, recipe = self.adaptor, self.setting, self.setting.recipe
@@ -187,28 +182,26 @@ class _Step:
             "outputs": [spec.name for spec in self.parent.outputs],
         }
 
-    def _seal(self, job: Job, result: StepResult) -> Outcome:
+    def _seal(self, output: JobInput, graph: Json) -> Outcome:
         """Turn a worker's verified output into an artifact; refuse it when it is its parent again."""
         adaptor, parent = self.adaptor, self.parent
-        graph = (result.described or {}).get("graph")
         if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):
             reason = "the graph and its weights are the same as before"
             return Refused(by=adaptor.name, slug="nothing-to-do", reason=reason)
-        promise = read_promise(job, result.notes)
         compiled = adaptor.stage is Stage.COMPILE
         inherited = {name: value for name, value in parent.metadata.items() if name in INHERITED}
         if machine := list_machine_options(adaptor, self.options, read_host()):
             inherited["machine_options"] = {**inherited.get("machine_options", {}), adaptor.name: machine}
         return self.setting.store.seal(
-            Path(str(job.output)),
-            format=adaptor.produces,
-            inputs=promise.inputs,
-            outputs=promise.outputs,
+            Path(output.path),
+            format=output.format,
+            inputs=output.inputs,
+            outputs=output.outputs,
             runtime=adaptor.toolchain.name if compiled else None,
             device=adaptor.device if compiled else parent.device,
             run_options=adaptor.run_options(self.options) if compiled else {},
-            static_shapes=promise.static_shapes,
-            metadata={**inherited, **promise.metadata, **({"graph": graph} if graph else {})},
+            static_shapes=output.static_shapes,
+            metadata={**inherited, **output.metadata, **({"graph": graph} if graph else {})},
         )
 
 

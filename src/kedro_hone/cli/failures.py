@@ -34,7 +34,7 @@ _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
 @click.command()
-@click.argument("slug", type=click.Choice(sorted(SLUGS)), metavar="SLUG")
+@click.argument("slug", type=click.Choice(SLUGS), metavar="SLUG")
 def explain(slug: str) -> None:
     """Say why an error happens and what to do, by the name at its end."""
     click.echo(read_page(slug), nl=False)

@@ -18,7 +18,6 @@ from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import Environment, EnvironmentStore
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.machine.instructions import name_instructions
 from kedro_hone.core.text import clean_text
 
 
@@ -29,8 +28,7 @@ def toolchains(context: click.Context, *, capabilities: str | None) -> None:
     """List, build and remove the toolchains' environments."""
     if capabilities:
         host, path = read_host(), read_catalogue().find_toolchain(capabilities).folder / "capabilities.yml"
-        gpu, instructions = host.gpu or "none", name_instructions(host.flags)
-        click.echo(f"# this machine: {host.cores} cores, {instructions}, GPU: {gpu}")
+        click.echo(f"# this machine: {host.cores} cores, {host.instructions}, GPU: {host.gpu or 'none'}")
         click.echo(path.read_text() if path.exists() else "nothing is written down of this toolchain\n")
     elif context.invoked_subcommand is None:
         context.invoke(list_)

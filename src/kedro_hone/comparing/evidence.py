@@ -15,7 +15,7 @@ from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import TIMINGS
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.core.machine.hardware import describe_hardware
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.decision import Decision
@@ -50,7 +50,9 @@ def gather_evidence(
     effort = sum_effort(reference, race=race, confirmation=confirmation, decision=decision)
     speed = _compare_speed(race, confirmation, decision)
     standings = {standing.id: standing for standing in race.standings}
-    hardware = {name: value for name, value in describe_hardware().items() if name in records.Hardware.model_fields}
+    host = read_host()
+    hardware = {name: getattr(host, name) for name in records.Hardware.model_fields if hasattr(host, name)}
+    hardware["flags"] = sorted(host.flags)
     return Evidence(
         run_id=setting.run.run_id,
         created=dt.datetime.now(dt.UTC),

@@ -72,7 +72,8 @@ def launch(
             limits=toolchain.limits,
             toolchain=toolchain,
         )
-        stack.callback(session.close)
+        if not isinstance(session, Failed):
+            stack.callback(session.close)
         run.note("launch", candidate=name)
         yield session
 

@@ -51,7 +51,7 @@ def measure_alone(
     It returns the ``seconds`` until now, and ``other_load``, what other processes took of the cores' time, if known.
     The wait for another run's measuring does not count; the run's events get its seconds, as ``waited``.
     """
-    with hold_devices(find_home() / "locks", {str(artifact.device) for artifact in artifacts}) as waited:
+    with hold_devices(find_home() / "locks", {artifact.device for artifact in artifacts}) as waited:
         run.note("waited", node=node, seconds=waited)
         started, others = time.monotonic(), OtherLoad()
         yield lambda: {"seconds": time.monotonic() - started, "other_load": others.share()}

@@ -22,11 +22,11 @@ _LOG = open_logger(__name__)
 def hold_lock(path: Path, *, purpose: str) -> Iterator[float]:
     """Hold a lock that one process at a time can hold; wait for it if need be, and log who holds it.
 
-    The same process must not take a lock twice in one thread: it would wait for itself. The file stays behind
-    (removing it would let two processes hold "the" lock), and says who held it last.
+    The same process must not take a lock twice in one thread: it would wait for itself. The file, made with its parents
+    when missing, stays behind (removing it would let two processes hold "the" lock), and says who held it last.
 
     Args:
-        path: The lock file; it and its parents are made when missing.
+        path: The lock file.
         purpose: What is done under the lock, for those who wait.
 
     Yields:
@@ -39,7 +39,13 @@ def hold_lock(path: Path, *, purpose: str) -> Iterator[float]:
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         started = time.monotonic()
-        _take(handle, path)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _LOG.warning("Waiting for %s: held by %s.", path.stem, read_holder(path) or "another process")
+            # Sleeping in the kernel, not polling: who waits for a device must not disturb the one that measures on it.
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            _LOG.info("Waited %.0f seconds for %s.", time.monotonic() - started, path.stem)
         waited = time.monotonic() - started
         since = datetime.now(UTC).isoformat(timespec="seconds")
         holder = {"pid": os.getpid(), "purpose": purpose, "program": Path(sys.argv[0]).name, "since": since}
@@ -52,17 +58,11 @@ def hold_lock(path: Path, *, purpose: str) -> Iterator[float]:
 
 @contextmanager
 def hold_devices(root: Path, devices: Iterable[str], *, purpose: str = "measuring") -> Iterator[float]:
-    """Hold devices alone, so that two runs never measure on one at the same time.
+    """Hold devices (``cpu``, ``cuda:0`` …) alone, so that two runs never measure on one at the same time.
 
-    The locks are taken in the order of the devices' names, whatever order they are given in: two processes that want
-    the same devices can therefore never wait for each other.
-
+    The locks are taken in the order of the devices' names, each once: two processes that want the same devices can
+    therefore never wait for each other. Every run on this machine must name the same ``root``, the folder of the locks.
     Yields and raises as ``hold_lock``.
-
-    Args:
-        root: The folder of the locks; every run on this machine must name the same one.
-        devices: ``cpu``, ``cuda:0`` …; one that is named twice is taken once.
-        purpose: What is done with them, such as the run's name.
     """
     with ExitStack() as stack:
         waited = 0.0
@@ -80,14 +80,3 @@ def read_holder(path: Path) -> str | None:
     except (OSError, ValueError, TypeError, KeyError):
         # Only for a message: the holder may be writing its line right now.
         return None
-
-
-def _take(handle: int, path: Path) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        _LOG.warning("Waiting for %s: held by %s.", path.stem, read_holder(path) or "another process")
-        # Sleeping in the kernel, not polling: who waits for a device must not disturb the one that measures on it.
-        started = time.monotonic()
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        _LOG.info("Waited %.0f seconds for %s.", time.monotonic() - started, path.stem)

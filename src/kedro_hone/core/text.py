@@ -39,9 +39,6 @@ def open_logger(name: str) -> logging.Logger:
 
     What it logs quotes file names and errors of toolchains. Kedro's log handler would read ``[/usr/lib/x.so]`` in them
     as markup of rich, and raise. Control characters are replaced as ``clean_text`` does.
-
-    Args:
-        name: The module's name.
     """
     logger = logging.getLogger(name)
     # A filter of the logger and not of a handler: it works with any configuration, and in any process that imports the

@@ -11,7 +11,8 @@ from typing import Any, Literal
 from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.workers.inside.interfaces import Run, find_interface
+from kedro_hone.core.workers.inside.tensors import Run
+from kedro_hone.learner.interfaces import INTERFACES
 from kedro_hone.learner.manifest import MANIFEST, read_artifact
 from kedro_hone.learner.rows import serve_any_rows
 from kedro_hone.learner.runtimes import open_session
@@ -45,7 +46,9 @@ class Learner:
             HoneError: ``model-unsupported``: it cannot run, or its runtime is not known.
             ImportError: The runtime, or PyTorch, is not installed.
         """
-        make = find_interface(str(interface or artifact.metadata.get("interface", "onnx")))
+        called = str(interface or artifact.metadata.get("interface", "onnx"))
+        if called not in INTERFACES:
+            raise ValueError(f"the interface {called!r} is neither {' nor '.join(map(repr, INTERFACES))}")
         if artifact.runtime is None:
             raise HoneError(
                 "model-unsupported",
@@ -57,7 +60,7 @@ class Learner:
         self._session = open_session(artifact, files, threads=threads)
         run = self._session.run
         self.run = serve_any_rows(run, artifact) if artifact.static_shapes else run
-        self._call = make(self.run, artifact)
+        self._call = INTERFACES[called](self.run, artifact)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the outputs, structured as the source model returns them."""

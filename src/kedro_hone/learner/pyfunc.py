@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from kedro_hone.core.values.artifact import TensorSpec
-from kedro_hone.core.workers.inside.interfaces import bind, check_text, make_shape_check
+from kedro_hone.core.workers.inside.tensors import bind, make_shape_check
+from kedro_hone.learner.interfaces import check_text
 from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.learner.model import Learner
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.workers.inside.tensors import Arrays, match_shapes
 
-Arrays = dict[str, np.ndarray[Any, Any]]
 BATCH = "batch"
 
 
@@ -21,15 +21,18 @@ def serve_any_rows(run: Callable[[Arrays], Arrays], artifact: Artifact) -> Calla
     dropped.
     """
     sizes = [dict(shape.sizes) for shape in artifact.static_shapes]
-    inputs = {spec.name: spec for spec in artifact.inputs}
+    names = [spec.name for spec in artifact.inputs]
     exact = {tuple(spec.resolve(size) for spec in artifact.inputs) for size in sizes}
     input_axes = {spec.name: _find_axis(spec) for spec in artifact.inputs}
     output_axes = {spec.name: _find_axis(spec) for spec in artifact.outputs}
 
     def serve(feeds: Arrays) -> Arrays:
-        if tuple([feeds[name].shape for name in inputs]) in exact:
+        shapes = tuple([feeds[name].shape for name in names])
+        if shapes in exact:
             return run(feeds)
-        asked = _measure(feeds, inputs)
+        asked = match_shapes(artifact.inputs, shapes)
+        if asked.get(BATCH) == 0:
+            raise ValueError("there are no rows")
         pieces: list[Arrays] = []
         start = 0
         for size, used in plan_pieces(asked[BATCH], _list_batches(asked, sizes)):
@@ -63,23 +66,6 @@ def plan_pieces(rows: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
 
 def _find_axis(spec: TensorSpec) -> int | None:
     return spec.shape.index(BATCH) if BATCH in spec.shape else None
-
-
-def _measure(feeds: Arrays, inputs: dict[str, TensorSpec]) -> dict[str, int]:
-    """Return the size that the feeds give to every dynamic dimension."""
-    found: dict[str, int] = {}
-    for name, array in feeds.items():
-        spec = inputs[name]
-        if len(spec.shape) != array.ndim:
-            raise ValueError(f"{name} has {array.ndim} dimensions; the model takes {spec.shape}")
-        for dim, size in zip(spec.shape, array.shape, strict=True):
-            expected = found.setdefault(dim, size) if isinstance(dim, str) else dim
-            if size != expected:
-                shapes = f"{array.shape}; the model takes {spec.shape}"
-                raise ValueError(f"{name} has the shape {shapes}, {dim} = {expected}")
-    if found.get(BATCH) == 0:
-        raise ValueError("there are no rows")
-    return found
 
 
 def _list_batches(asked: dict[str, int], sizes: list[dict[str, int]]) -> list[int]:

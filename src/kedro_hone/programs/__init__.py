@@ -23,7 +23,7 @@ from kedro_hone.core.values.digest import digest_code, digest_file, digest_json
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.code_files import find_code_file
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
-from kedro_hone.core.workers.host.run import call_worker
+from kedro_hone.core.workers.host.run import call_worker, digest_worker
 from kedro_hone.core.workers.inside import loading
 
 LIBRARY: Final = Path(__file__).parent
@@ -146,7 +146,7 @@ def digest_metric(name: str | None, *, project: Path) -> str | None:
 
 def digest_programs() -> str:
     """Return ``sha256:…`` of the code that reads splits and scores candidates, for the keys of what it made."""
-    return digest_code(LIBRARY, (_WORKER,))
+    return digest_worker(LIBRARY / _WORKER / _INIT)
 
 
 def call_program(

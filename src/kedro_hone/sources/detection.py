@@ -15,7 +15,7 @@ from kedro_hone.core.plugins import BUILT_IN, Offer, check_kind, describe_except
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.base import Json
-from kedro_hone.core.workers.inside.interfaces import INTERFACES
+from kedro_hone.learner.interfaces import INTERFACES
 from kedro_hone.sources.catalogue import read_sources
 from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.source_format import MLMODEL, AuthorClass, Flavor, MlModel, Pulled, SourceFormat

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.base import Format, Json, Value
-from kedro_hone.core.workers.inside.interfaces import INTERFACES
+from kedro_hone.learner.interfaces import INTERFACES
 
 MLMODEL: Final = "MLmodel"
 """The name of MLflow's description of a model."""

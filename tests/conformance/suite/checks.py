@@ -154,8 +154,8 @@ def check_transforms(trial: Trial) -> None:
 def check_verifies(trial: Trial) -> None:
     """The output holds the format's files and the tensors that it declares."""
     trial.require_result()
-    if trial.fault is not None:
-        raise CheckFailed("the output does not verify", trial.fault)
+    if isinstance(trial.verified, Failed):
+        raise CheckFailed("the output does not verify", trial.verified)
 
 
 def check_processes(trial: Trial) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +17,9 @@ from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.outcome import Failed, Refused
-from kedro_hone.core.workers.host.job import Job, JobInput, Loaded, StepResult
+from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker, open_session
-from kedro_hone.core.workers.host.verification import Promise, read_promise, verify_output
+from kedro_hone.core.workers.host.verification import verify_output
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -95,27 +96,25 @@ class Trial:
         return self._attempt("second")
 
     @cached_property
-    def fault(self) -> Failed | None:
-        """What is wrong with the first output."""
+    def verified(self) -> JobInput | Failed:
+        """The first output, or what is wrong with it."""
         return verify_output(self.first.job, self.require_result(), toolchain=self.adaptor.toolchain)
 
     @cached_property
     def outputs(self) -> Outputs:
         """The outputs of the first result at every shape that it must serve."""
-        promise, toolchain, folder = self.require_output(), self.adaptor.toolchain, self.folder / "run"
+        output, toolchain, folder = self.require_output(), self.adaptor.toolchain, self.folder / "run"
         if self.adaptor.produces not in toolchain.runs:
             raise NotApplicable(f"{toolchain.name} does not run {self.adaptor.produces}")
-        model = JobInput(
-            path=str(self.first.job.output),
-            format=self.adaptor.produces,
-            run_options=self.adaptor.run_options(self.options),
-            **{name: getattr(promise, name) for name in ("inputs", "outputs", "static_shapes", "metadata")},
-        )
+        model = output.model_copy(update={"run_options": self.adaptor.run_options(self.options)})
         job = self.first.job.model_copy(update={"function": "load", "stage": "load", "input": model, "output": None})
         arrays: dict[str, Arrays] = {}
-        with open_session(job, python=self.python, folder=folder, limits=self.limits, toolchain=toolchain) as session:
+        session = open_session(job, python=self.python, folder=folder, limits=self.limits, toolchain=toolchain)
+        if isinstance(session, Failed):
+            return Outputs(arrays=arrays, load_failure=session)
+        with closing(session):
             loaded = session.load()
-            if not isinstance(loaded, Loaded):
+            if isinstance(loaded, Failed):
                 return Outputs(arrays=arrays, load_failure=loaded)
             for shape in self.served:
                 feeds, outputs = folder / f"{shape.name}.npz", folder / f"{shape.name}-outputs.npz"
@@ -139,12 +138,11 @@ class Trial:
             return outcome
         raise NotApplicable(f"the transformation gave no result: {outcome.reason}")
 
-    def require_output(self) -> Promise:
-        """Return what the first output promises, or raise ``NotApplicable`` when it does not verify."""
-        result = self.require_result()
-        if self.fault is not None:
-            raise NotApplicable(f"the output does not verify: {self.fault.reason}")
-        return read_promise(self.first.job, result.notes)
+    def require_output(self) -> JobInput:
+        """Return the first output as what the next job may work on, or raise ``NotApplicable``: it does not verify."""
+        if isinstance(self.verified, Failed):
+            raise NotApplicable(f"the output does not verify: {self.verified.reason}")
+        return self.verified
 
     def _attempt(self, name: str) -> Attempt:
         folder, toolchain = self.folder / name, self.adaptor.toolchain

@@ -1,4 +1,4 @@
-"""What rebuilds a toolchain's steps: an edit of its worker, and nothing else of its folder."""
+"""What rebuilds a toolchain's steps: an edit of its worker or of what runs in all workers, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.building.steps import digest_worker_folder
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.steps import step_key
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.workers.host import run
 
 SOURCE = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=())
 
@@ -27,7 +27,7 @@ def adaptor(request, tmp_path) -> Adaptor:
 
 
 def make_key(adaptor: Adaptor) -> str:
-    worker = digest_worker_folder(adaptor.toolchain)
+    worker = run.digest_worker(adaptor.toolchain.worker)
     return step_key(adaptor, SOURCE, adaptor.options(), worker=worker, environment="e", host=read_host(), seed=0)[0]
 
 
@@ -53,6 +53,17 @@ def test_every_file_of_the_worker_rebuilds(adaptor):
         touch(path)
         keys.append(make_key(adaptor))
     assert len(keys) >= 3
+    assert len(set(keys)) == len(keys)
+
+
+def test_every_file_that_runs_in_any_worker_rebuilds(adaptor, tmp_path, monkeypatch):
+    inside = Path(shutil.copytree(run.WORKER_MAIN.parent, tmp_path / "inside"))
+    monkeypatch.setattr(run, "WORKER_MAIN", inside / run.WORKER_MAIN.name)
+    keys = [make_key(adaptor)]
+    for path in sorted(inside.glob("*.py")):
+        touch(path)
+        keys.append(make_key(adaptor))
+    assert len(keys) >= 4
     assert len(set(keys)) == len(keys)
 
 

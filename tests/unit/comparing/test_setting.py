@@ -10,7 +10,6 @@ from kedro_hone.core.locks import hold_devices
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.device import Device
 from kedro_hone.core.values.samples import Samples
 from kedro_hone.recipe.schema import read_recipe
 
@@ -19,7 +18,7 @@ HANG = 600
 
 
 def make_artifact(device: str) -> Artifact:
-    return Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=(), device=Device.parse(device))
+    return Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=(), device=device)
 
 
 def test_the_devices_of_all_that_is_measured_are_held(tmp_path, monkeypatch):

@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.values.artifact import Artifact, Precision, Stage
-from kedro_hone.core.values.base import Format, Json
-from kedro_hone.core.values.device import CPU, Device
+from kedro_hone.core.values.base import CPU, Device, Format, Json, read_device
 from kedro_hone.core.values.outcome import Refused
 
 
@@ -34,6 +33,23 @@ class Options(BaseModel):
         Called before a step's key is made, so that two machines that decide differently never share a result.
         """
         return self
+
+
+class Int8Options(Options):
+    """Options of a quantizer whose int8 may be computed with products that saturate.
+
+    Attributes:
+        reduce_range: Seven bits instead of eight, for x86 CPUs without VNNI, where eight can saturate; None: where
+            this CPU has no VNNI.
+    """
+
+    reduce_range: bool | None = None
+
+    def resolve(self, host: Host) -> Self:
+        """Return the options with ``reduce_range`` decided; see ``Host.saturates_int8``."""
+        if self.reduce_range is not None:
+            return self
+        return self.model_copy(update={"reduce_range": host.saturates_int8})
 
 
 class Need(StrEnum):
@@ -123,6 +139,7 @@ class Adaptor:
             raise ValueError(f"adaptor {self.name}: accepts no format")
         if self.stage is Stage.COMPILE and self.produces not in self.toolchain.runs:
             raise ValueError(f"adaptor {self.name}: {self.toolchain.name} cannot run its {self.produces}")
+        read_device(self.device)
         self.options()
 
     def find_missing(self, host: Host) -> str | None:

@@ -1,9 +1,28 @@
-"""Where an adaptor runs."""
+"""The machine that an adaptor would run on, and what its CPU's vector instructions mean."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+_WIDTHS: Final[Mapping[str, str]] = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sse4_2": "SSE4.2"}
+"""x86: the widest one is named, since it includes those after it."""
+
+_EXTENSIONS: Final[Mapping[str, frozenset[str]]] = {
+    "NEON": frozenset({"asimd", "neon"}),
+    "SVE": frozenset({"sve"}),
+    "SVE2": frozenset({"sve2"}),
+    "dot product": frozenset({"asimddp"}),
+    "I8MM": frozenset({"i8mm"}),
+    "VNNI": frozenset({"avx512_vnni", "avx_vnni"}),
+    "BF16": frozenset({"avx512_bf16", "bf16"}),
+    "FP16": frozenset({"avx512_fp16", "asimdhp"}),
+    "AMX": frozenset({"amx_tile"}),
+}
+
+_ARM: Final = frozenset({"aarch64", "arm64", "armv7l", "armv8l"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,11 +31,15 @@ class Host:
 
     Attributes:
         flags: CPU feature flags, as in ``/proc/cpuinfo``.
-        cores: Logical cores.
+        cores: Logical cores that this process may use.
         gpu: The GPU's name, or None.
         compilers: Programs on the path that adaptors ask for, such as ``c++``.
         fingerprint: Identifies CPU model, flags and operating system; part of the key of machine-specific results.
         machine: The processor's architecture, such as ``x86_64``.
+        cpu: The model of the processor.
+        driver: The version of the GPU's driver, or None.
+        memory_bytes: All memory of the machine.
+        os: The operating system and its kernel.
     """
 
     flags: frozenset[str]
@@ -25,3 +48,28 @@ class Host:
     compilers: frozenset[str]
     fingerprint: str
     machine: str = platform.machine()
+    cpu: str = ""
+    driver: str | None = None
+    memory_bytes: int | None = None
+    os: str = ""
+
+    @property
+    def instructions(self) -> str:
+        """The names of the vector instructions as people write them, on x86 or Arm.
+
+        Such as ``AVX-512, VNNI, BF16``, ``AVX2 only`` or ``NEON, dot product``; ``unknown`` where no flag is known.
+        """
+        names = [name for flag, name in _WIDTHS.items() if flag in self.flags][:1]
+        names += [name for name, any_of in _EXTENSIONS.items() if any_of & self.flags]
+        return f"{names[0]} only" if len(names) == 1 else ", ".join(names) or "unknown"
+
+    @property
+    def saturates_int8(self) -> bool:
+        """Whether products of eight-bit integers may saturate, so that int8 needs seven bits.
+
+        Without VNNI an x86 CPU adds two products of an unsigned and a signed byte in 16 bits (``vpmaddubsw``), which
+        saturates above 32,767: 2 · 255 · 127 is 64,770. With weights of seven bits it is 2 · 255 · 64 = 32,640 at most.
+        VNNI adds in 32 bits. So do Arm's kernels, with dot product instructions or without (``smlal``, ``sadalp``).
+        True where nothing is known of the machine.
+        """
+        return self.machine not in _ARM and not _EXTENSIONS["VNNI"] & self.flags

@@ -20,7 +20,7 @@ from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.requirements import explain_unsatisfied, list_versions, read_lines, read_pins
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.guarded import Program, start_guarded
-from kedro_hone.core.workers.host.variables import SECRET
+from kedro_hone.core.workers.host.run import SECRET
 
 INSTALL_SECONDS: Final = 3600.0
 """How long one step of an installation may take; the largest toolchains are gigabytes."""

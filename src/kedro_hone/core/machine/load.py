@@ -11,7 +11,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-_PROC: Final = Path("/proc")
+from kedro_hone.core.machine.processes import PROC, read_stat
+
+_TICK: Final = os.sysconf("SC_CLK_TCK")
 _BUSY: Final = (0, 1, 2, 5, 6, 7)
 """User, nice, system, interrupts, soft interrupts, and what a hypervisor gave to others (steal)."""
 _ALL: Final = range(8)  # idle and waiting too; the times of guests behind them are part of user and nice
@@ -26,7 +28,7 @@ class OtherLoad:
         proc: Where the system tells.
     """
 
-    def __init__(self, *, cores: Collection[int] | None = None, pid: int | None = None, proc: Path = _PROC) -> None:
+    def __init__(self, *, cores: Collection[int] | None = None, pid: int | None = None, proc: Path = PROC) -> None:
         self._cores = os.sched_getaffinity(0) if cores is None else cores
         self._pid, self._proc = os.getpid() if pid is None else pid, proc
         self._start = self._read()
@@ -48,12 +50,8 @@ class OtherLoad:
             return None
 
 
-def read_cores(cores: Collection[int], *, proc: Path = _PROC) -> tuple[float, float]:
+def read_cores(cores: Collection[int], *, proc: Path = PROC) -> tuple[float, float]:
     """Return how long some cores worked since the boot, and how long they were there, in seconds over all of them.
-
-    Args:
-        cores: Their numbers.
-        proc: Where the system tells.
 
     Raises:
         OSError: The system does not tell.
@@ -61,29 +59,19 @@ def read_cores(cores: Collection[int], *, proc: Path = _PROC) -> tuple[float, fl
     wanted = {f"cpu{core}" for core in cores}
     lines = (line.split() for line in (proc / "stat").read_text().splitlines())
     rows = [[int(field) for field in fields] for name, *fields in lines if name in wanted]
-    tick = os.sysconf("SC_CLK_TCK")
-    busy, whole = (sum(row[place] for row in rows for place in places) / tick for places in (_BUSY, _ALL))
+    busy, whole = (sum(row[place] for row in rows for place in places) / _TICK for places in (_BUSY, _ALL))
     return busy, whole
 
 
-def read_own(pid: int, *, proc: Path = _PROC) -> float:
-    """Return what a process, its living descendants, and those that any of them has waited for, used, in seconds.
-
-    Args:
-        pid: The process.
-        proc: Where the system tells.
-    """
+def read_own(pid: int, *, proc: Path = PROC) -> float:
+    """Return what a process, its living descendants, and those that any of them has waited for, used, in seconds."""
     children: dict[int, list[int]] = {}
     used: dict[int, int] = {}
-    for place in proc.glob("[0-9]*"):
-        try:
-            # The name in parentheses may hold blanks and parentheses; the state comes after it.
-            fields = (place / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended: its parent has its time
-        children.setdefault(int(fields[1]), []).append(int(place.name))
-        used[int(place.name)] = sum(map(int, fields[11:15]))
+    for number in (int(place.name) for place in proc.glob("[0-9]*")):
+        if fields := read_stat(number, proc=proc):  # of one that ended, its parent has the time
+            children.setdefault(int(fields[1]), []).append(number)
+            used[number] = sum(map(int, fields[11:15]))
     ours = [pid]
-    for parent in ours:
+    for parent in ours:  # grows while it is walked
         ours += children.get(parent, ())
-    return sum(used.get(one, 0) for one in ours) / os.sysconf("SC_CLK_TCK")
+    return sum(used.get(one, 0) for one in ours) / _TICK

@@ -1,9 +1,21 @@
-"""Other processes of this machine: whether the one that left something behind is still alive."""
+"""Processes of this machine by their number: what the kernel says of them, and whether one is still alive."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
+
+PROC: Final = Path("/proc")
+
+
+def read_stat(pid: int, *, proc: Path = PROC) -> list[str]:
+    """Return what ``/proc/<pid>/stat`` says after the name, the state first; nothing when there is no such process."""
+    try:
+        # The name in parentheses may hold blanks and parentheses.
+        return (proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def read_start(pid: int) -> int:
@@ -12,12 +24,8 @@ def read_start(pid: int) -> int:
     Raises:
         FileNotFoundError: There is no such process, it is dead and not yet reaped, or ``/proc`` hides it.
     """
-    try:
-        # The name in parentheses may hold blanks; after it, the start time is the twentieth field.
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    except ProcessLookupError as error:
-        raise FileNotFoundError(pid) from error
-    if fields[0] in {"Z", "X"}:
+    fields = read_stat(pid)
+    if not fields or fields[0] in {"Z", "X"}:
         raise FileNotFoundError(pid)
     return int(fields[19])
 

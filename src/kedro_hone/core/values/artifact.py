@@ -10,8 +10,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from kedro_hone.core.values.base import Format, Json, Value
-from kedro_hone.core.values.device import CPU, Device
+from kedro_hone.core.values.base import CPU, Device, Format, Json, Value
 
 FORMATS: Final[Mapping[Format, tuple[str, ...]]] = MappingProxyType(
     {

@@ -1,10 +1,11 @@
-"""The base of every value: frozen, strict about unknown keys, and JSON on the disk."""
+"""The base of every value: frozen, strict about unknown keys, and JSON on the disk; and the names in values."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 Json = Any
 """A JSON value. Pydantic checks it on the way in; mypy cannot follow its recursion through dataclass fields."""
@@ -14,6 +15,25 @@ Format = str
 
 BACKENDS: tuple[Format, ...] = ("pytorch", "onnx", "tensorflow")
 """The formats that every model is converted to first."""
+
+
+def read_device(text: str) -> str:
+    """Return the device that a text names: ``cpu``, or ``kind:index``; a kind alone is the first one of its kind.
+
+    Raises:
+        ValueError: It names none.
+    """
+    found = re.fullmatch(r"(?!cpu:0*[1-9])([a-z]+)(?::([0-9]{1,4}))?", text)
+    if found is None:
+        raise ValueError(f"{text!r} is no device: write cpu for all cores, or a kind and an index such as cuda:0")
+    return CPU if found[1] == CPU else f"{found[1]}:{int(found[2] or 0)}"
+
+
+Device = Annotated[str, AfterValidator(read_device)]
+"""Where a model computes, such as ``cpu`` or ``cuda:0``."""
+
+CPU: Final[Device] = "cpu"
+"""All cores of the machine, which are one device."""
 
 
 class Value(BaseModel):

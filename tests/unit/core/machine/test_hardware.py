@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.machine import hardware as host
-from kedro_hone.core.machine.hardware import describe_hardware, find_gpu, read_cpu, read_host
+from kedro_hone.core.machine import hardware
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.report.records import Hardware
 
 X86 = """processor\t: 0
 model name\t: Some CPU @ 3.00GHz
@@ -36,31 +37,38 @@ def programs(tmp_path, monkeypatch):
     return put
 
 
-def test_the_first_core_of_an_x86_is_read(tmp_path):
-    (tmp_path / "cpuinfo").write_text(X86)
-    assert read_cpu(tmp_path / "cpuinfo") == ("Some CPU @ 3.00GHz", frozenset({"fpu", "avx2", "avx512_vnni"}))
+@pytest.fixture
+def cpuinfo(tmp_path, monkeypatch):
+    """A file in the place of ``/proc/cpuinfo``, which is not there yet."""
+    monkeypatch.setattr(hardware, "_CPUINFO", tmp_path / "cpuinfo")
+    return tmp_path / "cpuinfo"
 
 
-def test_arm_names_its_lines_differently(tmp_path):
-    (tmp_path / "cpuinfo").write_text(ARM)
-    model, flags = read_cpu(tmp_path / "cpuinfo")
-    assert model.endswith("0x41 0xd0c")
-    assert flags == {"fp", "asimd"}
+def test_the_first_core_of_an_x86_is_read(cpuinfo):
+    cpuinfo.write_text(X86)
+    host = read_host()
+    assert (host.cpu, host.flags) == ("Some CPU @ 3.00GHz", frozenset({"fpu", "avx2", "avx512_vnni"}))
 
 
-def test_a_system_without_cpuinfo_has_a_model_and_no_flags(tmp_path):
-    model, flags = read_cpu(tmp_path / "none")
-    assert model
-    assert flags == frozenset()
+def test_arm_names_its_lines_differently(cpuinfo):
+    cpuinfo.write_text(ARM)
+    host = read_host()
+    assert host.cpu.endswith("0x41 0xd0c")
+    assert host.flags == {"fp", "asimd"}
 
 
-def test_the_fingerprint_is_stable_and_follows_the_flags(tmp_path, monkeypatch):
+def test_a_system_without_cpuinfo_has_a_model_and_no_flags(cpuinfo):
+    host = read_host()
+    assert host.cpu
+    assert host.flags == frozenset()
+
+
+def test_the_fingerprint_is_stable_and_follows_the_flags(cpuinfo):
     assert read_host() == read_host()
-    (tmp_path / "cpuinfo").write_text(X86)
-    monkeypatch.setattr(host, "_CPUINFO", tmp_path / "cpuinfo")
+    cpuinfo.write_text(X86)
     first = read_host()
     assert first.flags == {"fpu", "avx2", "avx512_vnni"}
-    (tmp_path / "cpuinfo").write_text(X86.replace("avx512_vnni", "avx2"))
+    cpuinfo.write_text(X86.replace("avx512_vnni", "avx2"))
     assert read_host().fingerprint != first.fingerprint
 
 
@@ -80,50 +88,35 @@ def test_compilers_are_looked_up_on_the_path(programs):
 
 
 def test_without_a_driver_there_is_no_gpu(programs):
-    assert find_gpu() is None
+    assert read_host().gpu is read_host().driver is None
 
 
 def test_the_first_gpu_is_named_with_its_driver(programs):
     without = read_host().fingerprint
     programs("nvidia-smi", "echo 'NVIDIA H100, PCIe, 570.1'; echo 'NVIDIA L4, 570.1'")
-    gpu = find_gpu()
-    assert gpu is not None
-    assert (gpu.name, gpu.driver) == ("NVIDIA H100, PCIe", "570.1")
-    assert read_host().gpu == "NVIDIA H100, PCIe"
-    assert read_host().fingerprint != without
-    assert describe_hardware()["driver"] == "570.1"
+    host = read_host()
+    assert (host.gpu, host.driver) == ("NVIDIA H100, PCIe", "570.1")
+    assert host.fingerprint != without
 
 
 def test_the_evidence_knows_the_memory():
     kilobytes = int(Path("/proc/meminfo").read_text().split()[1])
-    assert describe_hardware()["memory_bytes"] == kilobytes * 1024
+    assert read_host().memory_bytes == kilobytes * 1024
 
 
 @pytest.mark.parametrize("text", ["echo 'no driver' >&2; exit 9", "exit 0"])
 def test_a_driver_that_does_not_work_is_no_gpu(programs, text):
     programs("nvidia-smi", text)
-    assert find_gpu() is None
+    assert read_host().gpu is read_host().driver is None
 
 
 def test_a_program_that_cannot_be_started_is_no_gpu(programs, tmp_path):
     (tmp_path / "nvidia-smi").write_bytes(b"\x7fELF")
     (tmp_path / "nvidia-smi").chmod(0o755 | stat.S_IXUSR)
-    assert find_gpu() is None
+    assert read_host().gpu is read_host().driver is None
 
 
-def test_hardware_has_what_the_evidence_asks_for():
-    hardware = describe_hardware()
-    assert set(hardware) == {
-        "cpu",
-        "cores",
-        "flags",
-        "instructions",
-        "gpu",
-        "driver",
-        "memory_bytes",
-        "os",
-        "governor",
-        "load",
-    }
-    assert len(hardware["load"]) == 3
-    assert hardware["flags"] == sorted(hardware["flags"])
+def test_a_host_knows_what_the_evidence_records():
+    host = read_host()
+    assert [name for name in Hardware.model_fields if not hasattr(host, name)] == ["threads"]
+    assert "(kernel " in host.os

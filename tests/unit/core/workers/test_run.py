@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -15,9 +16,8 @@ from toolchains.toy.model import make_model
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
-from kedro_hone.core.workers.host.job import Job, JobInput, StepResult, explain_error
-from kedro_hone.core.workers.host.run import call_worker
-from kedro_hone.core.workers.host.variables import make_environment
+from kedro_hone.core.workers.host.job import Call, Job, JobInput, StepResult
+from kedro_hone.core.workers.host.run import call_worker, make_environment, open_session
 
 HANG = 600
 """Seconds after which something is taken to hang."""
@@ -236,6 +236,22 @@ def test_a_folder_that_cannot_be_written_is_a_value(worker, tmp_path):
         job, python=Path(sys.executable), toolchain=None, folder=tmp_path / "file" / "step", limits=Limits()
     )
     assert isinstance(failed, Failed)
+    assert failed.reason.startswith("the worker cannot be started: ")
+    assert failed.log is None
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_from_a_worker_that_cannot_be_started(worker, tmp_path, monkeypatch, number):
+    def refuse(*_args, **_more):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("kedro_hone.core.workers.host.run.start_guarded", refuse)
+    job = Job(function="fine", worker=str(worker), adaptor="toy.test")
+    arguments = {"python": Path(sys.executable), "toolchain": None, "folder": tmp_path / "step", "limits": Limits()}
+    assert call_worker(job, **arguments).failure is FailureClass.DISK_FULL
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert open_session(job, **arguments).failure is FailureClass.DISK_FULL
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_the_log_keeps_both_ends(call, tmp_path):
@@ -308,7 +324,8 @@ def test_a_worker_writes_only_inside(call, tmp_path):
 )
 def test_a_denied_write_is_told_by_a_value(tmp_path, told, failure, trespass):
     error = {"type": "PermissionError", "message": "[Errno 13] no", "errno": 13, "trespass": told}
-    failed = explain_error(error, by="a.b", failure=FailureClass.COMPILE, log=tmp_path / "log")
+    job = Job(function="transform", worker="worker.py", adaptor="a.b")
+    failed = Call(job, tmp_path, Limits()).explain_error(error, FailureClass.COMPILE)
     assert (failed.failure, failed.trespass) == (failure, trespass)
 
 

@@ -10,7 +10,7 @@ from toolchains.toy.model import make_model
 from kedro_hone.core.values.artifact import Shape, TensorSpec
 from kedro_hone.core.values.outcome import FailureClass
 from kedro_hone.core.workers.host.job import End, Job, JobInput, StepResult
-from kedro_hone.core.workers.host.verification import find_changes, read_promise, record_tree, verify_output
+from kedro_hone.core.workers.host.verification import verify_output, watch_tree
 
 DESCRIBED = {
     "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}],
@@ -49,8 +49,9 @@ def describe(shape_in=("batch", 4), shape_out=("batch", 3), *, name="y", dtype="
 
 
 def test_a_kept_promise(job):
-    assert verify(job, described=DESCRIBED) is None
-    assert verify(job) is None
+    promised = verify(job, described=DESCRIBED)
+    assert verify(job) == promised
+    assert (promised.path, promised.format, promised.inputs) == (job.output, "toy", job.input.inputs)
 
 
 @pytest.mark.parametrize(
@@ -76,21 +77,20 @@ def test_what_the_file_says_counts(job, described, reason):
 
 
 def test_an_open_size_contradicts_nothing(job):
-    assert verify(job, described=describe(("?", 4), ("s0", "unk__1"))) is None
+    assert isinstance(verify(job, described=describe(("?", 4), ("s0", "unk__1"))), JobInput)
 
 
 def test_static_sizes_must_be_noted(job):
     static = describe((8, 4), (8, 3))
     assert verify(job, described=static).failure is FailureClass.BAD_OUTPUT
-    assert verify(job, {"static_shapes": ["batch8"]}, static) is None
+    assert verify(job, {"static_shapes": ["batch8"]}, static).static_shapes == job.shapes[1:]
     assert verify(job, {"static_shapes": ["batch1"]}, static).failure is FailureClass.BAD_OUTPUT
     assert "the job does not have: batch99" in verify(job, {"static_shapes": ["batch99"]}, static).reason
 
 
 def test_notes_change_what_is_promised(job):
     notes = {"outputs": [{"name": "z", "dtype": "float16", "shape": ["batch", 3]}], "metadata": {"a": 1}}
-    assert verify(job, notes, describe(name="z", dtype="float16")) is None
-    promise = read_promise(job, notes)
+    promise = verify(job, notes, describe(name="z", dtype="float16"))
     assert promise.outputs == (TensorSpec(name="z", dtype="float16", shape=("batch", 3)),)
     assert promise.inputs == job.input.inputs
     assert promise.metadata == {"a": 1}
@@ -117,9 +117,9 @@ def test_missing_and_empty_files(job, tmp_path):
 def test_only_regular_files(job, tmp_path, monkeypatch):
     output = tmp_path / "output"
     (output / "inside").symlink_to("weights.npz")
-    assert verify(job) is None
+    assert isinstance(verify(job), JobInput)
     (output / "twin").hardlink_to(output / "weights.npz")
-    assert verify(job) is None
+    assert isinstance(verify(job), JobInput)
     for make, reason in (
         (lambda path: path.symlink_to("../source/weights.npz"), "link out of its output"),
         (lambda path: path.symlink_to(output / "weights.npz"), "link out of its output"),
@@ -141,21 +141,19 @@ def test_only_regular_files(job, tmp_path, monkeypatch):
 def test_a_job_without_a_promise_is_our_bug(job):
     with pytest.raises(ValueError, match="nothing to verify"):
         verify_output(job.model_copy(update={"produces": None}), result())
-    with pytest.raises(ValueError, match="promises nothing"):
-        read_promise(job.model_copy(update={"input": None}), {})
 
 
 def test_changes_are_found_by_bytes(tmp_path):
     make_model(tmp_path / "model")
-    before = record_tree(tmp_path / "model")
+    find_changes = watch_tree(tmp_path / "model")
     weights = tmp_path / "model" / "weights.npz"
     os.utime(weights)
-    assert find_changes(tmp_path / "model", before) == ()
+    assert find_changes() == ()
     times = weights.stat()
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
     os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))  # the same size and the same time
-    assert find_changes(tmp_path / "model", before) == ("weights.npz",)
+    assert find_changes() == ("weights.npz",)
     (tmp_path / "model" / "more").write_text("")
-    assert find_changes(tmp_path / "model", before) == ("more", "weights.npz")
+    assert find_changes() == ("more", "weights.npz")

@@ -24,11 +24,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kedro_hone.core.workers.guard.clipped_log import ClippedLog
     from kedro_hone.core.workers.guard.processes import Descendants, become_worker, find_descendants
 else:  # run by path and isolated: our package is not importable, and the name of its module "types" is taken
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    from clipped_log import ClippedLog
     from processes import Descendants, become_worker, find_descendants
 
     sys.path.pop()
@@ -46,13 +44,53 @@ KILL_SECONDS = 10.0
 """How long to wait for killed processes; one in uninterruptible sleep may never end."""
 
 
+class ClippedLog:
+    """Keeps the first and the last part of what the worker prints, half of the limit in bytes each.
+
+    The first part is written at once, the last part at the end.
+    """
+
+    def __init__(self, path: str, limit: int) -> None:
+        self.half = max(1, limit // 2)
+        self.head_left = self.half
+        self.tail = bytearray()
+        self.left_out = 0
+        self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+
+    def add(self, data: bytes) -> None:
+        """Take what was printed."""
+        head, rest = data[: self.head_left], data[self.head_left :]
+        self.head_left -= len(head)
+        self.left_out += len(head) - self._write(head)
+        self.tail += rest
+        if len(self.tail) > 2 * self.half:
+            self._cut()
+
+    def finish(self) -> None:
+        """Write the last half."""
+        self._cut()
+        if self.left_out:
+            self._write(f"\n[{self.left_out} bytes left out]\n".encode())
+        self.left_out += len(self.tail) - self._write(bytes(self.tail))
+        os.close(self.fd)
+
+    def _cut(self) -> None:
+        excess = len(self.tail) - self.half
+        if excess > 0:
+            self.left_out += excess
+            del self.tail[:excess]
+
+    def _write(self, data: bytes) -> int:
+        try:
+            return os.write(self.fd, data)
+        except OSError:  # a full disk costs the log, never the drain: a worker must not block on a full pipe
+            return 0
+
+
 class Guard:
     """Starts one worker, watches it, and ends with it.
 
-    Args:
-        config: ``command``, ``environment``, ``folder`` (to start in), ``log``, ``log_bytes``, ``host`` (its process
-            number), ``keep`` (descriptors for the worker), ``seconds`` (or None), ``memory_bytes``, ``address_bytes``
-            (or None), ``interval`` (seconds between looks).
+    The configuration has the fields of ``Program`` in ``host/guarded.py``, and the process number of the ``host``.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -242,13 +280,10 @@ def report(message: dict[str, Any]) -> None:
 def main() -> None:
     """Read the configuration, the first line of the input, and guard the worker."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    line = b""
-    while not line.endswith(b"\n"):  # byte by byte: what follows are commands
-        data = os.read(0, 1)
-        if not data:
-            sys.exit(0)
-        line += data
-    Guard(json.loads(line)).run()
+    with open(0, "rb", buffering=0, closefd=False) as stream:  # without a buffer: what follows are commands
+        line = stream.readline()
+    if line.endswith(b"\n"):
+        Guard(json.loads(line)).run()
 
 
 if __name__ == "__main__":

@@ -9,29 +9,23 @@ from pathlib import Path
 
 
 def find_code_file(name: str, *, project: Path) -> Path | None:
-    """Return the file that a path or a dotted name refers to.
+    """Return the file, absolute, of ``path/to/file.py``, relative to the project, or ``package.module``; None without.
 
-    The packages of a dotted name are not imported: importing runs their ``__init__``, and nothing that a recipe names
-    is run in this process. ``importlib.util.find_spec`` would import them.
-
-    Args:
-        name: ``path/to/file.py``, relative to the project, or ``package.module``.
-        project: The project's root. Its ``src`` and itself are searched after the places of Python's own.
-
-    Returns:
-        The file, absolute; None when there is no such file or module, or it has no file.
+    The project's ``src`` and the project itself are searched after the places of Python's own. The packages of a dotted
+    name are not imported, as ``importlib.util.find_spec`` would: that runs their ``__init__``, and nothing that a
+    recipe names is run in this process.
     """
     if name.endswith(".py"):
         path = (project / name).resolve()
         return path if path.is_file() else None
-    parts = name.split(".")
-    if not all(parts):
+    first, *below = name.split(".")
+    if not all((first, *below)):
         return None
-    spec = _find_spec(parts[0], None) or PathFinder.find_spec(parts[0], [str(project / "src"), str(project)])
-    for index in range(1, len(parts)):
+    spec = _find_spec(first, None) or PathFinder.find_spec(first, [str(project / "src"), str(project)])
+    for part in below:
         if spec is None or spec.submodule_search_locations is None:
             return None
-        spec = _find_spec(".".join(parts[: index + 1]), list(spec.submodule_search_locations))
+        spec = _find_spec(f"{spec.name}.{part}", list(spec.submodule_search_locations))
     return Path(spec.origin).resolve() if spec is not None and spec.origin and spec.has_location else None
 
 

@@ -24,7 +24,7 @@ _GUARD_MAIN = Path(__file__).parents[1] / "guard" / "main.py"
 
 
 class LineReader:
-    """Reads JSON lines from the reading end of a pipe without ever waiting in ``read``; the caller closes it."""
+    """Reads JSON lines from the reading end of a pipe without ever waiting in ``take``; the caller closes it."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -67,8 +67,7 @@ class Guarded:
         if process.stdin is None or process.stdout is None or process.stderr is None:
             raise ValueError("a guard needs pipes")
         self._process = process
-        self._streams = process.stdin, process.stdout, process.stderr
-        self._input = process.stdin.fileno()
+        self._input, self._output, self._errors = process.stdin, process.stdout, process.stderr
         self.reports = LineReader(process.stdout.fileno())
         self.pid: int | None = None
         self.end: End | None = None
@@ -76,18 +75,15 @@ class Guarded:
     def send(self, message: Mapping[str, Json]) -> None:
         """Send the guard a message; nothing happens when the guard is gone."""
         with contextlib.suppress(BrokenPipeError):
-            data = memoryview(json.dumps(message).encode() + b"\n")
-            while data:
-                data = data[os.write(self._input, data) :]
+            self._input.write(json.dumps(message).encode() + b"\n")
+            self._input.flush()
 
     def receive(self) -> dict[str, Json] | None:
         """Take the guard's next report without waiting."""
         report = self.reports.take()
         if report is None:
             if self.reports.closed and self.end is None:  # nothing protects a guard from SIGKILL
-                self._kill_orphans()
-                errors = self._streams[2].read().decode(errors="replace").strip()
-                self.end = End(reason="guard-lost", detail=errors)
+                self._give_up(self._errors.read().decode(errors="replace").strip())
             return None
         if "started" in report:
             self.pid = report["started"]
@@ -98,25 +94,12 @@ class Guarded:
     def request(self, command: str, key: str) -> Json:
         """Send a command and return what the report under a key says; None when the worker ended instead."""
         self.send({"do": command})
-        while self.end is None:
-            report = self.receive()
-            if report is not None and key in report:
-                return report[key]
-            if report is None and self.end is None:
-                wait_for_any([self.reports], None)
-        return None
+        return self._wait_for(key)
 
     def wait(self, seconds: float | None = None) -> End:
         """Wait for the worker's end, which the guard enforces; the limit is for a guard that hangs."""
-        deadline = None if seconds is None else time.monotonic() + seconds
         while self.end is None:
-            if self.receive() is not None or self.end is not None:
-                continue
-            left = None if deadline is None else deadline - time.monotonic()
-            if not wait_for_any([self.reports], left):
-                self._process.kill()
-                self._kill_orphans()
-                self.end = End(reason="guard-lost", detail="the guard does not respond")
+            self._wait_for("ended", seconds)
         return self.end
 
     def stop(self, reason: str) -> End:
@@ -128,7 +111,7 @@ class Guarded:
         """Make sure that worker, children and guard are gone."""
         if self.end is None:
             self.stop("closed")
-        for stream in self._streams:
+        for stream in (self._input, self._output, self._errors):
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
         try:
@@ -137,10 +120,26 @@ class Guarded:
             self._process.kill()
             self._process.wait()
 
-    def _kill_orphans(self) -> None:
+    def _wait_for(self, key: str, seconds: float | None = None) -> Json:
+        """Return what the next report with a key says; None when the worker ended instead."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while self.end is None:
+            report = self.receive()
+            if report is not None and key in report:
+                return report[key]
+            if report is None and self.end is None:
+                left = None if deadline is None else deadline - time.monotonic()
+                if not wait_for_any([self.reports], left):
+                    self._process.kill()
+                    self._give_up("the guard does not respond")
+        return None
+
+    def _give_up(self, detail: str) -> None:
+        """Kill what a guard that is lost has left."""
         if self.pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
+        self.end = End(reason="guard-lost", detail=detail)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,8 +150,7 @@ class Program:
         command: The program and its arguments.
         environment: All its variables.
         folder: Its working directory.
-        log: Receives its output.
-        log_bytes: How much of the output is kept.
+        log: Receives its output, of which ``log_bytes`` are kept.
         seconds: Its wall-clock limit; None where the caller limits each command.
         memory_bytes: The most that it and its children may hold.
         interval: Seconds between two looks of the guard.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import re
 import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.artifact import Artifact, Shape, Stage, TensorSpec
-from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.device import CPU, Device
+from kedro_hone.core.values.base import CPU, Device, Json, Value
 from kedro_hone.core.values.outcome import Failed, FailureClass, Trespass
 
 AbsolutePath = Annotated[str, BeforeValidator(os.path.abspath)]
@@ -35,12 +37,7 @@ class JobInput(Value):
 
     @classmethod
     def of(cls, artifact: Artifact, files: Path) -> JobInput:
-        """Return the part of an artifact that a worker sees.
-
-        Args:
-            artifact: The artifact.
-            files: The directory of its files on this machine.
-        """
+        """Return the part of an artifact that a worker sees, whose files are in this directory."""
         fields = {name: getattr(artifact, name) for name in cls.model_fields if name != "path"}
         return cls(path=str(files), **fields)
 
@@ -53,10 +50,8 @@ class Job(Value):
         worker: The worker file.
         adaptor: The name in refusals and failures.
         stage: ``convert``, ``compress``, ``compile`` or ``load``: the class of an uncaught exception.
-        input: The model.
         output: An empty directory to fill; made when it does not exist.
         temporary: A directory for scratch files; when None, one that is removed after the call.
-        options: The adaptor's options.
         calibration: An npz file with one array for each input, rows first.
         program: ``path`` and ``library`` (what ``hone_loading.load_program`` takes), ``options``, ``feeds``,
             ``targets``, ``source`` (npz of the source model's outputs for the feeds: the targets of a program with
@@ -88,6 +83,11 @@ class Job(Value):
     produces: str | None = None
     trust: tuple[str, ...] = ()
     interface: str | None = None
+
+    @property
+    def failure(self) -> FailureClass:
+        """The class of an exception that its function does not catch."""
+        return FailureClass(self.stage) if self.stage in {*Stage, FailureClass.LOAD} else FailureClass.CRASH
 
 
 class End(Value):
@@ -123,7 +123,6 @@ class StepResult(Value):
         seconds: From loading the worker file to the function's end, inside the worker.
         described: For ``transform``: what the toolchain reads from the *saved* files, or None when it cannot.
         landlock: The version of Landlock that kept it inside its folders; 0 where the kernel has none.
-        end: How its worker ended.
     """
 
     notes: dict[str, Json]
@@ -133,64 +132,74 @@ class StepResult(Value):
     end: End
 
 
-class Loaded(Value):
-    """A model that is ready to be run.
-
-    Attributes:
-        cold_start_ms: From before the toolchain is imported until the model is loaded, or has run once with feeds.
-    """
-
-    cold_start_ms: float
-
-
 _KILLS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 _NO_MEMORY = re.compile("bad_alloc|out of memory|(can't|cannot) allocate memory|failed to allocate", re.IGNORECASE)
 _DISK_FULL = re.compile("no space left on device|disk quota exceeded", re.IGNORECASE)
-_DISK_ERRNOS = frozenset({28, 122})  # ENOSPC, EDQUOT
 _LOG_END_BYTES = 4096
 _SOURCE_PLACE = re.compile(r"\S\.\w+:\d+:$")
 
 
-def explain_end(end: End, *, by: str, limits: Limits, log: Path) -> Failed:
-    """Return the failure of a worker that ended without a result, with its class and a reason for a person."""
-    name = {int(one): one.name for one in signal.Signals}.get(end.signal or 0, f"signal {end.signal}")
-    failure, reason = FailureClass.CRASH, f"crashed with {name}"
-    if end.reason is not None:
-        failure, reason = {
-            "time-out": (FailureClass.TIME_OUT, f"ran longer than {limits.seconds:g} seconds"),
-            "out-of-memory": (FailureClass.OUT_OF_MEMORY, f"needed more than {limits.memory_mb} MiB of memory"),
-            "not-started": (FailureClass.INSTALL, f"the worker cannot be started: {end.detail}"),
-        }.get(end.reason, (FailureClass.KILLED, f"stopped from outside ({end.reason})"))
-    elif end.signal is None:
-        reason = f"ended with exit code {end.exit} and no result"
-    elif end.signal in _KILLS:
-        failure, reason = FailureClass.KILLED, f"killed by {name}, not by us"
-    elif _NO_MEMORY.search(_read_end(log)):
-        failure, reason = FailureClass.OUT_OF_MEMORY, f"ended by {name} when it got no more memory"
-    return Failed(by=by, failure=failure, reason=reason, log=str(log))
+@dataclass(frozen=True)
+class Call:
+    """A job, the folder of its files, and its bounds: all that is needed to say what became of it."""
 
+    job: Job
+    folder: Path
+    limits: Limits
 
-def explain_error(error: dict[str, Json], *, by: str, failure: FailureClass, log: Path) -> Failed:
-    """Return the failure for an exception that a worker reports, by its type and the cause in its message.
+    @property
+    def log(self) -> Path:
+        """What its worker printed."""
+        return self.folder / "log"
 
-    The error has ``type``, ``message``, ``errno``, ``trespass`` and ``where``; where it says nothing more special, its
-    class is ``failure``.
-    """
-    kind, message = str(error.get("type", "Exception")), _shorten(str(error.get("message", "")))
-    reason, trespass = f"{kind}: {message}" if message else kind, None
-    denied = next((one for one in Trespass if one == error.get("trespass")), None)
-    if error.get("errno") in _DISK_ERRNOS or _DISK_FULL.search(message):
-        failure = FailureClass.DISK_FULL
-    elif kind == "MemoryError" or _NO_MEMORY.search(message):
-        failure = FailureClass.OUT_OF_MEMORY
-    elif kind in {"ImportError", "ModuleNotFoundError"}:
-        failure = FailureClass.INSTALL
-    elif denied is not None:
-        trespass = denied
-        failure, reason = FailureClass.BAD_OUTPUT, f"tried to write outside its folders: {reason}"
-    elif error.get("where") == "describe":
-        failure, reason = FailureClass.BAD_OUTPUT, f"the saved files cannot be read back: {reason}"
-    return Failed(by=by, failure=failure, reason=reason[:1000], log=str(log), trespass=trespass)
+    def fail(
+        self, reason: str, failure: FailureClass = FailureClass.BAD_OUTPUT, trespass: Trespass | None = None
+    ) -> Failed:
+        """Return its failure, with the log where there is one."""
+        log = str(self.log) if os.access(self.log, os.R_OK) else None
+        return Failed(by=self.job.adaptor, failure=failure, reason=reason, log=log, trespass=trespass)
+
+    def explain_end(self, end: End) -> Failed:
+        """Return the failure of a worker that ended without a result, with its class and a reason for a person."""
+        if end.reason is not None:
+            limits = self.limits
+            unable = FailureClass.DISK_FULL if _DISK_FULL.search(end.detail) else FailureClass.INSTALL
+            failure, reason = {
+                "time-out": (FailureClass.TIME_OUT, f"ran longer than {limits.seconds:g} seconds"),
+                "out-of-memory": (FailureClass.OUT_OF_MEMORY, f"needed more than {limits.memory_mb} MiB of memory"),
+                "not-started": (unable, f"the worker cannot be started: {end.detail}"),
+            }.get(end.reason, (FailureClass.KILLED, f"stopped from outside ({end.reason})"))
+            return self.fail(reason, failure)
+        if end.signal is None:
+            return self.fail(f"ended with exit code {end.exit} and no result", FailureClass.CRASH)
+        name = {int(one): one.name for one in signal.Signals}.get(end.signal, f"signal {end.signal}")
+        if end.signal in _KILLS:
+            return self.fail(f"killed by {name}, not by us", FailureClass.KILLED)
+        if _NO_MEMORY.search(_read_end(self.log)):
+            return self.fail(f"ended by {name} when it got no more memory", FailureClass.OUT_OF_MEMORY)
+        return self.fail(f"crashed with {name}", FailureClass.CRASH)
+
+    def explain_error(self, error: Mapping[str, Json], failure: FailureClass) -> Failed:
+        """Return the failure for an exception that the worker reports, by its type and the cause in its message.
+
+        The error has ``type``, ``message``, ``errno``, ``trespass`` and ``where``; where it says nothing more special,
+        its class is ``failure``.
+        """
+        kind, message = str(error.get("type", "Exception")), _shorten(str(error.get("message", "")))
+        reason, trespass = f"{kind}: {message}" if message else kind, None
+        denied = next((one for one in Trespass if one == error.get("trespass")), None)
+        if error.get("errno") in {errno.ENOSPC, errno.EDQUOT} or _DISK_FULL.search(message):
+            failure = FailureClass.DISK_FULL
+        elif kind == "MemoryError" or _NO_MEMORY.search(message):
+            failure = FailureClass.OUT_OF_MEMORY
+        elif kind in {"ImportError", "ModuleNotFoundError"}:
+            failure = FailureClass.INSTALL
+        elif denied is not None:
+            trespass = denied
+            failure, reason = FailureClass.BAD_OUTPUT, f"tried to write outside its folders: {reason}"
+        elif error.get("where") == "describe":
+            failure, reason = FailureClass.BAD_OUTPUT, f"the saved files cannot be read back: {reason}"
+        return self.fail(reason[:1000], failure, trespass)
 
 
 def _shorten(message: str) -> str:
@@ -202,11 +211,6 @@ def _shorten(message: str) -> str:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     said = list(itertools.dropwhile(_SOURCE_PLACE.search, lines)) or lines
     return " ".join(said) if said and (len(said) < len(lines) or said[0].endswith(":")) else "".join(said[:1])
-
-
-def find_failure_class(stage: str) -> FailureClass:
-    """Return the class of a stage's uncaught exceptions."""
-    return FailureClass(stage) if stage in {*Stage, FailureClass.LOAD} else FailureClass.CRASH
 
 
 def _read_end(log: Path) -> str:

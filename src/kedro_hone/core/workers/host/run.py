@@ -7,25 +7,57 @@ worker is ``workers/inside/main.py`` with the python of the toolchain's environm
 
 from __future__ import annotations
 
-import errno
 import json
 import os
+import re
 import shutil
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.digest import digest_code, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, Program, start_guarded
-from kedro_hone.core.workers.host.job import End, Job, StepResult, explain_end, explain_error, find_failure_class
+from kedro_hone.core.workers.host.job import Call, End, Job, StepResult
 from kedro_hone.core.workers.host.session import WorkerSession
-from kedro_hone.core.workers.host.variables import make_environment
-from kedro_hone.core.workers.host.verification import find_changes, record_tree
+from kedro_hone.core.workers.host.verification import watch_tree
 
 WORKER_MAIN = Path(__file__).parents[1] / "inside" / "main.py"
 """What a worker is started with: this file and the folder of its ``job.json``."""
+
+SECRET: Final = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY")
+"""Found in the names of variables that no other program is given."""
+
+_PASSED_ON = re.compile(
+    r"PATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|LD_LIBRARY_PATH|CC|CXX|(CUDA|NVIDIA|ROCR|HIP)_[A-Z0-9_]+|SOURCE_DATE_EPOCH"
+)
+_THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "BLIS")
+_FIXED: Final = MappingProxyType(
+    {
+        "PYTHONSAFEPATH": "1",  # no directory of ours on the import path
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",  # the order of sets of strings must not decide what a toolchain writes
+        # By default glibc hands freed memory back to the kernel after each call or not, depending on the layout of the
+        # heap, and page faults then cost as much as the model. Kept, every launch is as fast as the luckiest.
+        # https://www.gnu.org/software/libc/manual/html_node/Memory-Allocation-Tunables.html
+        "MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # the highest that every glibc takes
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+        "DO_NOT_TRACK": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+    }
+)
 _GPU_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 _JOB_INTERVAL, _SESSION_INTERVAL = 0.025, 0.05  # seconds between two looks; a session may be being measured
+
+
+def digest_worker(worker: Path) -> str:
+    """Return the digest of what runs in the process of a worker file: its folder, and what runs in every worker."""
+    return digest_json([digest_code(worker.parent), digest_code(WORKER_MAIN.parent)])
 
 
 def call_worker(
@@ -43,69 +75,80 @@ def call_worker(
         folder: Receives ``job.json``, ``result.json`` and ``log``; made when it does not exist.
         limits: The bounds, kept by the guard.
     """
-    folder = folder.absolute()
-    model = Path(job.input.path) if job.input else None
+    call = Call(job, folder.absolute(), limits)
     try:
-        before = record_tree(model) if model else None
-        prepared = _write_job(job, folder)
+        find_changes = watch_tree(Path(job.input.path)) if job.input else tuple
         try:
-            with closing(_start(prepared, python, toolchain, folder=folder, limits=limits)) as guarded:
+            with closing(_start(call, python, toolchain)) as guarded:
                 end = guarded.wait(limits.seconds + GUARD_SECONDS)
         finally:
             if job.temporary is None:
-                shutil.rmtree(str(prepared.temporary), ignore_errors=True)
-        changed = find_changes(model, before) if model and before else ()
+                shutil.rmtree(call.folder / "temporary", ignore_errors=True)
+        changed = find_changes()
     except OSError as error:
-        return _explain_host_error(error, job)
+        return call.explain_end(End(reason="not-started", detail=str(error)))
     if changed:
-        failed = _fail(job, f"changed its input: {', '.join(changed[:5])}", folder)
-        return failed.model_copy(update={"trespass": Trespass.INPUT})
-    return _read_outcome(job, end, folder=folder, limits=limits)
+        return call.fail(f"changed its input: {', '.join(changed[:5])}", trespass=Trespass.INPUT)
+    return _read_outcome(call, end)
 
 
 def open_session(
     job: Job, *, python: Path, folder: Path, limits: Limits, toolchain: Toolchain | None = None
-) -> WorkerSession:
+) -> WorkerSession | Failed:
     """Start a worker that stays, as a session to be closed by the caller; its command ``load`` opens the model.
 
     Arguments are as for ``call_worker``: the job's ``function`` is not used, the folder receives no ``result.json``,
-    and the limit of ``seconds`` is for each command. When the worker cannot be started, the session's commands say so.
+    and the limit of ``seconds`` is for each command.
     """
-    folder = folder.absolute()
+    call = Call(job, folder.absolute(), limits)
     command_end, commands = os.pipe()
     replies, reply_end = os.pipe()
-    guarded: Guarded | Failed
     try:
-        prepared, keep = _write_job(job, folder), (command_end, reply_end)
-        guarded = _start(prepared, python, toolchain, folder=folder, limits=limits, keep=keep)
+        guarded = _start(call, python, toolchain, keep=(command_end, reply_end))
     except OSError as error:
-        guarded = _explain_host_error(error, job)
+        os.close(commands)
+        os.close(replies)
+        return call.explain_end(End(reason="not-started", detail=str(error)))
     finally:
         os.close(command_end)
         os.close(reply_end)
-    return WorkerSession(job, guarded, commands=commands, replies=replies, folder=folder, limits=limits)
+    return WorkerSession(call, guarded, commands=commands, replies=replies)
 
 
-def _write_job(job: Job, folder: Path) -> Job:
-    prepared = job.model_copy(update={"temporary": job.temporary or str(folder / "temporary")})
-    for path in (str(folder), prepared.temporary, prepared.output):
+def make_environment(
+    job: Job, *, toolchain: Toolchain | None = None, inherited: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Return all variables of a worker, never the host's own, which may hold secrets.
+
+    They are an allow-list applied to those that are inherited, without names that look like secrets; the worker's own
+    folders and threads; and the toolchain's, last.
+    """
+    passed = {name: text for name, text in inherited.items() if _PASSED_ON.fullmatch(name) and not SECRET.search(name)}
+    scratch = job.temporary or ""
+    return {
+        **passed,
+        **_FIXED,
+        **{f"{library}_NUM_THREADS": str(job.threads) for library in _THREADS},
+        "HOME": scratch,
+        "TMPDIR": scratch,
+        "XDG_CACHE_HOME": f"{scratch}/cache",
+        "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor",
+        "TRITON_CACHE_DIR": f"{scratch}/triton",
+        **(toolchain.environment if toolchain else {}),
+    }
+
+
+def _start(call: Call, python: Path, toolchain: Toolchain | None, *, keep: tuple[int, ...] = ()) -> Guarded:
+    """Write the job and start its worker; one that keeps descriptors is a session's."""
+    folder, limits = call.folder, call.limits
+    temporary = call.job.temporary or str(folder / "temporary")
+    job = call.job.model_copy(update={"temporary": temporary})
+    for path in (str(folder), temporary, job.output):
         if path is not None:
             Path(path).mkdir(parents=True, exist_ok=True)
-    (folder / "result.json").unlink(missing_ok=True)
-    (folder / "job.json").write_text(json.dumps(prepared.model_dump(mode="json"), indent=1), encoding="utf-8")
-    return prepared
-
-
-def _start(
-    job: Job,
-    python: Path,
-    toolchain: Toolchain | None,
-    *,
-    folder: Path,
-    limits: Limits,
-    keep: tuple[int, ...] = (),
-) -> Guarded:
-    """Start a worker; one that keeps descriptors is a session's."""
+    for left in (folder / "result.json", call.log):  # by an earlier call
+        left.unlink(missing_ok=True)
+    (folder / "job.json").write_text(json.dumps(job.model_dump(mode="json"), indent=1), encoding="utf-8")
     memory = limits.memory_mb << 20
     # A backstop for one huge allocation; generous, since runtimes reserve far more addresses than they touch.
     # GPU drivers reserve all memory of all devices many times over: there is no bound that fits them.
@@ -114,8 +157,8 @@ def _start(
         Program(
             command=[str(python), str(WORKER_MAIN), str(folder), *map(str, keep)],
             environment=make_environment(job, toolchain=toolchain),
-            folder=str(job.temporary),
-            log=str(folder / "log"),
+            folder=temporary,
+            log=str(call.log),
             log_bytes=limits.log_kb << 10,
             seconds=None if keep else limits.seconds,
             memory_bytes=memory,
@@ -126,36 +169,28 @@ def _start(
     )
 
 
-def _read_outcome(job: Job, end: End, *, folder: Path, limits: Limits) -> StepResult | Refused | Failed:
-    log, path = folder / "log", folder / "result.json"
+def _read_outcome(call: Call, end: End) -> StepResult | Refused | Failed:
+    path = call.folder / "result.json"
     if end.reason is not None or end.exit != 0 or not path.exists():
-        return explain_end(end, by=job.adaptor, limits=limits, log=log)
+        return call.explain_end(end)
     try:
-        result = json.loads(path.read_bytes())
-        if "error" in result:
-            return explain_error(result["error"], by=job.adaptor, failure=find_failure_class(job.stage), log=log)
-        return _read_flags(StepResult(**result, end=end), job, folder)
+        told = json.loads(path.read_bytes())
+        if "error" in told:
+            return call.explain_error(told["error"], call.job.failure)
+        result = StepResult(**told, end=end)
+        return _read_flags(call, result.notes) or result
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return _fail(job, f"the worker's result cannot be read: {str(error).splitlines()[0]}", folder)
+        return call.fail(f"the worker's result cannot be read: {str(error).splitlines()[0]}")
 
 
-def _read_flags(result: StepResult, job: Job, folder: Path) -> StepResult | Refused | Failed:
-    notes = result.notes
+def _read_flags(call: Call, notes: Mapping[str, Json]) -> Refused | Failed | None:
+    """Return what a function says that it did instead of its work."""
+    by = call.job.adaptor
     if "refused" in notes:
         slug = {"slug": str(notes["slug"])} if "slug" in notes else {}
-        return Refused(by=job.adaptor, reason=str(notes["refused"]), **slug)
+        return Refused(by=by, reason=str(notes["refused"]), **slug)
     if "nothing_to_do" in notes:
-        return Refused(by=job.adaptor, slug="nothing-to-do", reason=str(notes["nothing_to_do"]))
+        return Refused(by=by, slug="nothing-to-do", reason=str(notes["nothing_to_do"]))
     if "failed" in notes:
-        return _fail(job, str(notes["failed"]["reason"]), folder, FailureClass(notes["failed"]["class"]))
-    return result
-
-
-def _fail(job: Job, reason: str, folder: Path, failure: FailureClass = FailureClass.BAD_OUTPUT) -> Failed:
-    return Failed(by=job.adaptor, failure=failure, reason=reason, log=str(folder / "log"))
-
-
-def _explain_host_error(error: OSError, job: Job) -> Failed:
-    full = error.errno in {errno.ENOSPC, errno.EDQUOT}
-    failure = FailureClass.DISK_FULL if full else FailureClass.INSTALL
-    return Failed(by=job.adaptor, failure=failure, reason=f"the worker cannot be started: {error}")
+        return call.fail(str(notes["failed"]["reason"]), FailureClass(notes["failed"]["class"]))
+    return None

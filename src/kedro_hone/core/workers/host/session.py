@@ -8,13 +8,11 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import Self
 
-from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.guarded import Guarded, LineReader, wait_for_any
-from kedro_hone.core.workers.host.job import End, Job, Loaded, explain_end, explain_error, find_failure_class
+from kedro_hone.core.workers.host.job import Call, End
 
 
 class WorkerSession:
@@ -25,24 +23,24 @@ class WorkerSession:
     ``replies`` are the descriptors to write to and to read from.
     """
 
-    def __init__(
-        self, job: Job, guarded: Guarded | Failed, *, commands: int, replies: int, folder: Path, limits: Limits
-    ) -> None:
-        self.job = job
-        self.folder = folder
-        self._guarded = guarded if not isinstance(guarded, Failed) else None
-        self._failed = guarded if isinstance(guarded, Failed) else None
+    def __init__(self, call: Call, guarded: Guarded, *, commands: int, replies: int) -> None:
+        self._call = call
+        self._guarded = guarded
+        self._failed: Failed | None = None
         self._commands = commands
         self._replies = LineReader(replies)
-        self._limits = limits
         self._paused = False
         self._closed = False
 
-    def load(self, feeds: Path | None = None) -> Loaded | Failed:
-        """Import the toolchain and open the model; with feeds (an npz file), their first outputs are part of it."""
+    def load(self, feeds: Path | None = None) -> float | Failed:
+        """Import the toolchain and open the model; return the cold start in milliseconds.
+
+        It begins before the toolchain is imported, and ends when the model is loaded, or has run once with the feeds
+        (an npz file).
+        """
         path = None if feeds is None else str(feeds.absolute())
-        reply = self._ask("load", find_failure_class(self.job.stage), feeds=path)
-        return reply if isinstance(reply, Failed) else Loaded(cold_start_ms=reply["cold_start_ms"])
+        reply = self._ask("load", self._call.job.failure, feeds=path)
+        return reply if isinstance(reply, Failed) else float(reply["cold_start_ms"])
 
     def run(self, feeds: Path, output: Path, batch: int | None = None) -> Failed | None:
         """Run all rows of a file and write the outputs, rows first; nothing is checked.
@@ -62,78 +60,64 @@ class WorkerSession:
         return reply if isinstance(reply, Failed) else None
 
     def time(self, shape: str, calls: int, *, warmup: int = 0) -> list[int] | Failed:
-        """Time calls at an armed shape inside the worker, after some unmeasured ones, such as after a stop.
+        """Return the wall-clock time in nanoseconds, inside the worker, of each of some calls at an armed shape.
 
-        Returns:
-            The wall-clock time of each call in nanoseconds, or the failure.
+        They are timed after unmeasured ones to warm up, such as after a stop.
         """
         reply = self._ask("time", shape=shape, calls=calls, warmup=warmup)
         return reply if isinstance(reply, Failed) else [int(value) for value in reply["times"]]
 
     def pause(self) -> None:
         """Stop the worker and all its children (SIGSTOP), not the guard; returns when they are stopped."""
-        if self._guarded is not None and not self._paused:
+        if not self._paused:
             self._guarded.request("pause", "paused")
             self._paused = True
 
     def resume(self) -> None:
         """Let them go on."""
-        if self._guarded is not None and self._paused:
+        if self._paused:
             self._guarded.request("resume", "paused")
             self._paused = False
 
     def memory_bytes(self) -> int:
         """Return the resident memory of the worker and its children now; 0 when it is gone."""
-        reply = None if self._guarded is None else self._guarded.request("memory", "memory")
-        return int(reply or 0)
+        return int(self._guarded.request("memory", "memory") or 0)
 
     def close(self) -> None:
         """End the worker and everything that it started; returns when all are gone. Idempotent."""
         if self._closed:
             return
         self._closed = True
-        if self._guarded is not None:
-            self._guarded.close()
+        self._guarded.close()
         for descriptor in (self._commands, self._replies.descriptor):
             os.close(descriptor)
-        if self.job.temporary is None:
-            shutil.rmtree(self.folder / "temporary", ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        if self._call.job.temporary is None:
+            shutil.rmtree(self._call.folder / "temporary", ignore_errors=True)
 
     def _ask(self, do: str, failure: FailureClass = FailureClass.CRASH, **arguments: Json) -> dict[str, Json] | Failed:
         if self._paused or self._closed:
             raise RuntimeError(f"the session is {'closed' if self._closed else 'paused'}: no {do}")
-        if self._failed is not None or self._guarded is None:
-            return self._failed or self._explain_end()
+        if self._failed is not None:
+            return self._failed
         with contextlib.suppress(BrokenPipeError):  # it is dead: its guard reports how
             os.write(self._commands, json.dumps({"do": do, **arguments}).encode() + b"\n")
-        reply = self._wait_for_reply(self._guarded)
+        reply = self._wait_for_reply()
         if reply is None:
-            self._failed = self._explain_end()
+            self._failed = self._call.explain_end(self._guarded.end or End(reason="closed"))
             return self._failed
-        if "error" in reply:
-            return explain_error(reply["error"], by=self.job.adaptor, failure=failure, log=self.folder / "log")
-        return reply
+        return self._call.explain_error(reply["error"], failure) if "error" in reply else reply
 
-    def _wait_for_reply(self, guarded: Guarded) -> dict[str, Json] | None:
-        deadline = time.monotonic() + self._limits.seconds
+    def _wait_for_reply(self) -> dict[str, Json] | None:
+        """Return the next reply, or None when the worker ended instead."""
+        deadline = time.monotonic() + self._call.limits.seconds
         while True:
             reply = self._replies.take()
             if reply is not None:
                 return reply
-            guarded.receive()
-            if guarded.end is not None:
+            self._guarded.receive()
+            if self._guarded.end is not None:
                 return self._replies.take()
-            readers = [guarded.reports] if self._replies.closed else [self._replies, guarded.reports]
+            readers = [self._guarded.reports] if self._replies.closed else [self._replies, self._guarded.reports]
             if not wait_for_any(readers, deadline - time.monotonic()):
-                guarded.stop("time-out")
+                self._guarded.stop("time-out")
                 return None
-
-    def _explain_end(self) -> Failed:
-        end = (self._guarded and self._guarded.end) or End(reason="closed")
-        return explain_end(end, by=self.job.adaptor, limits=self._limits, log=self.folder / "log")

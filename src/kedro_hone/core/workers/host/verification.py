@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import stat
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.values.artifact import FORMATS, Shape, TensorSpec, find_missing
-from kedro_hone.core.values.base import Format, Json, Value
+from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_tree
 from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.workers.host.job import Job, StepResult
+from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 
 _SPECS: TypeAdapter[tuple[TensorSpec, ...]] = TypeAdapter(tuple[TensorSpec, ...])
 
@@ -23,84 +23,23 @@ Row = tuple[str, int, int, int, int]
 """A file's relative name, size, time of change (ns), time of status change (ns) and inode."""
 
 
-class TreeState(Value):
-    """A directory at one moment: its files, and the digest of their names and bytes."""
-
-    rows: tuple[Row, ...]
-    digest: str
-
-
-class Promise(Value):
-    """What an adaptor promises about its output: its notes, and its input's values for what they leave out."""
-
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
-    static_shapes: tuple[Shape, ...] = ()
-    metadata: dict[str, Json] = Field(default_factory=dict)
-
-
-def record_tree(folder: Path) -> TreeState:
-    """Return the state of a directory, to be compared by ``find_changes`` after a step.
-
-    A tree that did not change since it was last recorded in this process is not read again.
-    """
-    rows = _list_files(folder)
-    return TreeState(rows=rows, digest=_digest(str(folder), rows))
-
-
-def find_changes(folder: Path, before: TreeState) -> tuple[str, ...]:
-    """Return the relative names of files whose bytes changed, came or went since a state was recorded.
+def watch_tree(folder: Path) -> Callable[[], tuple[str, ...]]:
+    """Return what finds the relative names of files whose bytes changed, came or went after this call.
 
     The kernel sets the time of the status change at every write and nobody can set it back, so equal rows are equal
-    bytes. Rows that differ (such as by a new hard link elsewhere) are settled by the digest.
+    bytes. Rows that differ (such as by a new hard link elsewhere) are settled by the digest; a tree that did not change
+    since it was last watched in this process is not read again.
     """
-    rows = _list_files(folder)
-    if rows == before.rows or digest_tree(folder) == before.digest:
-        return ()
-    return tuple(sorted({row[0] for row in {*rows} ^ {*before.rows}}))
+    before = _list_files(folder)
+    digest = _digest(str(folder), before)
 
+    def find_changes() -> tuple[str, ...]:
+        rows = _list_files(folder)
+        if rows == before or digest_tree(folder) == digest:
+            return ()
+        return tuple(sorted({row[0] for row in {*rows} ^ {*before}}))
 
-def verify_output(job: Job, result: StepResult, *, toolchain: Toolchain | None = None) -> Failed | None:
-    """Check the output of a ``transform``; that its input is unchanged is checked by ``call_worker``.
-
-    Formats of the toolchain's own are accepted in addition to ``FORMATS``. None when the output can be
-    sealed, or a failure of the class ``bad-output``.
-
-    Raises:
-        ValueError: The job has no input, no output directory or no format to produce.
-    """
-    if job.input is None or job.output is None or job.produces is None:
-        raise ValueError(f"the job of {job.adaptor} names no input, output or format: there is nothing to verify")
-    output = Path(job.output)
-    formats = {**FORMATS, **(toolchain.formats if toolchain else {})}
-    problem = (
-        _find_strange_file(output)
-        or _find_missing_file(output, formats.get(job.produces, ("*",)), job.produces)
-        or _find_contradiction(job, result)
-    )
-    return Failed(by=job.adaptor, failure=FailureClass.BAD_OUTPUT, reason=problem) if problem else None
-
-
-def read_promise(job: Job, notes: Mapping[str, Json]) -> Promise:
-    """Return what the notes of a ``StepResult`` promise, with what the output inherits from its input.
-
-    Raises:
-        ValueError: The notes are malformed.
-    """
-    model = job.input
-    if model is None:
-        raise ValueError("a job without an input promises nothing")
-    known = {shape.name: shape for shape in (*model.static_shapes, *job.shapes)}
-    static = notes.get("static_shapes") or []
-    unknown = [str(name) for name in static if name not in known]
-    if unknown:
-        raise ValueError(f"static shapes that the job does not have: {', '.join(unknown)}")
-    return Promise(
-        inputs=notes.get("inputs") or model.inputs,
-        outputs=notes.get("outputs") or model.outputs,
-        static_shapes=tuple(known[name] for name in static) or model.static_shapes,
-        metadata=notes.get("metadata") or {},
-    )
+    return find_changes
 
 
 def _list_files(folder: Path) -> tuple[Row, ...]:
@@ -115,6 +54,48 @@ def _list_files(folder: Path) -> tuple[Row, ...]:
 @lru_cache(maxsize=64)
 def _digest(folder: str, rows: tuple[Row, ...]) -> str:  # noqa: ARG001 - the rows are the key
     return digest_tree(Path(folder))
+
+
+def verify_output(job: Job, result: StepResult, *, toolchain: Toolchain | None = None) -> JobInput | Failed:
+    """Check the output of a ``transform``, and return it as what the next job may work on, or why it cannot be sealed.
+
+    It has what the adaptor's notes promise, and its input's values for what they leave out. That the input is unchanged
+    is checked by ``call_worker``. Formats of the toolchain's own are accepted in addition to ``core.values.formats``.
+    The failure is of the class ``bad-output``.
+
+    Raises:
+        ValueError: The job has no input, no output directory or no format to produce.
+    """
+    if job.input is None or job.output is None or job.produces is None:
+        raise ValueError(f"the job of {job.adaptor} names no input, output or format: there is nothing to verify")
+    output = Path(job.output)
+    formats = {**FORMATS, **(toolchain.formats if toolchain else {})}
+    bad = partial(Failed, by=job.adaptor, failure=FailureClass.BAD_OUTPUT)
+    problem = _find_strange_file(output) or _find_missing_file(output, formats.get(job.produces, ("*",)), job.produces)
+    if problem:
+        return bad(reason=problem)
+    try:
+        promised = _read_promise(job, job.input, result.notes)
+    except (ValueError, TypeError) as error:
+        return bad(reason=f"returned notes that cannot be read: {' '.join(str(error).split())}")
+    problem = _find_contradiction(promised, result.described)
+    return bad(reason=problem) if problem else promised
+
+
+def _read_promise(job: Job, model: JobInput, notes: Mapping[str, Json]) -> JobInput:
+    known = {shape.name: shape for shape in (*model.static_shapes, *job.shapes)}
+    static = notes.get("static_shapes") or []
+    unknown = [str(name) for name in static if name not in known]
+    if unknown:
+        raise ValueError(f"static shapes that the job does not have: {', '.join(unknown)}")
+    return JobInput(
+        path=job.output,
+        format=job.produces,
+        inputs=notes.get("inputs") or model.inputs,
+        outputs=notes.get("outputs") or model.outputs,
+        static_shapes=tuple(known[name] for name in static) or model.static_shapes,
+        metadata=notes.get("metadata") or {},
+    )
 
 
 def _find_strange_file(output: Path) -> str | None:
@@ -144,7 +125,7 @@ def _resolve(path: Path) -> Path:
         return Path("/")
 
 
-def _find_missing_file(output: Path, patterns: tuple[str, ...], produces: Format) -> str | None:
+def _find_missing_file(output: Path, patterns: tuple[str, ...], produces: str) -> str | None:
     missing = find_missing(output, patterns)
     if not missing:
         return None
@@ -153,11 +134,7 @@ def _find_missing_file(output: Path, patterns: tuple[str, ...], produces: Format
     return f"promised the format {produces}, which needs {', '.join(missing)}, and wrote {what}"
 
 
-def _find_contradiction(job: Job, result: StepResult) -> str | None:
-    try:
-        promised, described = read_promise(job, result.notes), result.described
-    except (ValueError, TypeError) as error:
-        return f"returned notes that cannot be read: {' '.join(str(error).split())}"
+def _find_contradiction(promised: JobInput, described: Mapping[str, Json] | None) -> str | None:
     if described is None:  # the toolchain cannot read this format; validation runs the model
         return None
     for kind, expected in (("inputs", promised.inputs), ("outputs", promised.outputs)):
@@ -165,8 +142,10 @@ def _find_contradiction(job: Job, result: StepResult) -> str | None:
             found = _SPECS.validate_python(described[kind])
         except (ValidationError, KeyError, TypeError):
             return f"described its {kind} in a way that cannot be read"
-        if [spec.name for spec in found] != [spec.name for spec in expected]:
-            return f"promised the {kind} {_join(expected)}, but the saved file has {_join(found)}"
+        wanted, given = ([spec.name for spec in specs] for specs in (expected, found))
+        if wanted != given:
+            said = ", ".join(given) or "none"
+            return f"promised the {kind} {', '.join(wanted) or 'none'}, but the saved file has {said}"
         for want, have in zip(expected, found, strict=True):
             problem = _compare(want, have, promised.static_shapes)
             if problem:
@@ -184,7 +163,3 @@ def _compare(want: TensorSpec, have: TensorSpec, static: Sequence[Shape]) -> str
     )
     shapes = [f"({', '.join(map(str, spec.shape))})" for spec in (want, have)]
     return None if fits else f"with the shape {shapes[0]}, but the saved file has {shapes[1]}"
-
-
-def _join(specs: Sequence[TensorSpec]) -> str:
-    return ", ".join(spec.name for spec in specs) or "none"

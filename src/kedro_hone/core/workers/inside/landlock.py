@@ -30,13 +30,8 @@ def confine(folders: list[str]) -> int:
     """Let this process and its children write only below the given folders, for good.
 
     Reading stays free. Devices that computing needs and ``/dev/shm`` stay writable. Where the kernel offers it, signals
-    to processes outside are forbidden as well, so that a worker cannot stop its guard.
-
-    Args:
-        folders: Where writing is allowed.
-
-    Returns:
-        The version of Landlock, or 0 when the kernel does not have (or permit) version 2 at least.
+    to processes outside are forbidden as well, so that a worker cannot stop its guard. Returned is the version of
+    Landlock, or 0 when the kernel does not have (or permit) version 2 at least.
     """
     libc = ctypes.CDLL(None, use_errno=True)
 

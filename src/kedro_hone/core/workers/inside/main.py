@@ -104,19 +104,18 @@ def find_trespass(error: BaseException, job: dict[str, Any]) -> str | None:
     if not isinstance(error, PermissionError) or not isinstance(name, str):
         return None
     path = os.path.realpath(name)
-    if is_within(path, find_folders(job)) or (os.path.exists(path) and not os.access(path, os.R_OK)):
+
+    def is_within(folders: list[str]) -> bool:
+        return any(path.startswith(os.path.realpath(folder) + os.sep) for folder in folders)
+
+    if is_within(find_folders(job)) or (os.path.exists(path) and not os.access(path, os.R_OK)):
         return None
-    return "wrote-input" if is_within(path, [(job.get("input") or {}).get("path")]) else "wrote-outside"
+    return "wrote-input" if job.get("input") and is_within([job["input"]["path"]]) else "wrote-outside"
 
 
-def is_within(path: str, folders: list[str | None]) -> bool:
-    """Tell whether a real path is below one of some folders."""
-    return any(path.startswith(os.path.realpath(folder) + os.sep) for folder in folders if folder)
-
-
-def find_folders(job: dict[str, Any]) -> list[str | None]:
+def find_folders(job: dict[str, Any]) -> list[str]:
     """Return where this job may write."""
-    return [job.get("output"), job.get("temporary"), sys.argv[1]]
+    return [folder for folder in (job.get("output"), job.get("temporary"), sys.argv[1]) if folder]
 
 
 def write_json(path: str, value: dict[str, Any]) -> None:
@@ -141,7 +140,7 @@ def main() -> None:
     folder = sys.argv[1]
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as stream:
         job = json.load(stream)
-    landlock = load_part("landlock").confine([path for path in find_folders(job) if path])
+    landlock = load_part("landlock").confine(find_folders(job))
     if len(sys.argv) > 2:
         part = load_part("served")
         commands, replies = map(int, sys.argv[2:4])

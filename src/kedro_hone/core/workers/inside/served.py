@@ -17,12 +17,7 @@ from typing import Any
 
 
 class Served:
-    """The commands of a session, each a method; replies are JSON values.
-
-    Args:
-        job: The job; its ``input`` is the model.
-        load_worker: Imports the job's worker file.
-    """
+    """The commands of a session, each a method; replies are JSON values. ``load_worker`` imports a job's file."""
 
     def __init__(self, job: dict[str, Any], load_worker: Callable[[dict[str, Any]], Any]) -> None:
         self.job = job
@@ -85,12 +80,12 @@ class Served:
             return self.session.prepare(feeds)  # type: ignore[no-any-return]  # a session has no types
         if self.job.get("interface") != "pytorch" or not importlib.util.find_spec("torch"):
             return functools.partial(self.session.run, feeds)
-        from . import interfaces
+        from . import tensors
 
-        torch = interfaces.import_torch()
+        torch = tensors.import_torch()
         specs = {side: [SimpleNamespace(**spec) for spec in self.job["input"][side]] for side in ("inputs", "outputs")}
         model: Any = SimpleNamespace(metadata=self.job["input"]["metadata"], **specs)
-        call = interfaces.make_tensors_interface(self.session.run, model)
+        call = tensors.make_tensors_interface(self.session.run, model)
         return functools.partial(call, *(torch.from_numpy(feeds[spec.name]) for spec in specs["inputs"]))
 
     def time(self, shape: str, calls: int, warmup: int = 0) -> dict[str, Any]:

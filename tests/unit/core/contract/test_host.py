@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.core.contract.adaptor import Options
+from kedro_hone.core.contract.adaptor import Int8Options, Options
 from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
 from kedro_hone.core.contract.host import Host
-from kedro_hone.core.machine.instructions import Int8Options, name_instructions, saturates_int8
 from kedro_hone.core.store.steps import list_machine_options, step_key
 from kedro_hone.core.values.artifact import Artifact
 
@@ -58,7 +57,7 @@ def make_host(flags: str, machine: str = "x86_64") -> Host:
     ],
 )
 def test_instructions_have_the_names_that_people_use(flags, names):
-    assert name_instructions(frozenset(flags.split())) == names
+    assert make_host(flags).instructions == names
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,7 @@ def test_instructions_have_the_names_that_people_use(flags, names):
 )
 def test_products_saturate_on_x86_without_vnni(flags, machine, saturates):
     host = make_host(flags, machine)
-    assert saturates_int8(host) is saturates
+    assert host.saturates_int8 is saturates
     assert Int8Options().resolve(host).reduce_range is saturates
 
 

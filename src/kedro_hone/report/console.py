@@ -40,9 +40,8 @@ def print_verdict(
     )
     if evidence.finalists:
         console.print(_tabulate_finalists(evidence))
-    tally = ", ".join(
-        f"{len(group.candidates)} {wording.STATUS_NAMES[group.status]}" for group in group_candidates(evidence)
-    )
+    groups = group_candidates(evidence).items()
+    tally = ", ".join(f"{len(candidates)} {wording.STATUS_NAMES[status]}" for status, candidates in groups)
     console.print(_make_text(f"Candidates: {tally}"))
     if folder is not None:
         console.print(_make_text(f"Report: {folder / 'report.html'}"), soft_wrap=True)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from kedro_hone.core.contract.registry import Publication
-from kedro_hone.core.values.decision import Verdict
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.page import render
-from kedro_hone.report.view import list_key_numbers
+from kedro_hone.report.page import TEMPLATES
 
 LIMIT: Final = 60_000
 """GitHub takes 65,536 characters; the rest is room for what a bot puts around."""
 
-_SIGNS: Final = {Verdict.PASS: "✅", Verdict.KEEP: "🟦", Verdict.FAIL: "❌", Verdict.INCONCLUSIVE: "🟨"}
 _CLOSING: Final = "\n</details>\n"
 _REST: Final = "\n… and {:,} more in `report.html`.\n"
 
@@ -35,15 +32,7 @@ def render_markdown(evidence: Evidence, publication: Publication | None = None, 
     """
     if limit < 2000:
         raise ValueError(f"a comment needs at least 2,000 bytes, not {limit}")
-    numbers = list_key_numbers(evidence) if evidence.winner else ()
-    whole = render(
-        "comment.md.j2",
-        evidence,
-        publication,
-        sign=_SIGNS[evidence.verdict],
-        after=next((one.latency for one in evidence.finalists if one.id == evidence.subject), ()),
-        changes=[one for one in numbers if one.before and not one.label.startswith("Latency")],
-    )
+    whole = TEMPLATES.get_template("comment.md.j2").render(evidence=evidence, publication=publication)
     text, *parts, foot = whole.split("\f")
     room = limit - len(foot.encode())
     if len(text.encode()) > room:

@@ -38,7 +38,10 @@ def scale_speedups(evidence: Evidence, *, gate: float | None) -> Scale | None:
     if not evidence.speedups:
         return None
     rows = [(one, False) for one in evidence.speedups] + [(one, True) for one in evidence.confirmation.control]
-    marks = [(1.0, format_ratio(1, 0), "one"), *([] if gate is None else [(gate, format_ratio(gate, 2), "gate")])]
+    marks = [
+        (1.0, format_ratio(1, 0), "one"),
+        *([] if gate is None else [(gate, f"gate {format_ratio(gate, 2)}", "gate")]),
+    ]
     ends = _find_ends([one.ratio for one, _ in rows], marks, room=0.04)
     bars = (
         Bar(

@@ -22,21 +22,6 @@ MEANINGS: Final = {
 }
 """What a verdict means for the reader."""
 
-GROUPS: Final = {
-    Status.MEASURED: (
-        "Measured to the end",
-        "Fastest first. Speed-ups here are the race’s estimates, which chose the finalists.",
-    ),
-    Status.DROPPED: (
-        "Dropped early",
-        "Clearly slower than the leader, or less accurate than the gate allows, so no more time was spent on them.",
-    ),
-    Status.FAILED: ("Failed", "A toolchain broke, or what it made is wrong. The logs are in the steps’ folders."),
-    Status.REFUSED: ("Refused", "They cannot take this model, or cannot run on this machine; nothing was tried."),
-    Status.NOT_TRIED: ("Not tried", "The budget ended before their turn."),
-}
-"""Title and explanation of the candidates of each status."""
-
 SPREAD_COLUMNS: Final = ("mean", "at most", "best row", "5 %", "median", "95 %", "99 %", "worst row")
 """The columns of ``list_spread_cells``."""
 
@@ -54,24 +39,22 @@ class KeyNumber:
     remark: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """The candidates of one status."""
-
-    status: Status
-    title: str
-    explanation: str
-    candidates: tuple[CandidateRecord, ...]
-
-
-def list_key_numbers(evidence: Evidence) -> tuple[KeyNumber, ...]:
-    """Return the numbers of the strip: what changed from the source to the winner, and what it cost."""
+def list_latencies(evidence: Evidence) -> list[KeyNumber]:
+    """Return the times at each shape, of the source and the winner."""
     numbers = []
     for both in evidence.latencies:
-        after, before = (both.winner, wording.format_ms(both.source.p50_ms)) if both.winner else (both.source, "")
-        remark = f"median of {wording.format_count(after.n)} calls{'' if both.winner else ' to the source'}"
-        label = f"Latency at {wording.name_shape(both.source.shape)}"
-        numbers.append(KeyNumber(label=label, value=wording.format_ms(after.p50_ms), before=before, remark=remark))
+        label, before = f"Latency at {wording.name_shape(both.source.shape)}", wording.format_ms(both.source.p50_ms)
+        if both.winner:
+            value, remark = wording.format_ms(both.winner.p50_ms), f"median of {both.winner.n:,} calls"
+        else:
+            value, before, remark = before, "", f"median of {both.source.n:,} calls to the source"
+        numbers.append(KeyNumber(label=label, value=value, before=before, remark=remark))
+    return numbers
+
+
+def list_costs(evidence: Evidence) -> list[KeyNumber]:
+    """Return what else changed from the source to the winner, and what the optimization cost."""
+    numbers = []
     subject, source = evidence.find_candidate(evidence.subject or ""), evidence.find_candidate("source")
     for label, attribute, write, remark in (
         ("Size on disk", "size_bytes", wording.format_bytes, ""),
@@ -87,21 +70,18 @@ def list_key_numbers(evidence: Evidence) -> tuple[KeyNumber, ...]:
     took, calls = wording.format_seconds(evidence.optimization_seconds), evidence.break_even_calls
     if calls is not None:
         remark = f"calls; the optimization took {took}"
-        numbers.append(KeyNumber(label="Pays off after", value=wording.format_count(calls), remark=remark))
+        numbers.append(KeyNumber(label="Pays off after", value=f"{calls:,}", remark=remark))
     elif evidence.optimization_seconds:
         numbers.append(KeyNumber(label="Optimization", value=took))
-    return tuple(numbers)
+    return numbers
 
 
-def group_candidates(evidence: Evidence) -> tuple[Group, ...]:
-    """Return the candidates by status, the measured and dropped ones fastest first."""
+def group_candidates(evidence: Evidence) -> dict[Status, list[CandidateRecord]]:
+    """Return the candidates by status, in the order of the report; in each the fastest first."""
     fastest = sorted(evidence.candidates, key=lambda one: -(one.speedup.estimate if one.speedup else 0.0))
-    members = {status: tuple(one for one in fastest if one.status is status) for status in GROUPS}
-    return tuple(
-        Group(status=status, title=title, explanation=explanation, candidates=members[status])
-        for status, (title, explanation) in GROUPS.items()
-        if members[status]
-    )
+    order = (Status.MEASURED, Status.DROPPED, Status.FAILED, Status.REFUSED, Status.NOT_TRIED)
+    groups = {status: [one for one in fastest if one.status is status] for status in order}
+    return {status: members for status, members in groups.items() if members}
 
 
 def format_quality(candidate: CandidateRecord) -> str:

@@ -21,19 +21,21 @@ _ATTRIBUTE: Final = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 def generate_schema() -> dict[str, Json]:
-    """Return the JSON Schema (Draft 2020-12) of ``evidence.json``."""
+    """Return the JSON Schema (Draft 2020-12) of ``evidence.json``.
+
+    What the docstring of a value of the core says of its attributes becomes the description of its properties.
+    """
     schema = Evidence.model_json_schema(by_alias=True)
     for part in (schema, *schema["$defs"].values()):
-        _publish(part)
+        part.pop("additionalProperties", None)  # a later writer may add fields under the same id
+        text, _, attributes = part["description"].partition("\n\nAttributes:\n")
+        part["description"] = _flatten(text)
+        _describe(part, attributes)
     _describe(schema["$defs"]["CandidateRecord"], inspect.getdoc(Checks) or "")
     schema["properties"]["schema"].pop("default")
     schema["required"].insert(0, "schema")
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:{SCHEMA_ID.replace('/', ':')}",
-        **schema,
-        "title": "kedro-hone evidence",
-    }
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:{SCHEMA_ID.replace('/', ':')}"}
+    return {**head, **schema, "title": "kedro-hone evidence"}
 
 
 def format_schema() -> str:
@@ -41,25 +43,16 @@ def format_schema() -> str:
     return json.dumps(generate_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _publish(part: dict[str, Json]) -> None:
-    """Make one object of the schema fit to be read by others.
-
-    A later writer may add fields under the same id, so nothing forbids them; and what the docstring says of an
-    attribute becomes the description of the property.
-    """
-    part.pop("additionalProperties", None)
-    text, _, attributes = part.get("description", "").partition("\n\nAttributes:\n")
-    if text:
-        part["description"] = " ".join(text.replace("``", "`").split())
-    _describe(part, attributes)
-
-
 def _describe(part: dict[str, Json], attributes: str) -> None:
-    for name, description in _ATTRIBUTE.findall(attributes):
-        field = part["properties"].get("schema" if name == "schema_id" else name)
-        if field is not None:
-            field.pop("title", None)
-            field["description"] = " ".join(description.replace("``", "`").split())
+    described = dict(_ATTRIBUTE.findall(attributes))
+    for name, field in part.get("properties", {}).items():
+        field.pop("title", None)
+        if name in described:
+            field["description"] = _flatten(described[name])
+
+
+def _flatten(text: str) -> str:
+    return " ".join(text.replace("``", "`").split())
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import weakref
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from kedro_hone.core.contract.registries import find_registry
@@ -46,17 +47,9 @@ class Learner:
             ImportError: The runtime, or PyTorch, is not installed.
         """
         make = find_interface(str(interface or artifact.metadata.get("interface", "onnx")))
-        if artifact.runtime is None:
-            raise HoneError(
-                "model-unsupported",
-                f"A model of the format {artifact.format} cannot run by itself.",
-                why="It is a step on the way to a winner; no runtime is recorded for it.",
-                hint="Load what was published, or the end of a route.",
-            )
         self.artifact, self.files = artifact, files
         self._session = open_session(artifact, files, threads=threads)
-        run = self._session.run
-        self.run = serve_any_rows(run, artifact) if artifact.static_shapes else run
+        self.run = serve_any_rows(self._session.run, artifact) if artifact.static_shapes else self._session.run
         self._call = make(self.run, artifact)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -80,36 +73,25 @@ def load(
         interface: ``pytorch`` for tensors, ``onnx`` for arrays; the source's own when not given.
         threads: How many threads the runtime may use; as it was measured when not given.
 
-    Returns:
-        The winner, ready to be called.
-
     Raises:
         HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unreachable``,
             ``model-corrupt``, or ``model-unsupported`` when it is no winner of ours.
         ImportError: The runtime is not installed; the message says what to install.
     """
-    path = Path(uri_or_path)
-    if path.is_dir():
-        return Learner(*find_artifact(path, asked=str(uri_or_path)), interface=interface, threads=threads)
-    folder = tempfile.TemporaryDirectory(prefix="kedro-hone-")
-    try:
-        find_registry(str(uri_or_path)).pull(str(uri_or_path), Path(folder.name))
-        found = find_artifact(Path(folder.name), asked=str(uri_or_path))
-        learner = Learner(*found, interface=interface, threads=threads)
-    except BaseException:
-        folder.cleanup()
-        raise
-    weakref.finalize(learner, folder.cleanup)  # runtimes may keep the files mapped
+    asked, folder = str(uri_or_path), Path(uri_or_path)
+    with ExitStack() as stack:
+        if not folder.is_dir():
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")))
+            find_registry(asked).pull(asked, folder)
+        learner = Learner(*_find_artifact(folder, asked), interface=interface, threads=threads)
+        weakref.finalize(learner, stack.pop_all().close)  # runtimes may keep the files mapped
     return learner
 
 
-def find_artifact(folder: Path, *, asked: str | None = None) -> tuple[Artifact, Path]:
-    """Return the checked artifact of a model folder of MLflow's with a winner, or of the ``artifact`` folder in it.
+def _find_artifact(folder: Path, asked: str) -> tuple[Artifact, Path]:
+    """Return the artifact of a model folder of MLflow's, or of the ``artifact`` folder in it, with that folder.
 
-    With it comes the folder of its files. Errors name what was asked for, since the folder may be a temporary one.
-
-    Raises:
-        HoneError: ``model-unsupported``: there is none; ``model-corrupt``: it was changed.
+    Errors name what was asked for, since the folder may be a temporary one.
     """
     for place in (folder, folder / ARTIFACT):
         if (place / MANIFEST).is_file():
@@ -117,8 +99,8 @@ def find_artifact(folder: Path, *, asked: str | None = None) -> tuple[Artifact, 
     opened = "that is a path is opened by its own framework, such as ONNX Runtime"
     raise HoneError(
         "model-unsupported",
-        f"{asked or folder.name} holds no winner of kedro-hone.",
+        f"{asked} holds no winner of kedro-hone.",
         why=f"There is no {MANIFEST} in it: it is a source model, or something else.",
         hint="Load a version that was published, such as models:/<name>@honed; a source "
-        f"{opened if Path(asked or folder).exists() else 'is loaded with mlflow.pyfunc'}.",
+        f"{opened if Path(asked).exists() else 'is loaded with mlflow.pyfunc'}.",
     )

@@ -21,18 +21,12 @@ class PyfuncModel:
         self.learner = learner
         self._check_shapes = make_shape_check(learner.artifact.inputs)
 
-    def predict(self, data: Any, params: Mapping[str, Any] | None = None) -> Any:
-        """Return the model's outputs.
+    def predict(self, data: Any) -> Any:
+        """Return the output's array when there is one output, and a dictionary when there are several.
 
-        Args:
-            data: An array, a dictionary of arrays, or a DataFrame with a column for each input (or, for a single
-                input, one for each feature).
-            params: Ignored; MLflow passes it.
-
-        Returns:
-            The output's array when there is one output, and a dictionary when there are several.
+        ``data`` is an array, a dictionary of arrays, or a DataFrame with a column for each input (or, for a single
+        input, one for each feature).
         """
-        del params
         specs = self.learner.artifact.inputs
         if hasattr(data, "columns"):
             feeds = _read_frame(data, specs)

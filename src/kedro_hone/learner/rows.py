@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.workers.inside.interfaces import Arrays, Run, compare_shapes
 
-Arrays = dict[str, np.ndarray[Any, Any]]
 BATCH = "batch"
 
 
-def serve_any_rows(run: Callable[[Arrays], Arrays], artifact: Artifact) -> Callable[[Arrays], Arrays]:
+def serve_any_rows(run: Run, artifact: Artifact) -> Run:
     """Return a function that serves any number of rows, given one that runs a model with static shapes on one of them.
 
     Rows are cut into the sizes that there are; the last piece is padded with copies of its last row, whose results are
     dropped.
     """
-    sizes = [dict(shape.sizes) for shape in artifact.static_shapes]
-    inputs = {spec.name: spec for spec in artifact.inputs}
+    sizes = [shape.sizes for shape in artifact.static_shapes]
+    names = [spec.name for spec in artifact.inputs]
     exact = {tuple(spec.resolve(size) for spec in artifact.inputs) for size in sizes}
-    input_axes = {spec.name: _find_axis(spec) for spec in artifact.inputs}
-    output_axes = {spec.name: _find_axis(spec) for spec in artifact.outputs}
+    input_axes, output_axes = _find_axes(artifact.inputs), _find_axes(artifact.outputs)
 
     def serve(feeds: Arrays) -> Arrays:
-        if tuple([feeds[name].shape for name in inputs]) in exact:
+        shapes = tuple([feeds[name].shape for name in names])
+        if shapes in exact:
             return run(feeds)
-        asked = _measure(feeds, inputs)
+        asked = compare_shapes(artifact.inputs, shapes)
+        if asked.get(BATCH) == 0:
+            raise ValueError("there are no rows")
         pieces: list[Arrays] = []
         start = 0
         for size, used in plan_pieces(asked[BATCH], _list_batches(asked, sizes)):
-            piece = {name: _cut(array, input_axes[name], start, used, size) for name, array in feeds.items()}
-            outputs = run(piece)
-            pieces.append({name: _take(array, output_axes[name], used) for name, array in outputs.items()})
+            outputs = run({name: _cut(array, input_axes[name], start, used, size) for name, array in feeds.items()})
+            pieces.append({name: _cut(array, output_axes[name], 0, used, used) for name, array in outputs.items()})
             start += used
         return {name: _join([piece[name] for piece in pieces], output_axes[name], name) for name in pieces[0]}
 
@@ -61,32 +62,14 @@ def plan_pieces(rows: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
     return pieces
 
 
-def _find_axis(spec: TensorSpec) -> int | None:
-    return spec.shape.index(BATCH) if BATCH in spec.shape else None
-
-
-def _measure(feeds: Arrays, inputs: dict[str, TensorSpec]) -> dict[str, int]:
-    """Return the size that the feeds give to every dynamic dimension."""
-    found: dict[str, int] = {}
-    for name, array in feeds.items():
-        spec = inputs[name]
-        if len(spec.shape) != array.ndim:
-            raise ValueError(f"{name} has {array.ndim} dimensions; the model takes {spec.shape}")
-        for dim, size in zip(spec.shape, array.shape, strict=True):
-            expected = found.setdefault(dim, size) if isinstance(dim, str) else dim
-            if size != expected:
-                shapes = f"{array.shape}; the model takes {spec.shape}"
-                raise ValueError(f"{name} has the shape {shapes}, {dim} = {expected}")
-    if found.get(BATCH) == 0:
-        raise ValueError("there are no rows")
-    return found
+def _find_axes(specs: Sequence[TensorSpec]) -> dict[str, int | None]:
+    return {spec.name: spec.shape.index(BATCH) if BATCH in spec.shape else None for spec in specs}
 
 
 def _list_batches(asked: dict[str, int], sizes: list[dict[str, int]]) -> list[int]:
     """Return the batch sizes of the specializations whose other sizes are those that are asked for."""
-    batches = [
-        size[BATCH] for size in sizes if BATCH in size and all(size.get(d) == n for d, n in asked.items() if d != BATCH)
-    ]
+    others = {name: size for name, size in asked.items() if name != BATCH}
+    batches = [size[BATCH] for size in sizes if BATCH in size and others.items() <= size.items()]
     if not batches:
         raise HoneError(
             "model-unsupported",
@@ -99,13 +82,9 @@ def _list_batches(asked: dict[str, int], sizes: list[dict[str, int]]) -> list[in
 
 def _cut(array: np.ndarray[Any, Any], axis: int | None, start: int, used: int, size: int) -> np.ndarray[Any, Any]:
     """Take the used rows from the start on, and the last of them again until there are so many as the size."""
-    if axis is None:
+    if axis is None or array.shape[axis] == used == size:
         return array
     return array.take(np.minimum(np.arange(start, start + size), start + used - 1), axis=axis)
-
-
-def _take(array: np.ndarray[Any, Any], axis: int | None, used: int) -> np.ndarray[Any, Any]:
-    return array if axis is None or array.shape[axis] == used else array.take(range(used), axis=axis)
 
 
 def _join(arrays: list[np.ndarray[Any, Any]], axis: int | None, name: str) -> np.ndarray[Any, Any]:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
-    ModelWrapValidatorHandler,
     SerializeAsAny,
     ValidationError,
     create_model,
@@ -48,13 +48,13 @@ class ModelSection(Section):
 
     uri: str = Field(description="Its URI or path: models:/name/3, models:/name@alias, or a path.")
     module: str | None = Field(
-        default=None,
+        None,
         description="For PyTorch: the author's class as package.module:Class or path/to/file.py:Class. It becomes "
         "the baseline, run as its author runs it. Needs trust: [module].",
     )
     kwargs: dict[str, Json] = Field(default_factory=dict, description="Arguments of that class.")
     inputs: tuple[TensorSpec, ...] = Field(
-        default=(), description="Input tensors, only where neither the model nor its signature tells them."
+        (), description="Input tensors, only where neither the model nor its signature tells them."
     )
 
 
@@ -62,19 +62,19 @@ class ProgramSection(Section):
     """How data become inputs, and outputs a score."""
 
     name: str = Field(
-        default="fidelity",
+        "fidelity",
         description="A built-in program such as image-classification; or the path or import name of a file or package.",
     )
     options: dict[str, Json] = Field(default_factory=dict, description="The program's own options.")
     metric: str | None = Field(
-        default=None, description="A metric of scikit-learn, or package.module:function; the program's own when empty."
+        None, description="A metric of scikit-learn, or package.module:function; the program's own when empty."
     )
 
 
 class AdaptorSection(Section):
     """Settings of one adaptor."""
 
-    enabled: bool | None = Field(default=None, description="Use it, or not; empty follows the adaptor's default.")
+    enabled: bool | None = Field(None, description="Use it, or not; empty follows the adaptor's default.")
     options: dict[str, Json] = Field(default_factory=dict, description="The adaptor's own options.")
 
 
@@ -82,31 +82,26 @@ class GatesSection(Section):
     """What a candidate must hold to be published."""
 
     require_improvement: bool = Field(default=False, description="FAIL instead of KEEP when nothing is faster.")
-    confidence: float = Field(default=0.95, gt=0.5, lt=1.0, description="Confidence of every interval.")
+    confidence: float = Field(0.95, gt=0.5, lt=1.0, description="Confidence of every interval.")
     if TYPE_CHECKING:  # the other keys are those of the gates; these two are also needed to plan what is measured
         speedup: float = 0.0
         drop: float = 0.0
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _add_gates(cls, value: object, handler: ModelWrapValidatorHandler[GatesSection]) -> GatesSection:
-        """Validate with the keys of all gates, which may be registered after this module is imported."""
-        whole = compose_gates() if cls is GatesSection else cls
-        if cls is whole or isinstance(value, whole):
-            return handler(value)
-        return whole.model_validate(value.model_dump() if isinstance(value, GatesSection) else value)
-
     def __reduce__(self) -> tuple[object, ...]:
-        return GatesSection.model_validate, (self.model_dump(),)  # the class with the gates' keys is in no module
+        return _read_gates, (self.model_dump(),)  # the class with the gates' keys is in no module
 
 
 def compose_gates() -> type[GatesSection]:
-    """Return the section ``gates`` with one key for each gate.
+    """Return the section ``gates`` with one key for each gate; gates may be registered after this module is imported.
 
     Raises:
         HoneError: ``gate-invalid``.
     """
     return _compose_gates(read_gates())
+
+
+def _read_gates(value: object) -> GatesSection:
+    return compose_gates().model_validate(value.model_dump() if isinstance(value, GatesSection) else value)
 
 
 @lru_cache(maxsize=8)
@@ -122,35 +117,33 @@ def _compose_gates(gates: tuple[Gate, ...]) -> type[GatesSection]:
 class RaceSection(Section):
     """The search for the fastest."""
 
-    objective: str = Field(default="worst", description="worst, mean, or the name of a shape.")
+    objective: str = Field("worst", description="worst, mean, or the name of a shape.")
     weights: dict[str, float] = Field(default_factory=dict, description="Weight of each shape, for mean.")
-    seconds: float = Field(
-        default=60.0, gt=0, description="Budget of measuring; the race then ends with the best so far."
-    )
-    rounds: int = Field(default=30, ge=5, description="At most so many rounds.")
-    block: int = Field(default=5, ge=3, description="Candidates are dropped after each block of so many rounds.")
-    burst_ms: float = Field(default=20.0, gt=0, description="How long one candidate is measured in one round.")
-    memory_mb: int = Field(default=12000, gt=0, description="Resident memory of all workers that live at once.")
-    candidates: int | None = Field(default=None, gt=0, description="At most so many candidates race.")
+    seconds: float = Field(60.0, gt=0, description="Budget of measuring; the race then ends with the best so far.")
+    rounds: int = Field(30, ge=5, description="At most so many rounds.")
+    block: int = Field(5, ge=3, description="Candidates are dropped after each block of so many rounds.")
+    burst_ms: float = Field(20.0, gt=0, description="How long one candidate is measured in one round.")
+    memory_mb: int = Field(12000, gt=0, description="Resident memory of all workers that live at once.")
+    candidates: int | None = Field(None, gt=0, description="At most so many candidates race.")
 
 
 class ConfirmSection(Section):
     """The finalists, measured again in fresh processes."""
 
-    finalists: int = Field(default=3, ge=1, description="How many of the best are confirmed.")
+    finalists: int = Field(3, ge=1, description="How many of the best are confirmed.")
     looks: Annotated[tuple[int, ...], AfterValidator(check_looks)] = Field(
-        default=(7, 10, 13, 16, 20), min_length=1, description="After how many launches of each the data are looked at."
+        (7, 10, 13, 16, 20), min_length=1, description="After how many launches of each the data are looked at."
     )
-    rounds: int = Field(default=7, ge=3, description="Rounds within one launch.")
-    burst_ms: float = Field(default=50.0, gt=0, description="How long each is measured in one round.")
+    rounds: int = Field(7, ge=3, description="Rounds within one launch.")
+    burst_ms: float = Field(50.0, gt=0, description="How long each is measured in one round.")
 
 
 class PublishSection(Section):
     """Where the winner goes."""
 
     enabled: bool = Field(default=True, description="Publish a winner; the verdict does not change.")
-    name: str | None = Field(default=None, description="The registered model's name; the source's own when empty.")
-    alias: str = Field(default="honed", description="The alias that is moved to the new version, last.")
+    name: str | None = Field(None, description="The registered model's name; the source's own when empty.")
+    alias: str = Field("honed", description="The alias that is moved to the new version, last.")
 
 
 class Recipe(Section):
@@ -158,33 +151,35 @@ class Recipe(Section):
 
     model: ModelSection
     trust: frozenset[Literal["module", "pickle"]] = Field(
-        default=frozenset(), description="What may be executed: module (the class named above), pickle."
+        frozenset(), description="What may be executed: module (the class named above), pickle."
     )
     program: ProgramSection = ProgramSection()
     shapes: dict[str, dict[str, int]] = Field(
-        default={"batch1": {"batch": 1}},
+        {"batch1": {"batch": 1}},
         min_length=1,
         description="Sizes that every candidate must serve, by name: letters, digits, _, - and dots.",
     )
     threads: int | None = Field(
-        default=None,
+        None,
         ge=1,
         description="Threads of every runtime; all cores when empty. Part of every artifact: another number builds "
         "everything again.",
     )
-    seed: int = Field(default=0, description="Seeds the calibration, the order of the rounds and the bootstrap.")
+    seed: int = Field(0, description="Seeds the calibration, the order of the rounds and the bootstrap.")
     toolchains: tuple[str, ...] | Literal["default", "all"] = Field(
-        default="default", description="Which toolchains take part: default, all, or a list of names."
+        "default", description="Which toolchains take part: default, all, or a list of names."
     )
     adaptors: dict[str, AdaptorSection] = Field(default_factory=dict, description="Settings of adaptors, by name.")
     routes: tuple[tuple[str, ...], ...] = Field(
-        default=(), description="Chains of more than one compressor, as lists of adaptors that start at a backend."
+        (), description="Chains of more than one compressor, as lists of adaptors that start at a backend."
     )
-    gates: SerializeAsAny[GatesSection] = Field(default_factory=lambda: GatesSection.model_validate({}))
+    gates: SerializeAsAny[Annotated[GatesSection, BeforeValidator(_read_gates)]] = Field(
+        default_factory=lambda: _read_gates({})
+    )
     race: RaceSection = RaceSection()
     confirm: ConfirmSection = ConfirmSection()
     publish: PublishSection = PublishSection()
-    calibration_rows: int = Field(default=256, ge=1, description="Rows of the calibration split that are used.")
+    calibration_rows: int = Field(256, ge=1, description="Rows of the calibration split that are used.")
 
     @field_validator("toolchains", mode="before")
     @classmethod
@@ -288,11 +283,8 @@ def _find_adaptor(toolchain: str, *rest: str) -> str | None:
 
 
 def _keys_of(parents: list[Any]) -> list[str]:
-    model: Any = Recipe
-    for parent in parents:
-        found = model.model_fields.get(str(parent))
-        model = found.annotation if found else AdaptorSection
-        model = compose_gates() if model is GatesSection else model
-        if not (isinstance(model, type) and issubclass(model, BaseModel)):
-            model = AdaptorSection
-    return list(model.model_fields)
+    if not parents:
+        return list(Recipe.model_fields)
+    composed: dict[str, type[Section]] = {"gates": compose_gates(), "adaptors": AdaptorSection}
+    section = composed.get(parents[0], Recipe.model_fields[parents[0]].annotation)
+    return list(getattr(section, "model_fields", ()))

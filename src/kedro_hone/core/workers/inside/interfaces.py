@@ -186,14 +186,15 @@ def make_shape_check(specs: Sequence[TensorSpec]) -> Callable[[Arrays], None]:
         except KeyError as missing:
             raise TypeError(f"{missing.args[0]} was not given") from None
         if shapes not in known:
-            _compare_shapes(specs, shapes)
+            compare_shapes(specs, shapes)
             if len(known) < _MOST_SHAPES:
                 known.add(shapes)
 
     return check
 
 
-def _compare_shapes(specs: Sequence[TensorSpec], shapes: Sequence[tuple[int, ...]]) -> None:
+def compare_shapes(specs: Sequence[TensorSpec], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
+    """Return the size of every dynamic dimension; ``ValueError`` where a shape is not one that the model takes."""
     sizes: dict[str, int] = {}
     for spec, shape in zip(specs, shapes, strict=True):
         problem = f"{spec.name} has the shape {_write_shape(shape)}; the model takes {_write_shape(spec.shape)}"
@@ -203,6 +204,7 @@ def _compare_shapes(specs: Sequence[TensorSpec], shapes: Sequence[tuple[int, ...
             due = sizes.setdefault(dim, size) if isinstance(dim, str) else dim
             if size != due:
                 raise ValueError(f"{problem}, and {dim} is {due}" if isinstance(dim, str) else problem)
+    return sizes
 
 
 def _write_shape(shape: Sequence[int | str]) -> str:

@@ -16,29 +16,14 @@ from kedro_hone.report.wording import format_metric, format_ms, is_fraction, nam
 ROLES: Final = ("winner", "finalist", "source", "measured", "dropped")
 """As in the legend; drawn in the opposite order, so that the winner is on top."""
 
-_MOST_TICKS: Final = 7
-"""Labels of the horizontal axis that a telephone has room for."""
-
-_DIGITS: Final = (
-    (1.0,),
-    (1.0, 3.0),
-    (1.0, 2.0, 5.0),
-    (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0),
-    tuple(tenth / 10 for tenth in range(10, 100)),
-)
-"""Leading digits of the ticks within one decade, sparse to dense."""
+_MOST_TICKS: Final = 7  # of the horizontal axis, whose labels have to fit on a telephone
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One candidate that was timed.
+    """One candidate that was timed: its role, the end of its route, its tooltip, and where it is with its intervals.
 
-    Attributes:
-        role: One of ``ROLES``.
-        name: The end of its route.
-        text: What its tooltip says.
-        x: Its median time; the interval is that of the race's ratio, relative to its estimate.
-        y: The metric on the search split.
+    ``x`` is its median time, with the interval of the race's ratio; ``y`` is the metric on the search split.
     """
 
     role: str
@@ -50,20 +35,15 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """The points, the most interesting last, and what is around them.
+    """The points, the most interesting last, and around them the places and labels of the ticks, and the gate's limit.
 
-    Attributes:
-        metric: The metric's name, for people, as the deciding ``shape``'s.
-        roles: The roles that occur, for the legend.
-        rows: The number of rows of the search split.
-        columns: Place and label of each tick of the horizontal axis, and ``lines`` of the vertical one.
-        limit: The height of the gate's limit, or None.
+    Names are for people; ``rows`` is the number of rows of the search split.
     """
 
     metric: str
     shape: str
-    roles: tuple[str, ...]
     rows: int
+    roles: tuple[str, ...]
     points: tuple[Point, ...]
     columns: tuple[tuple[float, str], ...]
     lines: tuple[tuple[float, str], ...]
@@ -73,8 +53,7 @@ class Chart:
 def draw_chart(evidence: Evidence) -> Chart | None:
     """Place quality (search split) against latency (deciding shape, log scale) of every candidate that was timed.
 
-    Returns:
-        The chart, or None when there is nothing to compare.
+    It is None when there is nothing to compare.
     """
     reference = next((one.quality for one in evidence.candidates if one.route and one.quality), None)
     if reference is None or evidence.latency is None:
@@ -88,6 +67,7 @@ def draw_chart(evidence: Evidence) -> Chart | None:
     width = min(p.x.low for p in points) - math.log(1.12), max(p.x.high for p in points) + math.log(1.12)
     low, top, high = _find_span(points, limit)
     height, steps = (high, low), choose_steps(low, top)
+    labels = _label_steps(steps, share=is_fraction(metric))
     return Chart(
         metric=name_metric(metric),
         shape=name_shape(shape),
@@ -95,10 +75,7 @@ def draw_chart(evidence: Evidence) -> Chart | None:
         rows=reference.n,
         points=tuple(replace(p, x=place_interval(p.x, width), y=place_interval(p.y, height)) for p in points),
         columns=tuple((find_place(math.log(tick), width), f"{tick:g}") for tick in choose_ticks(*map(math.exp, width))),
-        lines=tuple(
-            (find_place(step, height), label)
-            for step, label in zip(steps, _label_steps(steps, share=is_fraction(metric)), strict=True)
-        ),
+        lines=tuple((find_place(step, height), label) for step, label in zip(steps, labels, strict=True)),
         limit=None if limit is None else find_place(limit, height),
     )
 
@@ -111,17 +88,15 @@ def _measure(evidence: Evidence, candidate: CandidateRecord, shape: str, metric:
         return None
     role = tag_candidate(evidence, candidate) or ("measured" if candidate.status is Status.MEASURED else "dropped")
     floor, ceiling = (0.0, 1.0) if is_fraction(metric) else (-math.inf, math.inf)
+    worst, best = max(floor, quality.source - quality.drop.high), min(ceiling, quality.source - quality.drop.low)
     low, high = (ratio.estimate / ratio.high, ratio.estimate / ratio.low) if candidate.route and ratio else (1, 1)
-    value, drop = quality.candidate, quality.drop
-    said = f"{format_ms(latency)}, {name_metric(metric)} {format_metric(metric, value)}"
+    said = f"{format_ms(latency)}, {name_metric(metric)} {format_metric(metric, quality.candidate)}"
     return Point(
         role=role,
         name=name_route(candidate.route, last=2),
         text=f"{name_route(candidate.route)} ({role}): {said}",
         x=Interval(estimate=math.log(latency), low=math.log(latency * low), high=math.log(latency * high)),
-        y=Interval(
-            estimate=value, low=max(floor, quality.source - drop.high), high=min(ceiling, quality.source - drop.low)
-        ),
+        y=Interval(estimate=quality.candidate, low=worst, high=best),
     )
 
 
@@ -152,12 +127,10 @@ def choose_steps(low: float, high: float) -> list[float]:
 
 
 def choose_ticks(low: float, high: float) -> list[float]:
-    """Return round numbers between two ends of a logarithmic axis: as many as fit, or every so many decades."""
-    chosen: list[float] = []
-    for digits in _DIGITS:
+    """Return round numbers between two ends of a logarithmic axis, at most ``_MOST_TICKS``."""
+    for digits in ((1, 2, 5), (1, 3), (1,)):
         ticks = [float(f"{digit}e{power}") for power in range(-9, 13) for digit in digits]
         ticks = [tick for tick in ticks if low <= tick <= high]
-        if len(ticks) > _MOST_TICKS:
-            return chosen or ticks[:: -(-len(ticks) // _MOST_TICKS)]
-        chosen = ticks
-    return chosen
+        if len(ticks) <= _MOST_TICKS:
+            return ticks if len(ticks) > 3 else choose_steps(low, high)
+    return ticks[:: -(-len(ticks) // _MOST_TICKS)]

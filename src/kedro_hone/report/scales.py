@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kedro_hone.core.values.measurement import Interval, Quality, is_bounded
 from kedro_hone.report.evidence import Evidence
@@ -37,23 +37,20 @@ def scale_speedups(evidence: Evidence, *, gate: float | None) -> Scale | None:
     """Put the confirmed speed-up of every shape, and the source against itself, on one scale with the recipe's gate."""
     if not evidence.speedups:
         return None
-    rows = [(one, False) for one in evidence.speedups] + [(one, True) for one in evidence.confirmation.control]
-    marks = [
-        (1.0, format_ratio(1, 0), "one"),
-        *([] if gate is None else [(gate, f"gate {format_ratio(gate, 2)}", "gate")]),
-    ]
-    ends = _find_ends([one.ratio for one, _ in rows], marks, room=0.04)
-    bars = (
+    rows = [(one, "", False) for one in evidence.speedups]
+    rows += [(one, "source against itself, ", True) for one in evidence.confirmation.control]
+    bars = [
         Bar(
-            label=f"{'source against itself, ' if control else ''}{name_shape(one.shape)}",
+            label=f"{of}{name_shape(one.shape)}",
             value=format_lead(one.ratio),
             interval=format_rest(one.ratio),
-            place=place_interval(one.ratio, ends),
+            place=one.ratio,
             control=control,
         )
-        for one, control in rows
-    )
-    return Scale(bars=tuple(bars), marks=_place_marks(marks, ends))
+        for one, of, control in rows
+    ]
+    limit = [] if gate is None else [(gate, f"gate {format_ratio(gate, 2)}", "gate")]
+    return _place_all(bars, [(1.0, format_ratio(1, 0), "one"), *limit], room=0.04)
 
 
 def scale_quality(quality: Quality) -> Scale:
@@ -62,12 +59,9 @@ def scale_quality(quality: Quality) -> Scale:
     marks = [(0.0, "no change", "one")]
     if quality.limit is not None:
         marks.append((quality.limit, f"limit {format_drop(metric, quality.limit, unit=False)}", "gate"))
-    ends = _find_ends([drop], marks, room=0.12)
     interval = f"{format_drop(metric, drop.low, unit=False)} to {format_drop(metric, drop.high)}"
-    value, place = format_drop(metric, drop.estimate), place_interval(drop, ends)
-    return Scale(
-        bars=(Bar(label="drop", value=value, interval=interval, place=place),), marks=_place_marks(marks, ends)
-    )
+    bar = Bar(label="drop", value=format_drop(metric, drop.estimate), interval=interval, place=drop)
+    return _place_all([bar], marks, room=0.12)
 
 
 def scale_ratios(evidence: Evidence) -> dict[str, Interval]:
@@ -89,14 +83,14 @@ def find_place(value: float, ends: Ends) -> float:
     return round(100 * (min(max(value, min(ends)), max(ends)) - first) / (last - first), 2)
 
 
-def _find_ends(intervals: Sequence[Interval], marks: Marks, *, room: float) -> Ends:
-    """Return the ends of a scale that holds all intervals and marks, with some room at both."""
-    places = [place for place, _, _ in marks]
-    places += [end for one in intervals for end in (one.low, one.estimate, one.high) if is_bounded(end)]
-    low, high = min(places), max(places)
+def _place_all(bars: list[Bar], marks: Marks, *, room: float) -> Scale:
+    """Put bars and marks, given in their own unit, on a scale that holds all of them, with some room at both ends."""
+    values = [value for bar in bars for value in (bar.place.low, bar.place.estimate, bar.place.high)]
+    known = [*filter(is_bounded, values), *(value for value, _, _ in marks)]
+    low, high = min(known), max(known)
     room = (high - low) * room or 0.01
-    return low - room, high + room
-
-
-def _place_marks(marks: Marks, ends: Ends) -> Marks:
-    return tuple((find_place(value, ends), label, kind) for value, label, kind in marks)
+    ends = low - room, high + room
+    return Scale(
+        bars=tuple(replace(bar, place=place_interval(bar.place, ends)) for bar in bars),
+        marks=[(find_place(value, ends), label, kind) for value, label, kind in marks],
+    )

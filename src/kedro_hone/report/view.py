@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.judgement import Judgement
@@ -20,17 +19,12 @@ MEANINGS: Final = {
     Verdict.FAIL: "What the recipe demands was not reached.",
     Verdict.INCONCLUSIVE: "Nothing was published, because nothing is proved.",
 }
-"""What a verdict means for the reader."""
 
 SPREAD_COLUMNS: Final = ("mean", "at most", "best row", "5 %", "median", "95 %", "99 %", "worst row")
-"""The columns of ``list_spread_cells``."""
-
 GATE_COLUMNS: Final = ("limit", "measured", "interval", "judgement")
-"""The columns of ``list_gate_cells``."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeyNumber:
+class KeyNumber(NamedTuple):
     """One number of the strip under the verdict: what it is, the number, what it was before, and a remark."""
 
     label: str
@@ -43,36 +37,35 @@ def list_latencies(evidence: Evidence) -> list[KeyNumber]:
     """Return the times at each shape, of the source and the winner."""
     numbers = []
     for both in evidence.latencies:
-        label, before = f"Latency at {wording.name_shape(both.source.shape)}", wording.format_ms(both.source.p50_ms)
+        label, time = f"Latency at {wording.name_shape(both.source.shape)}", wording.format_ms(both.source.p50_ms)
         if both.winner:
-            value, remark = wording.format_ms(both.winner.p50_ms), f"median of {both.winner.n:,} calls"
+            new, remark = wording.format_ms(both.winner.p50_ms), f"median of {both.winner.n:,} calls"
+            numbers.append(KeyNumber(label, new, time, remark))
         else:
-            value, before, remark = before, "", f"median of {both.source.n:,} calls to the source"
-        numbers.append(KeyNumber(label=label, value=value, before=before, remark=remark))
+            numbers.append(KeyNumber(label, time, remark=f"median of {both.source.n:,} calls to the source"))
     return numbers
 
 
 def list_costs(evidence: Evidence) -> list[KeyNumber]:
     """Return what else changed from the source to the winner, and what the optimization cost."""
     numbers = []
-    subject, source = evidence.find_candidate(evidence.subject or ""), evidence.find_candidate("source")
+    source = evidence.find_candidate("source")
+    winner = evidence.find_candidate(evidence.winner.candidate) if evidence.winner else None
     for label, attribute, write, remark in (
         ("Size on disk", "size_bytes", wording.format_bytes, ""),
         ("Cold start", "cold_start_ms", wording.format_ms, "measured once"),
         ("Peak memory", "peak_memory_bytes", wording.format_bytes, ""),
     ):
-        size, old = getattr(subject, attribute, None), getattr(source, attribute, None)
-        if size is not None and evidence.winner is not None:
-            before = "" if old is None else write(old)
-            numbers.append(KeyNumber(label=label, value=write(size), before=before, remark=remark))
+        new, old = getattr(winner, attribute, None), getattr(source, attribute, None)
+        if new is not None:
+            numbers.append(KeyNumber(label, write(new), "" if old is None else write(old), remark))
         elif old is not None:
-            numbers.append(KeyNumber(label=label, value=write(old), remark=f"of the source, {remark}".rstrip(", ")))
+            numbers.append(KeyNumber(label, write(old), remark=f"of the source, {remark}".rstrip(", ")))
     took, calls = wording.format_seconds(evidence.optimization_seconds), evidence.break_even_calls
     if calls is not None:
-        remark = f"calls; the optimization took {took}"
-        numbers.append(KeyNumber(label="Pays off after", value=f"{calls:,}", remark=remark))
+        numbers.append(KeyNumber("Pays off after", f"{calls:,}", remark=f"calls; the optimization took {took}"))
     elif evidence.optimization_seconds:
-        numbers.append(KeyNumber(label="Optimization", value=took))
+        numbers.append(KeyNumber("Optimization", took))
     return numbers
 
 
@@ -146,6 +139,5 @@ def write_usage(evidence: Evidence, *, published: str | None) -> str:
 
 def read_gate(evidence: Evidence) -> float | None:
     """Return the speed-up that the recipe asks for, or None where it does not say."""
-    gates = evidence.recipe.get("gates")
-    value = gates.get("speedup") if isinstance(gates, dict) else None
-    return float(value) if isinstance(value, (int, float)) else None
+    limit: float | None = (evidence.recipe.get("gates") or {}).get("speedup")
+    return limit

@@ -25,7 +25,7 @@ class Plan:
 
 
 def make_plan(recipe: Recipe) -> Plan:
-    """Return what a recipe selects.; the same recipe gives the same plan, in any process.
+    """Return what a recipe selects: the same in any process.
 
     Raises:
         HoneError: ``adaptor-unknown``, ``toolchain-unknown`` or ``recipe-invalid`` (bad options).

@@ -162,8 +162,7 @@ class Recipe(Section):
     threads: int | None = Field(
         None,
         ge=1,
-        description="Threads of every runtime; all cores when empty. Part of every artifact: another number builds "
-        "everything again.",
+        description="Threads of every runtime; all cores when empty. Another number builds everything again.",
     )
     seed: int = Field(0, description="Seeds the calibration, the order of the rounds and the bootstrap.")
     toolchains: tuple[str, ...] | Literal["default", "all"] = Field(
@@ -250,17 +249,16 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
     try:
         return Recipe.model_validate(dict(parameters))
     except ValidationError as error:
-        problems = [_explain(problem) for problem in error.errors()]
         raise HoneError(
             "recipe-invalid",
-            f"The recipe has {len(problems)} problem(s).",
-            why="; ".join(problems),
+            f"The recipe has {error.error_count()} problem(s).",
+            why="; ".join(map(_explain, error.errors())),
             hint="Mend the recipe in conf/*/parameters.yml or in --params; Recipe in the documentation has all keys.",
         ) from error
 
 
 def _explain(problem: Mapping[str, Any]) -> str:
-    where = ".".join(("hone", *(str(part) for part in problem["loc"])))
+    where = ".".join(("hone", *map(str, problem["loc"])))
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"
     if problem["type"] != "extra_forbidden":
@@ -272,7 +270,9 @@ def _explain(problem: Mapping[str, Any]) -> str:
             f"`adaptors: {{{name}: {{enabled: false}}}}` in conf/base/parameters.yml, "
             f"or --params 'hone.adaptors[{name}].enabled=false'"
         )
-    near = difflib.get_close_matches(str(key), _keys_of(parents), n=1, cutoff=0.5)
+    sections: dict[str, type[Section]] = {"gates": compose_gates(), "adaptors": AdaptorSection}
+    section = sections.get(parents[0], Recipe.model_fields[parents[0]].annotation) if parents else Recipe
+    near = difflib.get_close_matches(str(key), getattr(section, "model_fields", ()), n=1, cutoff=0.5)
     return f"{where}: unknown key" + (f", did you mean {near[0]!r}?" if near else "")
 
 
@@ -280,11 +280,3 @@ def _find_adaptor(toolchain: str, *rest: str) -> str | None:
     """Return the adaptor that is meant where its name was taken for two keys; None where the first is no toolchain."""
     known = [name for name in read_catalogue().adaptors if name.startswith(f"{toolchain}.")]
     return next(iter(difflib.get_close_matches(".".join((toolchain, *rest)), known, n=1, cutoff=0.0)), None)
-
-
-def _keys_of(parents: list[Any]) -> list[str]:
-    if not parents:
-        return list(Recipe.model_fields)
-    composed: dict[str, type[Section]] = {"gates": compose_gates(), "adaptors": AdaptorSection}
-    section = composed.get(parents[0], Recipe.model_fields[parents[0]].annotation)
-    return list(getattr(section, "model_fields", ()))

@@ -64,10 +64,7 @@ class ProgressHooks:
         """End the display."""
         self.stop()
 
-    @hook_impl
-    def on_pipeline_error(self) -> None:
-        """End the display."""
-        self.stop()
+    on_pipeline_error = after_pipeline_run
 
     def stop(self) -> None:
         """End the display, if there is one, and leave the terminal as it was."""

@@ -28,7 +28,7 @@ class Evidence(Value):
         allow_inf_nan=False, serialize_by_alias=True, validate_by_name=True, validate_by_alias=True
     )
 
-    schema_id: SchemaId = Field(SCHEMA_ID, alias="schema", description="The id of this schema; `schema` in JSON.")
+    schema_id: SchemaId = Field(SCHEMA_ID, alias="schema", description="The schema's id.")
     run_id: str = Field(description="The run's id, which is also its folder's name.")
     created: AwareDatetime = Field(description="When the verdict was made.")
     producer: str = Field("", description="The program that made it, with its version.")
@@ -39,12 +39,9 @@ class Evidence(Value):
     verdict: Verdict = Field(description="`PASS`, `KEEP`, `FAIL` or `INCONCLUSIVE`.")
     reasons: tuple[str, ...] = Field(description="One sentence each, the deciding one first.")
     source: records.SourceRecord = Field(description="The model, as it was measured against.")
-    winner: records.WinnerRecord | None = Field(
-        None, description="The candidate that won, or None when the source stays or nothing holds."
-    )
+    winner: records.WinnerRecord | None = Field(None, description="The candidate that won; None when none did.")
     speedup: Speedup | None = Field(
-        None,
-        description="The winner's, or the best finalist's, at the deciding shape; None when nothing was confirmed.",
+        None, description="The winner's, or the best finalist's, at the deciding shape; None when none was confirmed."
     )
     speedups: tuple[Speedup, ...] = Field((), description="The same at each shape.")
     latency: records.LatencyRecord | None = Field(
@@ -55,8 +52,7 @@ class Evidence(Value):
         (), description="Every metric of every finalist on the gate split, in the order in which they were looked at."
     )
     gates: tuple[Judgement, ...] = Field(
-        (),
-        description="The judgement of each gate on each finalist, in the order of speed; on the source where it stays.",
+        (), description="Judgements of each gate on each finalist, in the order of speed; on the source where it stays."
     )
     candidates: tuple[records.CandidateRecord, ...] = Field(description="Every candidate, with its reason.")
     race: records.RaceRecord = Field(description="How the search for the fastest went.")
@@ -69,9 +65,7 @@ class Evidence(Value):
     steps: tuple[StepFacts, ...] = Field((), description="Every recorded step.")
     phase_seconds: dict[str, float] = Field(default_factory=dict, description="Seconds spent in each phase of the run.")
     optimization_seconds: float = Field(0.0, description="What the optimization cost; found in the store or not.")
-    break_even_calls: int | None = Field(
-        None, description="After so many calls at the deciding shape the optimization has paid for itself."
-    )
+    break_even_calls: int | None = Field(None, description="Calls at the deciding shape until it has paid for itself.")
     counts: records.Counts = Field(records.Counts(), description="How much work this run did.")
 
     @model_validator(mode="after")

@@ -29,7 +29,7 @@ class WinnerRecord(Value):
     format: str = Field(description="What kind of files it is.")
     digest: str = Field(description="`sha256:…` of its artifact.")
     runtime: str = Field("", description="The toolchain that opens it.")
-    path: str = Field("", description="Where it is on the machine of the run, relative to the project's folder.")
+    path: str = Field("", description="Where it is on the run's machine, relative to the project's folder.")
 
 
 class LatencyRecord(Value):
@@ -48,9 +48,7 @@ class CandidateRecord(Checks):
     reason: str = Field("", description="Why it was not measured to the end, or an empty string.")
     failure_class: str | None = Field(None, description="The class of the failure, or None.")
     latency: tuple[Latency, ...] = Field((), description="Its times in the race, one for each shape.")
-    ratios: dict[str, float] = Field(
-        default_factory=dict, description="Its speed-up at each shape: the search's estimate, never the result."
-    )
+    ratios: dict[str, float] = Field(default_factory=dict, description="At each shape: an estimate, never the result.")
     speedup: Interval | None = Field(None, description="The interval of the race's objective, or None.")
     build_seconds: float = Field(0.0, description="The time that its own steps took when they were built.")
     cached: bool = Field(default=False, description="Whether this run built and validated nothing of it.")
@@ -66,12 +64,9 @@ class RaceRecord(Value):
     rounds: int = Field(description="How many rounds there were.")
     seconds: float = Field(description="How long it took, without the wait for another run's measuring.")
     budget_ended: bool = Field(default=False, description="Whether the budget ended it, and not a decision.")
-    timings: str = Field(
-        description="The file with all raw timings, also the confirmation's, relative to the run's folder."
-    )
+    timings: str = Field(description="The file of all raw timings, also the confirmation's, in the run's folder.")
     other_load: float | None = Field(
-        None,
-        description="The share of the cores' time that others took meanwhile, 0 to 1; None where not known.",
+        None, description="The share of the cores' time that others took meanwhile, 0 to 1; None where not known."
     )
 
 
@@ -101,9 +96,7 @@ class EnvironmentRecord(Value):
     toolchain: str = Field(description="The toolchain's name.")
     key: str = Field(description="The environment's key.")
     lock_digest: str = Field(description="`sha256:…` of the lock.")
-    versions: dict[str, str] = Field(
-        default_factory=dict, description="The installed version of each package that matters."
-    )
+    versions: dict[str, str] = Field(default_factory=dict, description="Of each package that matters.")
 
 
 class Counts(Value):

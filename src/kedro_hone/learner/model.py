@@ -18,15 +18,12 @@ from kedro_hone.learner.rows import serve_any_rows
 from kedro_hone.learner.runtimes import open_session
 
 Interface = Literal["pytorch", "onnx"]
-ARTIFACT = "artifact"
-"""Where the artifact is in a published model folder."""
 
 
 class Learner:
     """The winner with the source model's own interface.
 
-    Call it as the source was called: with tensors where the source was a PyTorch model, with arrays or a dictionary of
-    arrays where it was an ONNX model.
+    Call it with tensors where the source was a PyTorch model, with arrays or a dictionary of them where it was ONNX.
 
     Attributes:
         artifact: What was loaded: its specs, format, runtime and digest.
@@ -34,8 +31,6 @@ class Learner:
         run: From a dictionary of arrays to a dictionary of arrays: the runtime's own session with nothing in between,
             except for models that were compiled for some numbers of rows, where rows are split and filled up.
     """
-
-    run: Run
 
     def __init__(
         self, artifact: Artifact, files: Path, *, interface: Interface | None = None, threads: int | None = None
@@ -49,7 +44,8 @@ class Learner:
         make = find_interface(str(interface or artifact.metadata.get("interface", "onnx")))
         self.artifact, self.files = artifact, files
         self._session = open_session(artifact, files, threads=threads)
-        self.run = serve_any_rows(self._session.run, artifact) if artifact.static_shapes else self._session.run
+        run: Run = self._session.run
+        self.run = serve_any_rows(run, artifact) if artifact.static_shapes else run
         self._call = make(self.run, artifact)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -89,11 +85,8 @@ def load(
 
 
 def _find_artifact(folder: Path, asked: str) -> tuple[Artifact, Path]:
-    """Return the artifact of a model folder of MLflow's, or of the ``artifact`` folder in it, with that folder.
-
-    Errors name what was asked for, since the folder may be a temporary one.
-    """
-    for place in (folder, folder / ARTIFACT):
+    """Return the artifact of a model folder of MLflow's, or of the ``artifact`` folder in it, with that folder."""
+    for place in (folder, folder / "artifact"):
         if (place / MANIFEST).is_file():
             return read_artifact(place), place
     opened = "that is a path is opened by its own framework, such as ONNX Runtime"

@@ -9,7 +9,7 @@ import numpy as np
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.workers.inside.interfaces import Arrays, Run, compare_shapes
+from kedro_hone.core.workers.inside.interfaces import Arrays, Run, match_shapes
 
 BATCH = "batch"
 
@@ -29,7 +29,7 @@ def serve_any_rows(run: Run, artifact: Artifact) -> Run:
         shapes = tuple([feeds[name].shape for name in names])
         if shapes in exact:
             return run(feeds)
-        asked = compare_shapes(artifact.inputs, shapes)
+        asked = match_shapes(artifact.inputs, shapes)
         if asked.get(BATCH) == 0:
             raise ValueError("there are no rows")
         pieces: list[Arrays] = []

@@ -186,14 +186,14 @@ def make_shape_check(specs: Sequence[TensorSpec]) -> Callable[[Arrays], None]:
         except KeyError as missing:
             raise TypeError(f"{missing.args[0]} was not given") from None
         if shapes not in known:
-            compare_shapes(specs, shapes)
+            match_shapes(specs, shapes)
             if len(known) < _MOST_SHAPES:
                 known.add(shapes)
 
     return check
 
 
-def compare_shapes(specs: Sequence[TensorSpec], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
+def match_shapes(specs: Sequence[TensorSpec], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
     """Return the size of every dynamic dimension; ``ValueError`` where a shape is not one that the model takes."""
     sizes: dict[str, int] = {}
     for spec, shape in zip(specs, shapes, strict=True):

@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SerializeAsAny,
     ValidationError,
     create_model,
-    field_validator,
     model_validator,
 )
 
@@ -31,16 +28,14 @@ from kedro_hone.core.contract.gates import Gate, read_gates
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats import check_looks
 from kedro_hone.core.values.artifact import Shape, TensorSpec
-from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_json
 
 _FILE_NAME: Final = re.compile(r"(?!\.)[A-Za-z0-9_.-]+")
 
 
-class Section(BaseModel):
-    """Base of the recipe's sections: frozen, and strict about unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class Section(Value):
+    """Base of the recipe's sections."""
 
 
 class ModelSection(Section):
@@ -146,6 +141,24 @@ class PublishSection(Section):
     alias: str = Field("honed", description="The alias that is moved to the new version, last.")
 
 
+def _check_shapes(shapes: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    for name, sizes in shapes.items():
+        if not _FILE_NAME.fullmatch(name):
+            raise ValueError(
+                f"shape {name!r} needs a name of letters, digits, `_`, `-` and `.` that does not start with a dot: "
+                "files are named after it"
+            )
+        if sizes.get("batch", 0) < 1 or min(sizes.values()) < 1:
+            raise ValueError(f"shape {name!r} needs a batch of at least 1, and no size below 1")
+    return shapes
+
+
+def _split_names(value: object) -> object:
+    """Read a list from the command line, where it is one text."""
+    named = isinstance(value, str) and value not in {"default", "all"}
+    return tuple(part.strip() for part in str(value).split(",")) if named else value
+
+
 class Recipe(Section):
     """The user's settings for one optimization."""
 
@@ -154,7 +167,7 @@ class Recipe(Section):
         frozenset(), description="What may be executed: module (the class named above), pickle."
     )
     program: ProgramSection = ProgramSection()
-    shapes: dict[str, dict[str, int]] = Field(
+    shapes: Annotated[dict[str, dict[str, int]], AfterValidator(_check_shapes)] = Field(
         {"batch1": {"batch": 1}},
         min_length=1,
         description="Sizes that every candidate must serve, by name: letters, digits, _, - and dots.",
@@ -165,7 +178,7 @@ class Recipe(Section):
         description="Threads of every runtime; all cores when empty. Another number builds everything again.",
     )
     seed: int = Field(0, description="Seeds the calibration, the order of the rounds and the bootstrap.")
-    toolchains: tuple[str, ...] | Literal["default", "all"] = Field(
+    toolchains: Annotated[tuple[str, ...] | Literal["default", "all"], BeforeValidator(_split_names)] = Field(
         "default", description="Which toolchains take part: default, all, or a list of names."
     )
     adaptors: dict[str, AdaptorSection] = Field(default_factory=dict, description="Settings of adaptors, by name.")
@@ -179,26 +192,6 @@ class Recipe(Section):
     confirm: ConfirmSection = ConfirmSection()
     publish: PublishSection = PublishSection()
     calibration_rows: int = Field(256, ge=1, description="Rows of the calibration split that are used.")
-
-    @field_validator("toolchains", mode="before")
-    @classmethod
-    def _split(cls, value: object) -> object:
-        if isinstance(value, str) and value not in {"default", "all"}:
-            return tuple(part.strip() for part in value.split(","))
-        return value
-
-    @field_validator("shapes")
-    @classmethod
-    def _check_shapes(cls, value: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-        for name, sizes in value.items():
-            if not _FILE_NAME.fullmatch(name):
-                raise ValueError(
-                    f"shape {name!r} needs a name of letters, digits, `_`, `-` and `.` that does not start with a dot: "
-                    "files are named after it"
-                )
-            if sizes.get("batch", 0) < 1 or min(sizes.values()) < 1:
-                raise ValueError(f"shape {name!r} needs a batch of at least 1, and no size below 1")
-        return value
 
     @model_validator(mode="after")
     def _name_shapes(self) -> Recipe:

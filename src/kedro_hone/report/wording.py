@@ -72,11 +72,6 @@ def format_seconds(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
-def format_count(number: int) -> str:
-    """Return an integer with thousands set apart."""
-    return f"{number:,}"
-
-
 def format_percent(fraction: float) -> str:
     """Return such as ``95 %`` or ``98.3 %``."""
     return f"{fraction * 100:.3g} %"

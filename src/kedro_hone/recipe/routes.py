@@ -1,8 +1,7 @@
 """Routes: every path from the source model to something that can run, generated from the adaptors' formats.
 
 The paths depend on the recipe alone, never on the model: ``convert → compress* → convert* → compile`` over the
-adaptors whose formats fit. Steps whose formats do not fit are not generated; an adaptor that does not take this
-model refuses it during the run.
+adaptors whose formats fit. An adaptor that does not take this model refuses it during the run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The recipe: the user's settings for one optimization, under ``hone`` in ``conf/base/parameters.yml``.
 
-Every key is documented here, once; the reference page is made from these models. Unknown keys are refused with the
-nearest name.
+Every key is documented here, once; the reference page is made from these models.
 """
 
 from __future__ import annotations
@@ -231,16 +230,8 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
     Raises:
         HoneError: ``recipe-invalid``, naming every bad key and the nearest right one.
     """
-    if not isinstance(parameters, Mapping):
-        raise HoneError(
-            "recipe-invalid",
-            "The recipe is not a mapping.",
-            why=f"The value of `hone` in the parameters is {parameters!r}, and not keys with values.",
-            hint="Write at least `hone: {model: {uri: models:/NAME/1}}` into conf/base/parameters.yml; "
-            "Recipe in the documentation has all keys.",
-        )
     try:
-        return Recipe.model_validate(dict(parameters))
+        return Recipe.model_validate(parameters)
     except ValidationError as error:
         raise HoneError(
             "recipe-invalid",
@@ -252,6 +243,9 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
 
 def _explain(problem: Mapping[str, Any]) -> str:
     where = ".".join(("hone", *map(str, problem["loc"])))
+    if where == "hone" and problem["type"] == "model_type":
+        given = f"the value of `hone` in the parameters is {problem['input']!r}, and not keys with values"
+        return f"{given}; write at least `hone: {{model: {{uri: models:/NAME/1}}}}` into conf/base/parameters.yml"
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"
     if problem["type"] != "extra_forbidden":

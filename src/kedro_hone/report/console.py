@@ -86,7 +86,7 @@ def _tabulate_finalists(evidence: Evidence) -> Table:
         for shape in shapes:
             ratios = [one.ratio for one in finalist.speedups if one.shape == shape]
             times = [one.p50_ms for one in finalist.latency if one.shape == shape]
-            lines = [line for ratio in ratios for line in (wording.format_lead(ratio), wording.format_rest(ratio))]
+            lines = [line for ratio in ratios for line in wording.format_pair(ratio)]
             cells.append("\n".join([*lines, *map(wording.format_ms, times)]))
         looked = [one for one in evidence.quality if one.id == finalist.id]
         drops = [

@@ -67,7 +67,9 @@ def draw_chart(evidence: Evidence) -> Chart | None:
     width = min(p.x.low for p in points) - math.log(1.12), max(p.x.high for p in points) + math.log(1.12)
     low, top, high = _find_span(points, limit)
     height, steps = (high, low), choose_steps(low, top)
-    labels = _label_steps(steps, share=is_fraction(metric))
+    # Shares are written in per cent, with the decimals that tell the ticks apart.
+    decimals = max(1, math.ceil(-math.log10(100 * (steps[1] - steps[0])) - 1e-9)) if len(steps) > 1 else 1
+    written = f".{decimals}%" if is_fraction(metric) else "g"
     return Chart(
         metric=name_metric(metric),
         shape=name_shape(shape),
@@ -75,7 +77,7 @@ def draw_chart(evidence: Evidence) -> Chart | None:
         rows=reference.n,
         points=tuple(replace(p, x=place_interval(p.x, width), y=place_interval(p.y, height)) for p in points),
         columns=tuple((find_place(math.log(tick), width), f"{tick:g}") for tick in choose_ticks(*map(math.exp, width))),
-        lines=tuple((find_place(step, height), label) for step, label in zip(steps, labels, strict=True)),
+        lines=tuple((find_place(step, height), f"{step:{written}}") for step in steps),
         limit=None if limit is None else find_place(limit, height),
     )
 
@@ -107,14 +109,6 @@ def _find_span(points: list[Point], limit: float | None) -> tuple[float, float, 
     bottom, top = min(ends), max(ends)
     room = (top - bottom) * 0.08 or abs(top) * 0.01 or 0.01
     return bottom - room, top, top + room * 2.2
-
-
-def _label_steps(steps: list[float], *, share: bool) -> list[str]:
-    """Write the ticks of the metric's axis; shares in per cent, with the decimals that tell them apart."""
-    if not share:
-        return [f"{step:g}" for step in steps]
-    decimals = 1 if len(steps) < 2 else max(1, math.ceil(-math.log10(100 * (steps[1] - steps[0])) - 1e-9))
-    return [f"{step:.{decimals}%}" for step in steps]
 
 
 def choose_steps(low: float, high: float) -> list[float]:

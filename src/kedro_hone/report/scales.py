@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kedro_hone.core.values.measurement import Interval, Quality, is_bounded
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.wording import format_drop, format_lead, format_ratio, format_rest, name_shape
+from kedro_hone.report.wording import format_drop, format_pair, format_ratio, name_shape
 
 Ends = tuple[float, float]
 Marks = Sequence[tuple[float, str, str]]
@@ -39,16 +39,11 @@ def scale_speedups(evidence: Evidence, *, gate: float | None) -> Scale | None:
         return None
     rows = [(one, "", False) for one in evidence.speedups]
     rows += [(one, "source against itself, ", True) for one in evidence.confirmation.control]
-    bars = [
-        Bar(
-            label=f"{of}{name_shape(one.shape)}",
-            value=format_lead(one.ratio),
-            interval=format_rest(one.ratio),
-            place=one.ratio,
-            control=control,
-        )
-        for one, of, control in rows
-    ]
+    bars = []
+    for one, of, control in rows:
+        value, interval = format_pair(one.ratio)
+        label = f"{of}{name_shape(one.shape)}"
+        bars.append(Bar(label=label, value=value, interval=interval, place=one.ratio, control=control))
     limit = [] if gate is None else [(gate, f"gate {format_ratio(gate, 2)}", "gate")]
     return _place_all(bars, [(1.0, format_ratio(1, 0), "one"), *limit], room=0.04)
 

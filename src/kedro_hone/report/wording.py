@@ -36,14 +36,10 @@ def format_range(ratio: Interval) -> str:
     return f"{ratio.low:,.{decimals}f}–{ratio.high:,.{decimals}f}×"
 
 
-def format_lead(ratio: Interval) -> str:
-    """Return what is shown first of a ratio: its estimate, or the interval where that is wide."""
-    return format_range(ratio) if _is_wide(ratio) else format_ratio(ratio.estimate)
-
-
-def format_rest(ratio: Interval) -> str:
-    """Return what is shown next to ``format_lead``: the interval, or the estimate as its middle."""
-    return f"middle {format_ratio(ratio.estimate)}" if _is_wide(ratio) else format_range(ratio)
+def format_pair(ratio: Interval) -> tuple[str, str]:
+    """Return what is shown first of a ratio and what next to it: estimate and interval, or a wide interval first."""
+    middle, ends = format_ratio(ratio.estimate), format_range(ratio)
+    return (ends, f"middle {middle}") if _is_wide(ratio) else (middle, ends)
 
 
 def format_ms(milliseconds: float) -> str:

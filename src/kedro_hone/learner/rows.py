@@ -44,11 +44,7 @@ def serve_any_rows(run: Run, artifact: Artifact) -> Run:
 
 
 def plan_pieces(rows: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Cut a number of rows, at least one, into pieces of given sizes, the largest first, and pad the last piece.
-
-    Returns:
-        For each piece its size, and how many of its rows are real.
-    """
+    """Cut rows, at least one, into pieces of given sizes, the largest first; return each one's size and real rows."""
     pieces = []
     while rows > 0:
         fitting = [size for size in sizes if size <= rows]

@@ -21,16 +21,12 @@ SOURCE = "source"
 
 @dataclass(frozen=True, kw_only=True)
 class RouteStep:
-    """One adaptor at its place in a route, which is the names of all adaptors so far.
+    """One adaptor at its place in a route."""
 
-    Its namespace mirrors the route, such as ``onnx.onnxruntime_int8_static``; its parent's is the one whose artifact it
-    takes.
-    """
-
-    namespace: str
-    parent: str
+    namespace: str  # mirrors the route, such as ``onnx.onnxruntime_int8_static``
+    parent: str  # the namespace whose artifact it takes
     adaptor: Adaptor
-    route: tuple[str, ...]
+    route: tuple[str, ...]  # the names of all adaptors so far
 
     @property
     def ends(self) -> bool:
@@ -40,15 +36,11 @@ class RouteStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Routes:
-    """All routes of a recipe, as a forest whose parents come before their children.
+    """All routes of a recipe, as a forest."""
 
-    ``backends`` are those that have steps, in the order of conversion; ``converters`` are the adaptors that could
-    convert a source model to each.
-    """
-
-    backends: tuple[Format, ...]
-    converters: dict[Format, tuple[Adaptor, ...]]
-    steps: tuple[RouteStep, ...]
+    backends: tuple[Format, ...]  # those that have steps, in the order of conversion
+    converters: dict[Format, tuple[Adaptor, ...]]  # those that could convert a source model to each backend
+    steps: tuple[RouteStep, ...]  # parents before children
 
     @property
     def ends(self) -> tuple[RouteStep, ...]:

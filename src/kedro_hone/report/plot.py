@@ -51,10 +51,7 @@ class Chart:
 
 
 def draw_chart(evidence: Evidence) -> Chart | None:
-    """Place quality (search split) against latency (deciding shape, log scale) of every candidate that was timed.
-
-    It is None when there is nothing to compare.
-    """
+    """Place quality (search split) against latency (deciding shape, log scale) of all that was timed, if anything."""
     reference = next((one.quality for one in evidence.candidates if one.route and one.quality), None)
     if reference is None or evidence.latency is None:
         return None

@@ -37,12 +37,9 @@ def list_latencies(evidence: Evidence) -> list[KeyNumber]:
     """Return the times at each shape, of the source and the winner."""
     numbers = []
     for both in evidence.latencies:
-        label, time = f"Latency at {wording.name_shape(both.source.shape)}", wording.format_ms(both.source.p50_ms)
-        if both.winner:
-            new, remark = wording.format_ms(both.winner.p50_ms), f"median of {both.winner.n:,} calls"
-            numbers.append(KeyNumber(label, new, time, remark))
-        else:
-            numbers.append(KeyNumber(label, time, remark=f"median of {both.source.n:,} calls to the source"))
+        label, before = f"Latency at {wording.name_shape(both.source.shape)}", wording.format_ms(both.source.p50_ms)
+        shown, before, of = (both.winner, before, "") if both.winner else (both.source, "", " to the source")
+        numbers.append(KeyNumber(label, wording.format_ms(shown.p50_ms), before, f"median of {shown.n:,} calls{of}"))
     return numbers
 
 

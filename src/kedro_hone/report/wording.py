@@ -14,6 +14,11 @@ from kedro_hone.report.evidence import Evidence
 
 STATUS_NAMES: Final = {status: status.value.replace("_", " ") for status in Status} | {Status.DROPPED: "dropped early"}
 
+_HEADLINES: Final = {
+    Verdict.KEEP: "The original stays: no candidate was faster and held every gate",
+    Verdict.FAIL: "No candidate meets the recipe’s gates",
+    Verdict.INCONCLUSIVE: "The measurements cannot decide",
+}
 _WIDE: Final = 1.5  # an interval whose upper end is more than so many times its lower end
 _BUSY: Final = 0.1  # a machine of which other processes took more than this share of the cores
 _FRACTIONS: Final = re.compile(
@@ -121,21 +126,13 @@ def name_candidate(evidence: Evidence, identifier: str) -> str:
 def say_headline(evidence: Evidence) -> str:
     """Return the verdict as one plain sentence without a full stop at the end.
 
-    For a pass it names the speed-up at every shape and what happened to the gate's metric. Where the recipe names no
-    class of the author's, it says what was measured against.
+    Where the recipe names no class of the author's, it says what was measured against.
     """
-    compared = any(finalist.speedups for finalist in evidence.finalists)
-    match evidence.verdict:
-        case Verdict.PASS:
-            said = ", ".join([_say_speed(evidence.speedups), *map(_say_quality, evidence.subject_quality[:1])])
-        case Verdict.KEEP:
-            said = "The original stays: no candidate was faster and held every gate"
-        case Verdict.FAIL:
-            said = "No candidate meets the recipe’s gates"
-        case Verdict.INCONCLUSIVE if compared:
-            said = "The measurements cannot decide"
-        case Verdict.INCONCLUSIVE:
-            return "No candidate could be compared with the original"
+    if evidence.verdict is Verdict.INCONCLUSIVE and not any(finalist.speedups for finalist in evidence.finalists):
+        return "No candidate could be compared with the original"
+    said = _HEADLINES.get(evidence.verdict, "")
+    if evidence.verdict is Verdict.PASS:
+        said = ", ".join([_say_speed(evidence.speedups), *map(_say_quality, evidence.subject_quality[:1])])
     named, baseline = (evidence.recipe.get("model") or {}).get("module"), evidence.source.baseline
     return said if named or not baseline else f"{said}, measured against {baseline}"
 

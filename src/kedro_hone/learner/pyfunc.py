@@ -47,17 +47,14 @@ def _load_pyfunc(path: str) -> PyfuncModel:
 def _read_frame(frame: Any, specs: tuple[TensorSpec, ...]) -> dict[str, np.ndarray[Any, Any]]:
     if len(specs) == 1 and specs[0].name not in frame.columns:
         return {specs[0].name: _fit(specs[0], frame.to_numpy())}
-    return {spec.name: _fit(spec, _stack(spec, frame[spec.name].to_numpy())) for spec in specs}
-
-
-def _stack(spec: TensorSpec, column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if spec.dtype == "str" and all(np.ndim(value) == 0 for value in column):
-        return column  # a missing value among text must not become text
-    return np.stack([np.asarray(value) for value in column]) if column.dtype == object else column
+    return {spec.name: _fit(spec, frame[spec.name].to_numpy()) for spec in specs}
 
 
 def _fit(spec: TensorSpec, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Give the rows of a table the shape that the model takes: a table has no axes beyond its columns."""
+    # A missing value among text must not become text.
+    if array.dtype == object and not (spec.dtype == "str" and all(np.ndim(value) == 0 for value in array)):
+        array = np.stack([np.asarray(value) for value in array])
     inner = [size if isinstance(size, int) else -1 for size in spec.shape[1:]]
     if spec.shape and inner.count(-1) <= 1:
         array = array.reshape(len(array), *inner)

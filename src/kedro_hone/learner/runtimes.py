@@ -17,10 +17,9 @@ from kedro_hone.core.workers.inside.loading import load_file
 
 
 def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any:
-    """Open an artifact with its runtime: what the ``load`` of its worker returns, whose ``run`` is of arrays by name.
+    """Open an artifact with its runtime, as the ``load`` of its worker does; ``run`` takes and returns arrays by name.
 
-    Only files of installed packages are executed; nothing that came with the artifact is. Where ``threads`` is None, it
-    may use as many as it was measured with, else all cores.
+    Only files of installed packages are executed. Without ``threads``, as many as were measured, else all cores.
 
     Raises:
         ImportError: The runtime is not installed; the message says what to install.

@@ -61,7 +61,11 @@ def _list_sentences(evidence: Evidence) -> list[Text]:
         *(_make_text(f"• {reason}") for reason in evidence.reasons),
     ]
     if speedup := evidence.speedup:
-        compared = f"{wording.name_shape(speedup.shape).capitalize()}: {wording.say_comparison(speedup)}"
+        shape, sure = wording.name_shape(speedup.shape).capitalize(), wording.format_percent(speedup.ratio.confidence)
+        compared = (
+            f"{shape}: {sure} interval {wording.format_range(speedup.ratio)} over {speedup.launches} paired launches, "
+            f"noise floor {wording.format_ratio(speedup.noise_floor)}"
+        )
         said = (f"Against {evidence.source.baseline}", compared, f"On {evidence.hardware.processor}")
         lines += [Text(), *(_make_text(line, style="dim") for line in said)]
     if busy := wording.say_load(evidence):

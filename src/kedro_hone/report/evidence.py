@@ -111,12 +111,10 @@ def parse_evidence(text: str | bytes) -> Evidence:
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join(map(str, fault["loc"])) or "JSON"
-        why = f"{where}: {fault['msg']}."
-        if where == "schema":
-            why = f"It is of the schema {fault['input']}, and this version reads {SCHEMA_ID}."
+        other = f"It is of the schema {fault['input']}, and this version reads {SCHEMA_ID}."
         raise HoneError(
             "evidence-unreadable",
             "The evidence of the run cannot be read.",
-            why=why,
+            why=other if where == "schema" else f"{where}: {fault['msg']}.",
             hint="Open report.html next to it, or read it with the version of kedro-hone that wrote it.",
         ) from error

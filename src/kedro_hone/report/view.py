@@ -132,9 +132,3 @@ def write_usage(evidence: Evidence, *, published: str | None) -> str:
         return ""
     place = published or evidence.winner.path or evidence.winner.digest
     return f'import kedro_hone\nmodel = kedro_hone.load("{place}")\noutputs = model(inputs)  # as the source was called'
-
-
-def read_gate(evidence: Evidence) -> float | None:
-    """Return the speed-up that the recipe asks for, or None where it does not say."""
-    limit: float | None = (evidence.recipe.get("gates") or {}).get("speedup")
-    return limit

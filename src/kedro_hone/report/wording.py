@@ -150,14 +150,6 @@ def say_provable(evidence: Evidence) -> str:
     return ""
 
 
-def say_comparison(speedup: Speedup) -> str:
-    """Return what a speed-up rests on, in one sentence: interval, launches and noise floor."""
-    return (
-        f"{format_percent(speedup.ratio.confidence)} interval {format_range(speedup.ratio)} over "
-        f"{speedup.launches} paired launches, noise floor {format_ratio(speedup.noise_floor)}"
-    )
-
-
 def say_load(evidence: Evidence) -> str:
     """Return that the machine was busy with other work while it measured, in one sentence; else an empty string."""
     share, what = evidence.confirmation.other_load, "confirmed"

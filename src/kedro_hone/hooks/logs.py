@@ -8,8 +8,7 @@ from pathlib import Path
 
 import yaml
 
-DEFAULT = Path(__file__).with_name("logging.yml")
-"""The logging configuration of a project that has none of its own."""
+DEFAULT = Path(__file__).with_name("logging.yml")  # of a project that has no configuration of its own
 
 
 def choose_logging(conf: Path, package: str | None = None) -> Path | None:

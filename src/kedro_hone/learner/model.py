@@ -26,8 +26,7 @@ class Learner:
     Call it with tensors where the source was a PyTorch model, with arrays or a dictionary of them where it was ONNX.
 
     Attributes:
-        artifact: What was loaded: its specs, format, runtime and digest.
-        files: The folder of its files.
+        artifact: What was loaded: its specs, format, runtime and digest. Its files are in the folder ``files``.
         run: From a dictionary of arrays to a dictionary of arrays: the runtime's own session with nothing in between,
             except for models that were compiled for some numbers of rows, where rows are split and filled up.
     """

@@ -75,9 +75,8 @@ def _find_toolchain(name: str) -> Toolchain:
 def _import_worker(toolchain: Toolchain) -> Any:
     """Import the worker file by its path: adaptors' folders hold scripts, and third parties' are no packages."""
     name = f"_kedro_hone_runtime_{toolchain.name}"
-    module = sys.modules.get(name)
-    if module is not None and module.__file__ == str(toolchain.worker):
-        return module
+    if getattr(sys.modules.get(name), "__file__", None) == str(toolchain.worker):
+        return sys.modules[name]
     if not toolchain.worker.is_file():
         raise HoneError(
             "model-unsupported",

@@ -48,7 +48,7 @@ class ModelSection(Section):
     )
     kwargs: dict[str, Json] = Field(default_factory=dict, description="Arguments of that class.")
     inputs: tuple[TensorSpec, ...] = Field(
-        (), description="Input tensors, only where neither the model nor its signature tells them."
+        (), description="Input tensors, where neither model nor signature tells them."
     )
 
 
@@ -57,7 +57,7 @@ class ProgramSection(Section):
 
     name: str = Field(
         "fidelity",
-        description="A built-in program such as image-classification; or the path or import name of a file or package.",
+        description="A built-in program such as image-classification; or a file or package, by path or name.",
     )
     options: dict[str, Json] = Field(default_factory=dict, description="The program's own options.")
     metric: str | None = Field(

@@ -23,10 +23,9 @@ _STYLES: Final = {Verdict.PASS: "green", Verdict.KEEP: "blue", Verdict.FAIL: "re
 def print_verdict(
     evidence: Evidence, console: Console, *, folder: Path | None = None, published: str | None = None
 ) -> None:
-    """Print the verdict, the finalists, where the report is, and how to use the winner.
+    """Print the verdict, the finalists, where the report is, and how to use the winner, in the console's colours.
 
-    The console's own settings decide about colours: plain text stays plain in CI. ``folder`` is the run's, and
-    ``published`` the URI of the winner in its registry, where it has one.
+    ``folder`` is the run's, and ``published`` the URI of the winner in its registry, where it has one.
     """
     style = _STYLES[evidence.verdict]
     console.print(

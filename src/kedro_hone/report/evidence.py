@@ -24,9 +24,7 @@ from kedro_hone.report import records
 class Evidence(Value):
     """All that proves the verdict of one run."""
 
-    model_config = ConfigDict(
-        allow_inf_nan=False, serialize_by_alias=True, validate_by_name=True, validate_by_alias=True
-    )
+    model_config = ConfigDict(allow_inf_nan=False, serialize_by_alias=True, validate_by_name=True)
 
     schema_id: SchemaId = Field(SCHEMA_ID, alias="schema", description="The schema's id.")
     run_id: str = Field(description="The run's id, which is also its folder's name.")

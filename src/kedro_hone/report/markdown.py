@@ -9,8 +9,7 @@ from kedro_hone.core.contract.registry import Publication
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.page import TEMPLATES
 
-LIMIT: Final = 60_000
-"""GitHub takes 65,536 characters; the rest is room for what a bot puts around."""
+LIMIT: Final = 60_000  # GitHub takes 65,536 characters; the rest is room for what a bot puts around
 
 _CLOSING: Final = "\n</details>\n"
 _REST: Final = "\n… and {:,} more in `report.html`.\n"

@@ -1,7 +1,4 @@
-"""The parts of the evidence that join several values; a measured value is part of it as it is.
-
-What a field says of itself is part of the published schema.
-"""
+"""The parts of the evidence that join several values; their descriptions are part of the published schema."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.wording import format_drop, format_pair, format_ratio, name_shape
 
 Ends = tuple[float, float]
-Marks = Sequence[tuple[float, str, str]]
-"""Place, label, and kind (``one``, ``gate``) of each mark."""
+Marks = Sequence[tuple[float, str, str]]  # place, label, and kind (``one``, ``gate``) of each
 
 
 @dataclass(frozen=True, kw_only=True)

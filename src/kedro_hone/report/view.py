@@ -70,8 +70,7 @@ def group_candidates(evidence: Evidence) -> dict[Status, list[CandidateRecord]]:
     """Return the candidates by status, in the order of the report; in each the fastest first."""
     fastest = sorted(evidence.candidates, key=lambda one: -(one.speedup.estimate if one.speedup else 0.0))
     order = (Status.MEASURED, Status.DROPPED, Status.FAILED, Status.REFUSED, Status.NOT_TRIED)
-    groups = {status: [one for one in fastest if one.status is status] for status in order}
-    return {status: members for status, members in groups.items() if members}
+    return {status: group for status in order if (group := [one for one in fastest if one.status is status])}
 
 
 def format_quality(candidate: CandidateRecord) -> str:

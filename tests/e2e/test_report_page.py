@@ -179,13 +179,18 @@ def test_verdict_is_seen_without_scrolling(open_page):
         assert box["y"] + box["height"] < height
 
 
-@pytest.mark.parametrize(("width", "shown"), [(390, "narrow"), (1280, "wide")])
-def test_one_chart_is_shown_and_every_mark_has_a_tooltip(open_page, width, shown):
+@pytest.mark.parametrize(("width", "shown", "hidden"), [(390, "narrow", "wide"), (1280, "wide", "narrow")])
+def test_the_chart_fits_and_every_mark_has_a_tooltip(open_page, width, shown, hidden):
     page = open_page(render_page(sample.make_evidence()), width=width, theme="light")
-    visible = [chart for chart in page.locator("svg.chart").all() if chart.is_visible()]
-    assert len(visible) == 1
-    assert shown in visible[0].get_attribute("class")
-    marks = visible[0].locator(".mark")
+    chart = page.locator("svg.chart")
+    assert chart.count() == 1
+    assert chart.bounding_box()["width"] < width
+    displays = [
+        {one.evaluate("text => getComputedStyle(text).display") for one in chart.locator(f"tspan.{name}").all()}
+        for name in (shown, hidden)
+    ]
+    assert displays == [{"inline"}, {"none"}]
+    marks = chart.locator(".mark")
     titles = [title.text_content() for title in marks.locator("title").all()]
     assert len(titles) == marks.count() == 16
     assert all(re.search(r"\d (ms|µs)", title) for title in titles)

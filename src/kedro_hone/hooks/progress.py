@@ -16,10 +16,7 @@ from kedro_hone.core.values.measurement import Confirmation, RaceResult
 
 
 class ProgressHooks:
-    """A progress display below the log, on a terminal only.
-
-    In the processes of ParallelRunner nothing is shown: they have no pipeline, only nodes.
-    """
+    """A progress display below the log; the processes of ParallelRunner have no pipeline to show, only nodes."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console
@@ -64,13 +61,10 @@ class ProgressHooks:
         """End the display."""
         self.stop()
 
-    @hook_impl
-    def on_pipeline_error(self) -> None:
-        """End the display."""
-        self.stop()
+    on_pipeline_error = after_pipeline_run
 
     def stop(self) -> None:
-        """End the display, if there is one, and leave the terminal as it was."""
+        """End the display, if there is one."""
         atexit.unregister(self.stop)
         if self._display is not None:
             self._display.stop()

@@ -24,12 +24,9 @@ class RecipeHooks:
 
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
-        """Read the run's parameters, and look for the files that they name.
-
-        The context has ``--params`` and ``--env`` merged in. ``context.params`` would read them too, but it registers
-        the pipelines first, with the wrong recipe.
-        """
+        """Read the run's parameters, with ``--params`` and ``--env``, and look for the files that they name."""
         configure_logging(context.project_path)
+        # ``context.params`` would read them too, but it registers the pipelines first, with the wrong recipe.
         parameters = find_parameters(context.config_loader)
         if parameters is not None:
             program = read_recipe(parameters).program

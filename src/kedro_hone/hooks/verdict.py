@@ -13,16 +13,11 @@ from kedro_hone.core.errors import ExitCode
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.report.console import print_verdict
 
-EXIT_CODES = {Verdict.FAIL: ExitCode.FAIL, Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE}
-"""The exit code of each verdict that is no success; keeping the original is one."""
+_EXIT_CODES = {Verdict.FAIL: ExitCode.FAIL, Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE}  # keeping it is a success
 
 
 class VerdictHooks:
-    """Prints the verdict when a run has made one, and remembers its exit code for the command line.
-
-    Attributes:
-        exit_code: Of the last run that made a verdict; success where there was none.
-    """
+    """Prints the verdict when a run has made one, and remembers as ``exit_code`` what the command line exits with."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
@@ -36,6 +31,5 @@ class VerdictHooks:
             return
         evidence, run = catalog.load("evidence"), catalog.load("run")
         published = catalog.load("publications") if "publications" in made else ()
-        self.exit_code = EXIT_CODES.get(evidence.verdict, ExitCode.SUCCESS)
-        uri = published[0].uri if published else None
-        print_verdict(evidence, self._console, folder=run.folder, published=uri)
+        self.exit_code = _EXIT_CODES.get(evidence.verdict, ExitCode.SUCCESS)
+        print_verdict(evidence, self._console, folder=run.folder, published=published[0].uri if published else None)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST, Manifest
 from kedro_hone.core.values.artifact import Artifact
@@ -14,7 +12,7 @@ __all__ = ["MANIFEST", "read_artifact", "write_manifest"]
 
 
 def write_manifest(folder: Path, artifact: Artifact) -> None:
-    """Write an artifact's manifest next to a copy of its files, after they were compared with the artifact's digest.
+    """Write an artifact's manifest next to a copy of its files.
 
     Raises:
         HoneError: ``model-corrupt``: the files are not those that were sealed.
@@ -37,10 +35,10 @@ def read_artifact(folder: Path) -> Artifact:
         manifest = Manifest.read(folder / MANIFEST)
         artifact = Artifact(digest=manifest.digest, **manifest.attributes)
         difference = manifest.find_difference(folder, inside=True)
-    except (OSError, ValueError, TypeError, ValidationError) as error:
+    except (OSError, ValueError, TypeError) as error:  # also pydantic's
         raise _corrupt(folder, f"The manifest cannot be read: {error!r}.") from error
     if difference:
-        raise _corrupt(folder, f"{difference[:1].upper()}{difference[1:]}.")
+        raise _corrupt(folder, f"{difference[0].upper()}{difference[1:]}.")
     return artifact
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import weakref
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from kedro_hone.core.contract.registries import find_registry
@@ -18,24 +19,18 @@ from kedro_hone.learner.rows import serve_any_rows
 from kedro_hone.learner.runtimes import open_session
 
 Interface = Literal["pytorch", "onnx"]
-ARTIFACT = "artifact"
-"""Where the artifact is in a published model folder."""
 
 
 class Learner:
     """The winner with the source model's own interface.
 
-    Call it as the source was called: with tensors where the source was a PyTorch model, with arrays or a dictionary of
-    arrays where it was an ONNX model.
+    Call it with tensors where the source was a PyTorch model, with arrays or a dictionary of them where it was ONNX.
 
     Attributes:
-        artifact: What was loaded: its specs, format, runtime and digest.
-        files: The folder of its files.
+        artifact: What was loaded: its specs, format, runtime and digest. Its files are in the folder ``files``.
         run: From a dictionary of arrays to a dictionary of arrays: the runtime's own session with nothing in between,
             except for models that were compiled for some numbers of rows, where rows are split and filled up.
     """
-
-    run: Run
 
     def __init__(
         self, artifact: Artifact, files: Path, *, interface: Interface | None = None, threads: int | None = None
@@ -49,16 +44,9 @@ class Learner:
         called = str(interface or artifact.metadata.get("interface", "onnx"))
         if called not in INTERFACES:
             raise ValueError(f"the interface {called!r} is neither {' nor '.join(map(repr, INTERFACES))}")
-        if artifact.runtime is None:
-            raise HoneError(
-                "model-unsupported",
-                f"A model of the format {artifact.format} cannot run by itself.",
-                why="It is a step on the way to a winner; no runtime is recorded for it.",
-                hint="Load what was published, or the end of a route.",
-            )
         self.artifact, self.files = artifact, files
         self._session = open_session(artifact, files, threads=threads)
-        run = self._session.run
+        run: Run = self._session.run
         self.run = serve_any_rows(run, artifact) if artifact.static_shapes else run
         self._call = INTERFACES[called](self.run, artifact)
 
@@ -83,45 +71,31 @@ def load(
         interface: ``pytorch`` for tensors, ``onnx`` for arrays; the source's own when not given.
         threads: How many threads the runtime may use; as it was measured when not given.
 
-    Returns:
-        The winner, ready to be called.
-
     Raises:
         HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unreachable``,
             ``model-corrupt``, or ``model-unsupported`` when it is no winner of ours.
         ImportError: The runtime is not installed; the message says what to install.
     """
-    path = Path(uri_or_path)
-    if path.is_dir():
-        return Learner(*find_artifact(path, asked=str(uri_or_path)), interface=interface, threads=threads)
-    folder = tempfile.TemporaryDirectory(prefix="kedro-hone-")
-    try:
-        find_registry(str(uri_or_path)).pull(str(uri_or_path), Path(folder.name))
-        found = find_artifact(Path(folder.name), asked=str(uri_or_path))
-        learner = Learner(*found, interface=interface, threads=threads)
-    except BaseException:
-        folder.cleanup()
-        raise
-    weakref.finalize(learner, folder.cleanup)  # runtimes may keep the files mapped
+    asked, folder = str(uri_or_path), Path(uri_or_path)
+    with ExitStack() as stack:
+        if not folder.is_dir():
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")))
+            find_registry(asked).pull(asked, folder)
+        learner = Learner(*_find_artifact(folder, asked), interface=interface, threads=threads)
+        weakref.finalize(learner, stack.pop_all().close)  # runtimes may keep the files mapped
     return learner
 
 
-def find_artifact(folder: Path, *, asked: str | None = None) -> tuple[Artifact, Path]:
-    """Return the checked artifact of a model folder of MLflow's with a winner, or of the ``artifact`` folder in it.
-
-    With it comes the folder of its files. Errors name what was asked for, since the folder may be a temporary one.
-
-    Raises:
-        HoneError: ``model-unsupported``: there is none; ``model-corrupt``: it was changed.
-    """
-    for place in (folder, folder / ARTIFACT):
+def _find_artifact(folder: Path, asked: str) -> tuple[Artifact, Path]:
+    """Return the artifact of a model folder of MLflow's, or of the ``artifact`` folder in it, with that folder."""
+    for place in (folder, folder / "artifact"):
         if (place / MANIFEST).is_file():
             return read_artifact(place), place
     opened = "that is a path is opened by its own framework, such as ONNX Runtime"
     raise HoneError(
         "model-unsupported",
-        f"{asked or folder.name} holds no winner of kedro-hone.",
+        f"{asked} holds no winner of kedro-hone.",
         why=f"There is no {MANIFEST} in it: it is a source model, or something else.",
         hint="Load a version that was published, such as models:/<name>@honed; a source "
-        f"{opened if Path(asked or folder).exists() else 'is loaded with mlflow.pyfunc'}.",
+        f"{opened if Path(asked).exists() else 'is loaded with mlflow.pyfunc'}.",
     )

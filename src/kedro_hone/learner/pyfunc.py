@@ -22,18 +22,12 @@ class PyfuncModel:
         self.learner = learner
         self._check_shapes = make_shape_check(learner.artifact.inputs)
 
-    def predict(self, data: Any, params: Mapping[str, Any] | None = None) -> Any:
-        """Return the model's outputs.
+    def predict(self, data: Any) -> Any:
+        """Return the output's array when there is one output, and a dictionary when there are several.
 
-        Args:
-            data: An array, a dictionary of arrays, or a DataFrame with a column for each input (or, for a single
-                input, one for each feature).
-            params: Ignored; MLflow passes it.
-
-        Returns:
-            The output's array when there is one output, and a dictionary when there are several.
+        ``data`` is an array, a dictionary of arrays, or a DataFrame with a column for each input (or, for a single
+        input, one for each feature).
         """
-        del params
         specs = self.learner.artifact.inputs
         if hasattr(data, "columns"):
             feeds = _read_frame(data, specs)
@@ -54,17 +48,14 @@ def _load_pyfunc(path: str) -> PyfuncModel:
 def _read_frame(frame: Any, specs: tuple[TensorSpec, ...]) -> dict[str, np.ndarray[Any, Any]]:
     if len(specs) == 1 and specs[0].name not in frame.columns:
         return {specs[0].name: _fit(specs[0], frame.to_numpy())}
-    return {spec.name: _fit(spec, _stack(spec, frame[spec.name].to_numpy())) for spec in specs}
-
-
-def _stack(spec: TensorSpec, column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if spec.dtype == "str" and all(np.ndim(value) == 0 for value in column):
-        return column  # a missing value among text must not become text
-    return np.stack([np.asarray(value) for value in column]) if column.dtype == object else column
+    return {spec.name: _fit(spec, frame[spec.name].to_numpy()) for spec in specs}
 
 
 def _fit(spec: TensorSpec, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Give the rows of a table the shape that the model takes: a table has no axes beyond its columns."""
+    # A missing value among text must not become text.
+    if array.dtype == object and not (spec.dtype == "str" and all(np.ndim(value) == 0 for value in array)):
+        array = np.stack([np.asarray(value) for value in array])
     inner = [size if isinstance(size, int) else -1 for size in spec.shape[1:]]
     if spec.shape and inner.count(-1) <= 1:
         array = array.reshape(len(array), *inner)

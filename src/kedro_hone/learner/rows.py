@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.workers.inside.tensors import Arrays, match_shapes
+from kedro_hone.core.workers.inside.tensors import Arrays, Run, match_shapes
 
 BATCH = "batch"
 
 
-def serve_any_rows(run: Callable[[Arrays], Arrays], artifact: Artifact) -> Callable[[Arrays], Arrays]:
+def serve_any_rows(run: Run, artifact: Artifact) -> Run:
     """Return a function that serves any number of rows, given one that runs a model with static shapes on one of them.
 
     Rows are cut into the sizes that there are; the last piece is padded with copies of its last row, whose results are
     dropped.
     """
-    sizes = [dict(shape.sizes) for shape in artifact.static_shapes]
+    sizes = [shape.sizes for shape in artifact.static_shapes]
     names = [spec.name for spec in artifact.inputs]
     exact = {tuple(spec.resolve(size) for spec in artifact.inputs) for size in sizes}
-    input_axes = {spec.name: _find_axis(spec) for spec in artifact.inputs}
-    output_axes = {spec.name: _find_axis(spec) for spec in artifact.outputs}
+    input_axes, output_axes = _find_axes(artifact.inputs), _find_axes(artifact.outputs)
 
     def serve(feeds: Arrays) -> Arrays:
         shapes = tuple([feeds[name].shape for name in names])
@@ -36,9 +35,8 @@ def serve_any_rows(run: Callable[[Arrays], Arrays], artifact: Artifact) -> Calla
         pieces: list[Arrays] = []
         start = 0
         for size, used in plan_pieces(asked[BATCH], _list_batches(asked, sizes)):
-            piece = {name: _cut(array, input_axes[name], start, used, size) for name, array in feeds.items()}
-            outputs = run(piece)
-            pieces.append({name: _take(array, output_axes[name], used) for name, array in outputs.items()})
+            outputs = run({name: _cut(array, input_axes[name], start, used, size) for name, array in feeds.items()})
+            pieces.append({name: _cut(array, output_axes[name], 0, used, used) for name, array in outputs.items()})
             start += used
         return {name: _join([piece[name] for piece in pieces], output_axes[name], name) for name in pieces[0]}
 
@@ -46,11 +44,7 @@ def serve_any_rows(run: Callable[[Arrays], Arrays], artifact: Artifact) -> Calla
 
 
 def plan_pieces(rows: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Cut a number of rows, at least one, into pieces of given sizes, the largest first, and pad the last piece.
-
-    Returns:
-        For each piece its size, and how many of its rows are real.
-    """
+    """Cut rows, at least one, into pieces of given sizes, the largest first; return each one's size and real rows."""
     pieces = []
     while rows > 0:
         fitting = [size for size in sizes if size <= rows]
@@ -64,15 +58,14 @@ def plan_pieces(rows: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
     return pieces
 
 
-def _find_axis(spec: TensorSpec) -> int | None:
-    return spec.shape.index(BATCH) if BATCH in spec.shape else None
+def _find_axes(specs: Sequence[TensorSpec]) -> dict[str, int | None]:
+    return {spec.name: spec.shape.index(BATCH) if BATCH in spec.shape else None for spec in specs}
 
 
 def _list_batches(asked: dict[str, int], sizes: list[dict[str, int]]) -> list[int]:
     """Return the batch sizes of the specializations whose other sizes are those that are asked for."""
-    batches = [
-        size[BATCH] for size in sizes if BATCH in size and all(size.get(d) == n for d, n in asked.items() if d != BATCH)
-    ]
+    others = {name: size for name, size in asked.items() if name != BATCH}
+    batches = [size[BATCH] for size in sizes if BATCH in size and others.items() <= size.items()]
     if not batches:
         raise HoneError(
             "model-unsupported",
@@ -85,13 +78,9 @@ def _list_batches(asked: dict[str, int], sizes: list[dict[str, int]]) -> list[in
 
 def _cut(array: np.ndarray[Any, Any], axis: int | None, start: int, used: int, size: int) -> np.ndarray[Any, Any]:
     """Take the used rows from the start on, and the last of them again until there are so many as the size."""
-    if axis is None:
+    if axis is None or array.shape[axis] == used == size:
         return array
     return array.take(np.minimum(np.arange(start, start + size), start + used - 1), axis=axis)
-
-
-def _take(array: np.ndarray[Any, Any], axis: int | None, used: int) -> np.ndarray[Any, Any]:
-    return array if axis is None or array.shape[axis] == used else array.take(range(used), axis=axis)
 
 
 def _join(arrays: list[np.ndarray[Any, Any]], axis: int | None, name: str) -> np.ndarray[Any, Any]:

@@ -6,7 +6,6 @@ import importlib
 import os
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
@@ -18,19 +17,22 @@ from kedro_hone.core.workers.inside.loading import load_file
 
 
 def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any:
-    """Open an artifact with the runtime that it names.
+    """Open an artifact with its runtime, as the ``load`` of its worker does; ``run`` takes and returns arrays by name.
 
-    Only files of installed packages are executed; nothing that came with the artifact is. Where ``threads`` is None, it
-    may use as many as it was measured with, else all cores.
-
-    Returns:
-        What the ``load`` of the runtime's worker returns: its ``run`` takes and returns arrays by name.
+    Only files of installed packages are executed. Without ``threads``, as many as were measured, else all cores.
 
     Raises:
         ImportError: The runtime is not installed; the message says what to install.
-        HoneError: ``model-unsupported``: no installed toolchain has the runtime's name.
+        HoneError: ``model-unsupported``: it has no runtime, or none of an installed toolchain.
     """
-    toolchain = _find_toolchain(str(artifact.runtime))
+    if artifact.runtime is None:
+        raise HoneError(
+            "model-unsupported",
+            f"A model of the format {artifact.format} cannot run by itself.",
+            why="It is a step on the way to a winner; no runtime is recorded for it.",
+            hint="Load what was published, or the end of a route.",
+        )
+    toolchain = _find_toolchain(artifact.runtime)
     for name, value in toolchain.environment.items():
         os.environ.setdefault(name, value)  # as in the worker that was measured; the user's own settings are kept
     job = Job(
@@ -39,7 +41,7 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
         adaptor=toolchain.name,
         input=JobInput.of(artifact, files),
         shapes=artifact.static_shapes,
-        threads=threads or _read_threads(artifact),
+        threads=threads or artifact.metadata.get("threads") or len(os.sched_getaffinity(0)),
         produces=artifact.format,
     )
     try:
@@ -70,12 +72,11 @@ def _find_toolchain(name: str) -> Toolchain:
     return known[name]
 
 
-def _import_worker(toolchain: Toolchain) -> ModuleType:
+def _import_worker(toolchain: Toolchain) -> Any:
     """Import the worker file by its path: adaptors' folders hold scripts, and third parties' are no packages."""
     name = f"_kedro_hone_runtime_{toolchain.name}"
-    module = sys.modules.get(name)
-    if module is not None and module.__file__ == str(toolchain.worker):
-        return module
+    if getattr(sys.modules.get(name), "__file__", None) == str(toolchain.worker):
+        return sys.modules[name]
     if not toolchain.worker.is_file():
         raise HoneError(
             "model-unsupported",
@@ -83,10 +84,4 @@ def _import_worker(toolchain: Toolchain) -> ModuleType:
             why=f"{toolchain.worker} is not there.",
             hint="Install kedro-hone, or the toolchain's package, again.",
         )
-    loaded: ModuleType = load_file(name, str(toolchain.worker))
-    return loaded
-
-
-def _read_threads(artifact: Artifact) -> int:
-    recorded = artifact.metadata.get("threads")
-    return recorded if isinstance(recorded, int) and recorded > 0 else len(os.sched_getaffinity(0))
+    return load_file(name, str(toolchain.worker))

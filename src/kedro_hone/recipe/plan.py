@@ -12,7 +12,7 @@ from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
 from kedro_hone.core.contract.toolchain import Licence
 from kedro_hone.core.errors import HoneError
 from kedro_hone.recipe.routes import Routes, generate_routes
-from kedro_hone.recipe.schema import Recipe
+from kedro_hone.recipe.schema import AdaptorSection, Recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Plan:
 
 
 def make_plan(recipe: Recipe) -> Plan:
-    """Return what a recipe selects.; the same recipe gives the same plan, in any process.
+    """Return what a recipe selects: the same in any process.
 
     Raises:
         HoneError: ``adaptor-unknown``, ``toolchain-unknown`` or ``recipe-invalid`` (bad options).
@@ -49,25 +49,22 @@ def _select_toolchains(recipe: Recipe, catalogue: Catalogue) -> frozenset[str]:
 
 
 def _is_selected(adaptor: Adaptor, recipe: Recipe, toolchains: frozenset[str]) -> bool:
-    section = recipe.adaptors.get(adaptor.name)
-    if section is not None and section.enabled is not None:
-        return section.enabled
+    section = recipe.adaptors.get(adaptor.name, AdaptorSection())
     named = adaptor.name in chain.from_iterable(recipe.routes)
-    return adaptor.toolchain.name in toolchains and (adaptor.default or named)
+    by_default = adaptor.toolchain.name in toolchains and (adaptor.default or named)
+    return by_default if section.enabled is None else section.enabled
 
 
 def _read_options(recipe: Recipe, adaptor: Adaptor) -> Options:
-    section = recipe.adaptors.get(adaptor.name)
+    section = recipe.adaptors.get(adaptor.name, AdaptorSection())
     try:
-        return adaptor.options.model_validate(dict(section.options) if section else {})
+        return adaptor.options.model_validate(section.options)
     except ValidationError as error:
-        problems = "; ".join(
-            f"hone.adaptors.{adaptor.name}.options.{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors()
-        )
+        where = f"hone.adaptors.{adaptor.name}.options"
         raise HoneError(
             "recipe-invalid",
             f"Bad options of the adaptor {adaptor.name}.",
-            why=problems,
+            why="; ".join(f"{'.'.join((where, *map(str, p['loc'])))}: {p['msg']}" for p in error.errors()),
             hint=f"Its options are: {', '.join(adaptor.options.model_fields) or 'none'}; "
             f"see docs/adaptors/{adaptor.name}.md.",
         ) from error

@@ -1,7 +1,6 @@
 """The recipe: the user's settings for one optimization, under ``hone`` in ``conf/base/parameters.yml``.
 
-Every key is documented here, once; the reference page is made from these models. Unknown keys are refused with the
-nearest name.
+Every key is documented here, once; the reference page is made from these models.
 """
 
 from __future__ import annotations
@@ -15,14 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
+    BeforeValidator,
     Field,
-    ModelWrapValidatorHandler,
     SerializeAsAny,
     ValidationError,
     create_model,
-    field_validator,
     model_validator,
 )
 
@@ -31,16 +27,14 @@ from kedro_hone.core.contract.gates import Gate, read_gates
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.plan import check_looks
 from kedro_hone.core.values.artifact import Shape, TensorSpec
-from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_json
 
 _FILE_NAME: Final = re.compile(r"(?!\.)[A-Za-z0-9_.-]+")
 
 
-class Section(BaseModel):
-    """Base of the recipe's sections: frozen, and strict about unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class Section(Value):
+    """Base of the recipe's sections."""
 
 
 class ModelSection(Section):
@@ -48,13 +42,13 @@ class ModelSection(Section):
 
     uri: str = Field(description="Its URI or path: models:/name/3, models:/name@alias, or a path.")
     module: str | None = Field(
-        default=None,
+        None,
         description="For PyTorch: the author's class as package.module:Class or path/to/file.py:Class. It becomes "
         "the baseline, run as its author runs it. Needs trust: [module].",
     )
     kwargs: dict[str, Json] = Field(default_factory=dict, description="Arguments of that class.")
     inputs: tuple[TensorSpec, ...] = Field(
-        default=(), description="Input tensors, only where neither the model nor its signature tells them."
+        (), description="Input tensors, where neither model nor signature tells them."
     )
 
 
@@ -62,19 +56,19 @@ class ProgramSection(Section):
     """How data become inputs, and outputs a score."""
 
     name: str = Field(
-        default="fidelity",
-        description="A built-in program such as image-classification; or the path or import name of a file or package.",
+        "fidelity",
+        description="A built-in program such as image-classification; or a file or package, by path or name.",
     )
     options: dict[str, Json] = Field(default_factory=dict, description="The program's own options.")
     metric: str | None = Field(
-        default=None, description="A metric of scikit-learn, or package.module:function; the program's own when empty."
+        None, description="A metric of scikit-learn, or package.module:function; the program's own when empty."
     )
 
 
 class AdaptorSection(Section):
     """Settings of one adaptor."""
 
-    enabled: bool | None = Field(default=None, description="Use it, or not; empty follows the adaptor's default.")
+    enabled: bool | None = Field(None, description="Use it, or not; empty follows the adaptor's default.")
     options: dict[str, Json] = Field(default_factory=dict, description="The adaptor's own options.")
 
 
@@ -82,31 +76,26 @@ class GatesSection(Section):
     """What a candidate must hold to be published."""
 
     require_improvement: bool = Field(default=False, description="FAIL instead of KEEP when nothing is faster.")
-    confidence: float = Field(default=0.95, gt=0.5, lt=1.0, description="Confidence of every interval.")
+    confidence: float = Field(0.95, gt=0.5, lt=1.0, description="Confidence of every interval.")
     if TYPE_CHECKING:  # the other keys are those of the gates; these two are also needed to plan what is measured
         speedup: float = 0.0
         drop: float = 0.0
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _add_gates(cls, value: object, handler: ModelWrapValidatorHandler[GatesSection]) -> GatesSection:
-        """Validate with the keys of all gates, which may be registered after this module is imported."""
-        whole = compose_gates() if cls is GatesSection else cls
-        if cls is whole or isinstance(value, whole):
-            return handler(value)
-        return whole.model_validate(value.model_dump() if isinstance(value, GatesSection) else value)
-
     def __reduce__(self) -> tuple[object, ...]:
-        return GatesSection.model_validate, (self.model_dump(),)  # the class with the gates' keys is in no module
+        return _read_gates, (self.model_dump(),)  # the class with the gates' keys is in no module
 
 
 def compose_gates() -> type[GatesSection]:
-    """Return the section ``gates`` with one key for each gate.
+    """Return the section ``gates`` with one key for each gate; gates may be registered after this module is imported.
 
     Raises:
         HoneError: ``gate-invalid``.
     """
     return _compose_gates(read_gates())
+
+
+def _read_gates(value: object) -> GatesSection:
+    return compose_gates().model_validate(value.model_dump() if isinstance(value, GatesSection) else value)
 
 
 @lru_cache(maxsize=8)
@@ -122,35 +111,51 @@ def _compose_gates(gates: tuple[Gate, ...]) -> type[GatesSection]:
 class RaceSection(Section):
     """The search for the fastest."""
 
-    objective: str = Field(default="worst", description="worst, mean, or the name of a shape.")
+    objective: str = Field("worst", description="worst, mean, or the name of a shape.")
     weights: dict[str, float] = Field(default_factory=dict, description="Weight of each shape, for mean.")
-    seconds: float = Field(
-        default=60.0, gt=0, description="Budget of measuring; the race then ends with the best so far."
-    )
-    rounds: int = Field(default=30, ge=5, description="At most so many rounds.")
-    block: int = Field(default=5, ge=3, description="Candidates are dropped after each block of so many rounds.")
-    burst_ms: float = Field(default=20.0, gt=0, description="How long one candidate is measured in one round.")
-    memory_mb: int = Field(default=12000, gt=0, description="Resident memory of all workers that live at once.")
-    candidates: int | None = Field(default=None, gt=0, description="At most so many candidates race.")
+    seconds: float = Field(60.0, gt=0, description="Budget of measuring; the race then ends with the best so far.")
+    rounds: int = Field(30, ge=5, description="At most so many rounds.")
+    block: int = Field(5, ge=3, description="Candidates are dropped after each block of so many rounds.")
+    burst_ms: float = Field(20.0, gt=0, description="How long one candidate is measured in one round.")
+    memory_mb: int = Field(12000, gt=0, description="Resident memory of all workers that live at once.")
+    candidates: int | None = Field(None, gt=0, description="At most so many candidates race.")
 
 
 class ConfirmSection(Section):
     """The finalists, measured again in fresh processes."""
 
-    finalists: int = Field(default=3, ge=1, description="How many of the best are confirmed.")
+    finalists: int = Field(3, ge=1, description="How many of the best are confirmed.")
     looks: Annotated[tuple[int, ...], AfterValidator(check_looks)] = Field(
-        default=(7, 10, 13, 16, 20), min_length=1, description="After how many launches of each the data are looked at."
+        (7, 10, 13, 16, 20), min_length=1, description="After how many launches of each the data are looked at."
     )
-    rounds: int = Field(default=7, ge=3, description="Rounds within one launch.")
-    burst_ms: float = Field(default=50.0, gt=0, description="How long each is measured in one round.")
+    rounds: int = Field(7, ge=3, description="Rounds within one launch.")
+    burst_ms: float = Field(50.0, gt=0, description="How long each is measured in one round.")
 
 
 class PublishSection(Section):
     """Where the winner goes."""
 
     enabled: bool = Field(default=True, description="Publish a winner; the verdict does not change.")
-    name: str | None = Field(default=None, description="The registered model's name; the source's own when empty.")
-    alias: str = Field(default="honed", description="The alias that is moved to the new version, last.")
+    name: str | None = Field(None, description="The registered model's name; the source's own when empty.")
+    alias: str = Field("honed", description="The alias that is moved to the new version, last.")
+
+
+def _check_shapes(shapes: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    for name, sizes in shapes.items():
+        if not _FILE_NAME.fullmatch(name):
+            raise ValueError(
+                f"shape {name!r} needs a name of letters, digits, `_`, `-` and `.` that does not start with a dot: "
+                "files are named after it"
+            )
+        if sizes.get("batch", 0) < 1 or min(sizes.values()) < 1:
+            raise ValueError(f"shape {name!r} needs a batch of at least 1, and no size below 1")
+    return shapes
+
+
+def _split_names(value: object) -> object:
+    """Read a list from the command line, where it is one text."""
+    named = isinstance(value, str) and value not in {"default", "all"}
+    return tuple(part.strip() for part in str(value).split(",")) if named else value
 
 
 class Recipe(Section):
@@ -158,53 +163,34 @@ class Recipe(Section):
 
     model: ModelSection
     trust: frozenset[Literal["module", "pickle"]] = Field(
-        default=frozenset(), description="What may be executed: module (the class named above), pickle."
+        frozenset(), description="What may be executed: module (the class named above), pickle."
     )
     program: ProgramSection = ProgramSection()
-    shapes: dict[str, dict[str, int]] = Field(
-        default={"batch1": {"batch": 1}},
+    shapes: Annotated[dict[str, dict[str, int]], AfterValidator(_check_shapes)] = Field(
+        {"batch1": {"batch": 1}},
         min_length=1,
         description="Sizes that every candidate must serve, by name: letters, digits, _, - and dots.",
     )
     threads: int | None = Field(
-        default=None,
+        None,
         ge=1,
-        description="Threads of every runtime; all cores when empty. Part of every artifact: another number builds "
-        "everything again.",
+        description="Threads of every runtime; all cores when empty. Another number builds everything again.",
     )
-    seed: int = Field(default=0, description="Seeds the calibration, the order of the rounds and the bootstrap.")
-    toolchains: tuple[str, ...] | Literal["default", "all"] = Field(
-        default="default", description="Which toolchains take part: default, all, or a list of names."
+    seed: int = Field(0, description="Seeds the calibration, the order of the rounds and the bootstrap.")
+    toolchains: Annotated[tuple[str, ...] | Literal["default", "all"], BeforeValidator(_split_names)] = Field(
+        "default", description="Which toolchains take part: default, all, or a list of names."
     )
     adaptors: dict[str, AdaptorSection] = Field(default_factory=dict, description="Settings of adaptors, by name.")
     routes: tuple[tuple[str, ...], ...] = Field(
-        default=(), description="Chains of more than one compressor, as lists of adaptors that start at a backend."
+        (), description="Chains of more than one compressor, as lists of adaptors that start at a backend."
     )
-    gates: SerializeAsAny[GatesSection] = Field(default_factory=lambda: GatesSection.model_validate({}))
+    gates: SerializeAsAny[Annotated[GatesSection, BeforeValidator(_read_gates)]] = Field(
+        default_factory=lambda: _read_gates({})
+    )
     race: RaceSection = RaceSection()
     confirm: ConfirmSection = ConfirmSection()
     publish: PublishSection = PublishSection()
-    calibration_rows: int = Field(default=256, ge=1, description="Rows of the calibration split that are used.")
-
-    @field_validator("toolchains", mode="before")
-    @classmethod
-    def _split(cls, value: object) -> object:
-        if isinstance(value, str) and value not in {"default", "all"}:
-            return tuple(part.strip() for part in value.split(","))
-        return value
-
-    @field_validator("shapes")
-    @classmethod
-    def _check_shapes(cls, value: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-        for name, sizes in value.items():
-            if not _FILE_NAME.fullmatch(name):
-                raise ValueError(
-                    f"shape {name!r} needs a name of letters, digits, `_`, `-` and `.` that does not start with a dot: "
-                    "files are named after it"
-                )
-            if sizes.get("batch", 0) < 1 or min(sizes.values()) < 1:
-                raise ValueError(f"shape {name!r} needs a batch of at least 1, and no size below 1")
-        return value
+    calibration_rows: int = Field(256, ge=1, description="Rows of the calibration split that are used.")
 
     @model_validator(mode="after")
     def _name_shapes(self) -> Recipe:
@@ -244,28 +230,22 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
     Raises:
         HoneError: ``recipe-invalid``, naming every bad key and the nearest right one.
     """
-    if not isinstance(parameters, Mapping):
-        raise HoneError(
-            "recipe-invalid",
-            "The recipe is not a mapping.",
-            why=f"The value of `hone` in the parameters is {parameters!r}, and not keys with values.",
-            hint="Write at least `hone: {model: {uri: models:/NAME/1}}` into conf/base/parameters.yml; "
-            "Recipe in the documentation has all keys.",
-        )
     try:
-        return Recipe.model_validate(dict(parameters))
+        return Recipe.model_validate(parameters)
     except ValidationError as error:
-        problems = [_explain(problem) for problem in error.errors()]
         raise HoneError(
             "recipe-invalid",
-            f"The recipe has {len(problems)} problem(s).",
-            why="; ".join(problems),
+            f"The recipe has {error.error_count()} problem(s).",
+            why="; ".join(map(_explain, error.errors())),
             hint="Mend the recipe in conf/*/parameters.yml or in --params; Recipe in the documentation has all keys.",
         ) from error
 
 
 def _explain(problem: Mapping[str, Any]) -> str:
-    where = ".".join(("hone", *(str(part) for part in problem["loc"])))
+    where = ".".join(("hone", *map(str, problem["loc"])))
+    if where == "hone" and problem["type"] == "model_type":
+        given = f"the value of `hone` in the parameters is {problem['input']!r}, and not keys with values"
+        return f"{given}; write at least `hone: {{model: {{uri: models:/NAME/1}}}}` into conf/base/parameters.yml"
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"
     if problem["type"] != "extra_forbidden":
@@ -277,7 +257,9 @@ def _explain(problem: Mapping[str, Any]) -> str:
             f"`adaptors: {{{name}: {{enabled: false}}}}` in conf/base/parameters.yml, "
             f"or --params 'hone.adaptors[{name}].enabled=false'"
         )
-    near = difflib.get_close_matches(str(key), _keys_of(parents), n=1, cutoff=0.5)
+    sections: dict[str, type[Section]] = {"gates": compose_gates(), "adaptors": AdaptorSection}
+    section = sections.get(parents[0], Recipe.model_fields[parents[0]].annotation) if parents else Recipe
+    near = difflib.get_close_matches(str(key), getattr(section, "model_fields", ()), n=1, cutoff=0.5)
     return f"{where}: unknown key" + (f", did you mean {near[0]!r}?" if near else "")
 
 
@@ -285,14 +267,3 @@ def _find_adaptor(toolchain: str, *rest: str) -> str | None:
     """Return the adaptor that is meant where its name was taken for two keys; None where the first is no toolchain."""
     known = [name for name in read_catalogue().adaptors if name.startswith(f"{toolchain}.")]
     return next(iter(difflib.get_close_matches(".".join((toolchain, *rest)), known, n=1, cutoff=0.0)), None)
-
-
-def _keys_of(parents: list[Any]) -> list[str]:
-    model: Any = Recipe
-    for parent in parents:
-        found = model.model_fields.get(str(parent))
-        model = found.annotation if found else AdaptorSection
-        model = compose_gates() if model is GatesSection else model
-        if not (isinstance(model, type) and issubclass(model, BaseModel)):
-            model = AdaptorSection
-    return list(model.model_fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.table import Table
@@ -23,10 +23,9 @@ _STYLES: Final = {Verdict.PASS: "green", Verdict.KEEP: "blue", Verdict.FAIL: "re
 def print_verdict(
     evidence: Evidence, console: Console, *, folder: Path | None = None, published: str | None = None
 ) -> None:
-    """Print the verdict, the finalists, where the report is, and how to use the winner.
+    """Print the verdict, the finalists, where the report is, and how to use the winner, in the console's colours.
 
-    The console's own settings decide about colours: plain text stays plain in CI. ``folder`` is the run's, and
-    ``published`` the URI of the winner in its registry, where it has one.
+    ``folder`` is the run's, and ``published`` the URI of the winner in its registry, where it has one.
     """
     style = _STYLES[evidence.verdict]
     console.print(
@@ -40,9 +39,8 @@ def print_verdict(
     )
     if evidence.finalists:
         console.print(_tabulate_finalists(evidence))
-    tally = ", ".join(
-        f"{len(group.candidates)} {wording.STATUS_NAMES[group.status]}" for group in group_candidates(evidence)
-    )
+    groups = group_candidates(evidence).items()
+    tally = ", ".join(f"{len(candidates)} {wording.STATUS_NAMES[status]}" for status, candidates in groups)
     console.print(_make_text(f"Candidates: {tally}"))
     if folder is not None:
         console.print(_make_text(f"Report: {folder / 'report.html'}"), soft_wrap=True)
@@ -54,12 +52,19 @@ def print_verdict(
         console.print(shown, soft_wrap=True)
 
 
-def _list_sentences(evidence: Evidence) -> list[RenderableType]:
-    lines: list[RenderableType] = [_make_text(f"{wording.say_headline(evidence)}.", style="bold")]
-    lines += [_make_text(MEANINGS[evidence.verdict], style="dim"), *([Text()] if evidence.reasons else [])]
-    lines += [_make_text(f"• {reason}") for reason in evidence.reasons]
+def _list_sentences(evidence: Evidence) -> list[Text]:
+    lines = [
+        _make_text(f"{wording.say_headline(evidence)}.", style="bold"),
+        _make_text(MEANINGS[evidence.verdict], style="dim"),
+        *([Text()] if evidence.reasons else []),
+        *(_make_text(f"• {reason}") for reason in evidence.reasons),
+    ]
     if speedup := evidence.speedup:
-        compared = f"{wording.name_shape(speedup.shape).capitalize()}: {wording.say_comparison(speedup)}"
+        shape, sure = wording.name_shape(speedup.shape).capitalize(), wording.format_percent(speedup.ratio.confidence)
+        compared = (
+            f"{shape}: {sure} interval {wording.format_range(speedup.ratio)} over {speedup.launches} paired launches, "
+            f"noise floor {wording.format_ratio(speedup.noise_floor)}"
+        )
         said = (f"Against {evidence.source.baseline}", compared, f"On {evidence.hardware.processor}")
         lines += [Text(), *(_make_text(line, style="dim") for line in said)]
     if busy := wording.say_load(evidence):
@@ -71,33 +76,27 @@ def _tabulate_finalists(evidence: Evidence) -> Table:
     shapes = [speedup.shape for speedup in evidence.finalists[0].speedups]
     table = Table(title="Finalists, measured again in fresh processes", title_justify="left", box=None, pad_edge=False)
     table.add_column("candidate", overflow="fold")
-    for shape in shapes:
-        table.add_column(_make_text(wording.name_shape(shape)), justify="right", no_wrap=True)
-    table.add_column("drop at most", justify="right", no_wrap=True)
+    for title in (*map(wording.name_shape, shapes), "drop at most"):
+        table.add_column(_make_text(title), justify="right", no_wrap=True)
     for finalist in evidence.finalists:
         won = evidence.winner is not None and evidence.winner.candidate == finalist.id
-        cells = []
-        for shape in shapes:
-            lines = [
-                f"{wording.format_lead(one.ratio)}\n{wording.format_rest(one.ratio)}"
-                for one in finalist.speedups
-                if one.shape == shape
-            ]
-            lines += [wording.format_ms(one.p50_ms) for one in finalist.latency if one.shape == shape]
-            cells.append(_make_text("\n".join(lines)))
         name = _make_text(wording.name_candidate(evidence, finalist.id), style="bold" if won else "")
         if won:
             name.append("  winner", style="green")
         if finalist.reason:
             name.append(_make_text(f"\n{finalist.reason}", style="dim"))
-        table.add_row(name, *cells, _make_text(_say_quality(evidence, finalist.id)))
+        cells = []
+        for shape in shapes:
+            ratios = [one.ratio for one in finalist.speedups if one.shape == shape]
+            times = [one.p50_ms for one in finalist.latency if one.shape == shape]
+            lines = [line for ratio in ratios for line in wording.format_pair(ratio)]
+            cells.append("\n".join([*lines, *map(wording.format_ms, times)]))
+        looked = [one for one in evidence.quality if one.id == finalist.id]
+        drops = [
+            f"{wording.name_metric(one.metric)} {wording.format_drop(one.metric, one.drop.high)}" for one in looked
+        ]
+        table.add_row(name, *map(_make_text, (*cells, "\n".join(drops) or "not looked at")))
     return table
-
-
-def _say_quality(evidence: Evidence, identifier: str) -> str:
-    looked = [quality for quality in evidence.quality if quality.id == identifier]
-    bounds = [f"{wording.name_metric(one.metric)} {wording.format_drop(one.metric, one.drop.high)}" for one in looked]
-    return "\n".join(bounds) or "not looked at"
 
 
 def _make_text(foreign: str, style: str = "") -> Text:

@@ -22,69 +22,49 @@ from kedro_hone.report import records
 
 
 class Evidence(Value):
-    """All that proves the verdict of one run.
+    """All that proves the verdict of one run."""
 
-    Attributes:
-        schema_id: The id of this schema; ``schema`` in JSON.
-        run_id: The run's id, which is also its folder's name.
-        created: When the verdict was made.
-        producer: The program that made it, with its version.
-        recipe: The resolved settings with their ``digest``.
-        verdict: ``PASS``, ``KEEP``, ``FAIL`` or ``INCONCLUSIVE``.
-        reasons: One sentence each, the deciding one first.
-        source: The model that was optimized.
-        winner: The candidate that won, or None when the source stays or nothing holds.
-        speedup: The winner's, or the best finalist's, at the deciding shape; None when nothing was confirmed.
-        speedups: The same at each shape.
-        latency: Times before and after at the deciding shape, or None when nothing was timed.
-        latencies: The same at each shape.
-        quality: Every metric of every finalist on the gate split, in the order in which they were looked at.
-        gates: The judgement of each gate on each finalist, in the order of their speed; on the source where it stays.
-        candidates: Every candidate, with its reason.
-        race: How the race went.
-        confirmation: The finalists, measured again in fresh processes, and the source against itself.
-        hardware: The machine.
-        environments: The toolchains' locked environments.
-        data: The splits.
-        steps: Every recorded step.
-        phase_seconds: Seconds spent in each phase of the run.
-        optimization_seconds: What the optimization cost; found in the store or not.
-        break_even_calls: After so many calls at the deciding shape the optimization has paid for itself.
-        counts: How much work this run did.
-    """
+    model_config = ConfigDict(allow_inf_nan=False, serialize_by_alias=True, validate_by_name=True)
 
-    model_config = ConfigDict(
-        allow_inf_nan=False, serialize_by_alias=True, validate_by_name=True, validate_by_alias=True
-    )
-
-    schema_id: SchemaId = Field(default=SCHEMA_ID, alias="schema")
-    run_id: str
-    created: AwareDatetime
-    producer: str = ""
+    schema_id: SchemaId = Field(SCHEMA_ID, alias="schema", description="The schema's id.")
+    run_id: str = Field(description="The run's id, which is also its folder's name.")
+    created: AwareDatetime = Field(description="When the verdict was made.")
+    producer: str = Field("", description="The program that made it, with its version.")
     recipe: dict[str, Json] = Field(
-        json_schema_extra={"properties": {"digest": {"type": "string"}}, "required": ["digest"]}
+        json_schema_extra={"properties": {"digest": {"type": "string"}}, "required": ["digest"]},
+        description="The resolved settings with their `digest`.",
     )
-    verdict: Verdict
-    reasons: tuple[str, ...]
-    source: records.SourceRecord
-    winner: records.WinnerRecord | None = None
-    speedup: Speedup | None = None
-    speedups: tuple[Speedup, ...] = ()
-    latency: records.LatencyRecord | None = None
-    latencies: tuple[records.LatencyRecord, ...] = ()
-    quality: tuple[Quality, ...] = ()
-    gates: tuple[Judgement, ...] = ()
-    candidates: tuple[records.CandidateRecord, ...]
-    race: records.RaceRecord
-    confirmation: Confirmation
-    hardware: records.Hardware
-    environments: tuple[records.EnvironmentRecord, ...] = ()
-    data: tuple[Split, ...] = ()
-    steps: tuple[StepFacts, ...] = ()
-    phase_seconds: dict[str, float] = Field(default_factory=dict)
-    optimization_seconds: float = 0.0
-    break_even_calls: int | None = None
-    counts: records.Counts = records.Counts()
+    verdict: Verdict = Field(description="`PASS`, `KEEP`, `FAIL` or `INCONCLUSIVE`.")
+    reasons: tuple[str, ...] = Field(description="One sentence each, the deciding one first.")
+    source: records.SourceRecord = Field(description="The model, as it was measured against.")
+    winner: records.WinnerRecord | None = Field(None, description="The candidate that won; None when none did.")
+    speedup: Speedup | None = Field(
+        None, description="The winner's, or the best finalist's, at the deciding shape; None when none was confirmed."
+    )
+    speedups: tuple[Speedup, ...] = Field((), description="The same at each shape.")
+    latency: records.LatencyRecord | None = Field(
+        None, description="Times before and after at the deciding shape, or None when nothing was timed."
+    )
+    latencies: tuple[records.LatencyRecord, ...] = Field((), description="The same at each shape.")
+    quality: tuple[Quality, ...] = Field(
+        (), description="Every metric of every finalist on the gate split, in the order in which they were looked at."
+    )
+    gates: tuple[Judgement, ...] = Field(
+        (), description="Judgements of each gate on each finalist, in the order of speed; on the source where it stays."
+    )
+    candidates: tuple[records.CandidateRecord, ...] = Field(description="Every candidate, with its reason.")
+    race: records.RaceRecord = Field(description="How the search for the fastest went.")
+    confirmation: Confirmation = Field(
+        description="The finalists, measured again in fresh processes, and the source against itself."
+    )
+    hardware: records.Hardware = Field(description="The machine.")
+    environments: tuple[records.EnvironmentRecord, ...] = Field((), description="The toolchains' locked environments.")
+    data: tuple[Split, ...] = Field((), description="The splits.")
+    steps: tuple[StepFacts, ...] = Field((), description="Every recorded step.")
+    phase_seconds: dict[str, float] = Field(default_factory=dict, description="Seconds spent in each phase of the run.")
+    optimization_seconds: float = Field(0.0, description="What the optimization cost; found in the store or not.")
+    break_even_calls: int | None = Field(None, description="Calls at the deciding shape until it has paid for itself.")
+    counts: records.Counts = Field(records.Counts(), description="How much work this run did.")
 
     @model_validator(mode="after")
     def _check(self) -> Evidence:
@@ -129,12 +109,10 @@ def parse_evidence(text: str | bytes) -> Evidence:
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join(map(str, fault["loc"])) or "JSON"
-        why = f"{where}: {fault['msg']}."
-        if where == "schema":
-            why = f"It is of the schema {fault['input']}, and this version reads {SCHEMA_ID}."
+        other = f"It is of the schema {fault['input']}, and this version reads {SCHEMA_ID}."
         raise HoneError(
             "evidence-unreadable",
             "The evidence of the run cannot be read.",
-            why=why,
+            why=other if where == "schema" else f"{where}: {fault['msg']}.",
             hint="Open report.html next to it, or read it with the version of kedro-hone that wrote it.",
         ) from error

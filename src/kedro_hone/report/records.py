@@ -1,4 +1,4 @@
-"""The parts of the evidence that join several values; a measured value is part of it as it is."""
+"""The parts of the evidence that join several values; their descriptions are part of the published schema."""
 
 from __future__ import annotations
 
@@ -9,129 +9,76 @@ from kedro_hone.core.values.measurement import Checks, Interval, Latency, Status
 
 
 class SourceRecord(Value):
-    """The model that was optimized.
+    """The model that was optimized."""
 
-    Attributes:
-        uri: Where it came from, with the version pinned.
-        version: The registry's version, or the revision; empty for a plain path.
-        format: What kind of files it is.
-        digest: ``sha256:…`` of its artifact.
-        baseline: How it was run to be measured against, in words.
-    """
-
-    uri: str
-    version: str = ""
-    format: str
-    digest: str
-    baseline: str = ""
+    uri: str = Field(description="Where it came from, with the version pinned.")
+    version: str = Field("", description="The registry's version, or the revision; empty for a plain path.")
+    format: str = Field(description="What kind of files it is.")
+    digest: str = Field(description="`sha256:…` of its artifact.")
+    baseline: str = Field("", description="How it was run to be measured against, in words.")
 
 
 class WinnerRecord(Value):
-    """The candidate that won.
+    """The candidate that won."""
 
-    Attributes:
-        candidate: Its id.
-        route: The adaptors that made it, in order; empty where the source won.
-        format: What kind of files it is.
-        digest: ``sha256:…`` of its artifact.
-        runtime: The toolchain that opens it.
-        path: Where it is on the machine of the run, relative to the project's folder.
-    """
-
-    candidate: str
-    route: tuple[str, ...]
-    format: str
-    digest: str
-    runtime: str = ""
-    path: str = ""
+    candidate: str = Field(description="Its id.")
+    route: tuple[str, ...] = Field(description="The adaptors that made it, in order; empty where the source won.")
+    format: str = Field(description="What kind of files it is.")
+    digest: str = Field(description="`sha256:…` of its artifact.")
+    runtime: str = Field("", description="The toolchain that opens it.")
+    path: str = Field("", description="Where it is on the run's machine, relative to the project's folder.")
 
 
 class LatencyRecord(Value):
-    """Times before and after, at one shape.
+    """Times before and after, at one shape."""
 
-    Attributes:
-        source: The source's times.
-        winner: The winner's times, or None where the source stays.
-    """
-
-    source: Latency
-    winner: Latency | None = None
+    source: Latency = Field(description="The source's times.")
+    winner: Latency | None = Field(None, description="The winner's times, or None where the source stays.")
 
 
 class CandidateRecord(Checks):
-    """One candidate: its validation and its result in the race, joined.
+    """One candidate: its validation and its result in the race, joined."""
 
-    Attributes:
-        id: The namespace that ends its route; ``source`` for the source model itself.
-        route: The adaptors in order; empty for the source model itself.
-        status: What became of it.
-        reason: Why it was dropped, refused, not tried, or failed; empty when it was measured to the end.
-        failure_class: The class of the failure, or None.
-        latency: Its times in the race, one for each shape.
-        ratios: Its speed-up in the race at each shape: the search's estimate, never the result.
-        speedup: The interval of the race's objective, or None.
-        build_seconds: The time that its own steps took when they were built.
-        cached: Whether nothing of it had to be built or validated in this run.
-        rounds: How many rounds of the race it was measured in.
-        machine_options: Options that the machine decides where the recipe does not, as they were, by adaptor.
-    """
-
-    id: str
-    route: tuple[str, ...]
-    status: Status
-    reason: str = ""
-    failure_class: str | None = None
-    latency: tuple[Latency, ...] = ()
-    ratios: dict[str, float] = Field(default_factory=dict)
-    speedup: Interval | None = None
-    build_seconds: float = 0.0
-    cached: bool = False
-    rounds: int = 0
-    machine_options: dict[str, dict[str, Json]] = Field(default_factory=dict)
+    id: str = Field(description="The namespace that ends its route; `source` for the source model itself.")
+    route: tuple[str, ...] = Field(description="The adaptors in order; empty for the source model itself.")
+    status: Status = Field(description="What became of it.")
+    reason: str = Field("", description="Why it was not measured to the end, or an empty string.")
+    failure_class: str | None = Field(None, description="The class of the failure, or None.")
+    latency: tuple[Latency, ...] = Field((), description="Its times in the race, one for each shape.")
+    ratios: dict[str, float] = Field(default_factory=dict, description="At each shape: an estimate, never the result.")
+    speedup: Interval | None = Field(None, description="The interval of the race's objective, or None.")
+    build_seconds: float = Field(0.0, description="The time that its own steps took when they were built.")
+    cached: bool = Field(default=False, description="Whether this run built and validated nothing of it.")
+    rounds: int = Field(0, description="How many rounds of the race it was measured in.")
+    machine_options: dict[str, dict[str, Json]] = Field(
+        default_factory=dict, description="Options that the machine decides where the recipe does not, by adaptor."
+    )
 
 
 class RaceRecord(Value):
-    """How the race went.
+    """How the race went."""
 
-    Attributes:
-        rounds: How many rounds there were.
-        seconds: How long it took, without the wait for another run's measuring.
-        budget_ended: Whether the budget ended it, rather than that nothing was left to decide.
-        timings: The file with the raw timings, also those of the confirmation, relative to the run's folder.
-        other_load: The share of the cores' time that other processes took meanwhile, 0 to 1; None where not known.
-    """
-
-    rounds: int
-    seconds: float
-    budget_ended: bool = False
-    timings: str
-    other_load: float | None = None
+    rounds: int = Field(description="How many rounds there were.")
+    seconds: float = Field(description="How long it took, without the wait for another run's measuring.")
+    budget_ended: bool = Field(default=False, description="Whether the budget ended it, and not a decision.")
+    timings: str = Field(description="The file of all raw timings, also the confirmation's, in the run's folder.")
+    other_load: float | None = Field(
+        None, description="The share of the cores' time that others took meanwhile, 0 to 1; None where not known."
+    )
 
 
 class Hardware(Value):
-    """The machine that measured.
+    """The machine that measured."""
 
-    Attributes:
-        cpu: The processor's name.
-        cores: The cores that the run could use.
-        flags: All of its feature flags, as the system names them.
-        instructions: The names of its vector instructions, such as ``AVX-512, VNNI, BF16`` or ``AVX2 only``.
-        gpu: The accelerator's name, or None.
-        driver: Its driver, or None.
-        os: The operating system and its kernel.
-        memory_bytes: The memory that the run could use.
-        threads: The threads that every candidate was given.
-    """
-
-    cpu: str
-    cores: int
-    flags: tuple[str, ...] = ()
-    instructions: str = ""
-    gpu: str | None = None
-    driver: str | None = None
-    os: str
-    memory_bytes: int | None = None
-    threads: int | None = None
+    cpu: str = Field(description="The processor's name.")
+    cores: int = Field(description="The cores that the run could use.")
+    flags: tuple[str, ...] = Field((), description="All of its feature flags, as the system names them.")
+    instructions: str = Field("", description="Its vector instructions, such as `AVX-512, VNNI, BF16` or `AVX2 only`.")
+    gpu: str | None = Field(None, description="The accelerator's name, or None.")
+    driver: str | None = Field(None, description="Its driver, or None.")
+    os: str = Field(description="The operating system and its kernel.")
+    memory_bytes: int | None = Field(None, description="The memory that the run could use.")
+    threads: int | None = Field(None, description="The threads that every candidate was given.")
 
     @property
     def processor(self) -> str:
@@ -141,30 +88,17 @@ class Hardware(Value):
 
 
 class EnvironmentRecord(Value):
-    """The locked environment of one toolchain.
+    """The locked environment of one toolchain."""
 
-    Attributes:
-        toolchain: The toolchain's name.
-        key: The environment's key.
-        lock_digest: ``sha256:…`` of the lock.
-        versions: The installed version of each package that matters.
-    """
-
-    toolchain: str
-    key: str
-    lock_digest: str
-    versions: dict[str, str] = Field(default_factory=dict)
+    toolchain: str = Field(description="The toolchain's name.")
+    key: str = Field(description="The environment's key.")
+    lock_digest: str = Field(description="`sha256:…` of the lock.")
+    versions: dict[str, str] = Field(default_factory=dict, description="Of each package that matters.")
 
 
 class Counts(Value):
-    """How much work made the values of this evidence; what was found in the store was not built or validated again.
+    """How much work made the values of this evidence; what was found in the store was not built or validated again."""
 
-    Attributes:
-        builds: Steps that were really run.
-        validations: Candidates that were really validated.
-        launches: Worker processes in which something was timed.
-    """
-
-    builds: int = 0
-    validations: int = 0
-    launches: int = 0
+    builds: int = Field(0, description="Steps that were really run.")
+    validations: int = Field(0, description="Candidates that were really validated.")
+    launches: int = Field(0, description="Worker processes in which something was timed.")

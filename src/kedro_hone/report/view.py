@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.judgement import Judgement
@@ -20,32 +19,12 @@ MEANINGS: Final = {
     Verdict.FAIL: "What the recipe demands was not reached.",
     Verdict.INCONCLUSIVE: "Nothing was published, because nothing is proved.",
 }
-"""What a verdict means for the reader."""
-
-GROUPS: Final = {
-    Status.MEASURED: (
-        "Measured to the end",
-        "Fastest first. Speed-ups here are the race’s estimates, which chose the finalists.",
-    ),
-    Status.DROPPED: (
-        "Dropped early",
-        "Clearly slower than the leader, or less accurate than the gate allows, so no more time was spent on them.",
-    ),
-    Status.FAILED: ("Failed", "A toolchain broke, or what it made is wrong. The logs are in the steps’ folders."),
-    Status.REFUSED: ("Refused", "They cannot take this model, or cannot run on this machine; nothing was tried."),
-    Status.NOT_TRIED: ("Not tried", "The budget ended before their turn."),
-}
-"""Title and explanation of the candidates of each status."""
 
 SPREAD_COLUMNS: Final = ("mean", "at most", "best row", "5 %", "median", "95 %", "99 %", "worst row")
-"""The columns of ``list_spread_cells``."""
-
 GATE_COLUMNS: Final = ("limit", "measured", "interval", "judgement")
-"""The columns of ``list_gate_cells``."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeyNumber:
+class KeyNumber(NamedTuple):
     """One number of the strip under the verdict: what it is, the number, what it was before, and a remark."""
 
     label: str
@@ -54,54 +33,44 @@ class KeyNumber:
     remark: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """The candidates of one status."""
-
-    status: Status
-    title: str
-    explanation: str
-    candidates: tuple[CandidateRecord, ...]
-
-
-def list_key_numbers(evidence: Evidence) -> tuple[KeyNumber, ...]:
-    """Return the numbers of the strip: what changed from the source to the winner, and what it cost."""
+def list_latencies(evidence: Evidence) -> list[KeyNumber]:
+    """Return the times at each shape, of the source and the winner."""
     numbers = []
     for both in evidence.latencies:
-        after, before = (both.winner, wording.format_ms(both.source.p50_ms)) if both.winner else (both.source, "")
-        remark = f"median of {wording.format_count(after.n)} calls{'' if both.winner else ' to the source'}"
-        label = f"Latency at {wording.name_shape(both.source.shape)}"
-        numbers.append(KeyNumber(label=label, value=wording.format_ms(after.p50_ms), before=before, remark=remark))
-    subject, source = evidence.find_candidate(evidence.subject or ""), evidence.find_candidate("source")
+        label, before = f"Latency at {wording.name_shape(both.source.shape)}", wording.format_ms(both.source.p50_ms)
+        shown, before, of = (both.winner, before, "") if both.winner else (both.source, "", " to the source")
+        numbers.append(KeyNumber(label, wording.format_ms(shown.p50_ms), before, f"median of {shown.n:,} calls{of}"))
+    return numbers
+
+
+def list_costs(evidence: Evidence) -> list[KeyNumber]:
+    """Return what else changed from the source to the winner, and what the optimization cost."""
+    numbers = []
+    source = evidence.find_candidate("source")
+    winner = evidence.find_candidate(evidence.winner.candidate) if evidence.winner else None
     for label, attribute, write, remark in (
         ("Size on disk", "size_bytes", wording.format_bytes, ""),
         ("Cold start", "cold_start_ms", wording.format_ms, "measured once"),
         ("Peak memory", "peak_memory_bytes", wording.format_bytes, ""),
     ):
-        size, old = getattr(subject, attribute, None), getattr(source, attribute, None)
-        if size is not None and evidence.winner is not None:
-            before = "" if old is None else write(old)
-            numbers.append(KeyNumber(label=label, value=write(size), before=before, remark=remark))
+        new, old = getattr(winner, attribute, None), getattr(source, attribute, None)
+        if new is not None:
+            numbers.append(KeyNumber(label, write(new), "" if old is None else write(old), remark))
         elif old is not None:
-            numbers.append(KeyNumber(label=label, value=write(old), remark=f"of the source, {remark}".rstrip(", ")))
+            numbers.append(KeyNumber(label, write(old), remark=f"of the source, {remark}".rstrip(", ")))
     took, calls = wording.format_seconds(evidence.optimization_seconds), evidence.break_even_calls
     if calls is not None:
-        remark = f"calls; the optimization took {took}"
-        numbers.append(KeyNumber(label="Pays off after", value=wording.format_count(calls), remark=remark))
+        numbers.append(KeyNumber("Pays off after", f"{calls:,}", remark=f"calls; the optimization took {took}"))
     elif evidence.optimization_seconds:
-        numbers.append(KeyNumber(label="Optimization", value=took))
-    return tuple(numbers)
+        numbers.append(KeyNumber("Optimization", took))
+    return numbers
 
 
-def group_candidates(evidence: Evidence) -> tuple[Group, ...]:
-    """Return the candidates by status, the measured and dropped ones fastest first."""
+def group_candidates(evidence: Evidence) -> dict[Status, list[CandidateRecord]]:
+    """Return the candidates by status, in the order of the report; in each the fastest first."""
     fastest = sorted(evidence.candidates, key=lambda one: -(one.speedup.estimate if one.speedup else 0.0))
-    members = {status: tuple(one for one in fastest if one.status is status) for status in GROUPS}
-    return tuple(
-        Group(status=status, title=title, explanation=explanation, candidates=members[status])
-        for status, (title, explanation) in GROUPS.items()
-        if members[status]
-    )
+    order = (Status.MEASURED, Status.DROPPED, Status.FAILED, Status.REFUSED, Status.NOT_TRIED)
+    return {status: group for status in order if (group := [one for one in fastest if one.status is status])}
 
 
 def format_quality(candidate: CandidateRecord) -> str:
@@ -162,10 +131,3 @@ def write_usage(evidence: Evidence, *, published: str | None) -> str:
         return ""
     place = published or evidence.winner.path or evidence.winner.digest
     return f'import kedro_hone\nmodel = kedro_hone.load("{place}")\noutputs = model(inputs)  # as the source was called'
-
-
-def read_gate(evidence: Evidence) -> float | None:
-    """Return the speed-up that the recipe asks for, or None where it does not say."""
-    gates = evidence.recipe.get("gates")
-    value = gates.get("speedup") if isinstance(gates, dict) else None
-    return float(value) if isinstance(value, (int, float)) else None

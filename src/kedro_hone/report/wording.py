@@ -14,31 +14,26 @@ from kedro_hone.report.evidence import Evidence
 
 STATUS_NAMES: Final = {status: status.value.replace("_", " ") for status in Status} | {Status.DROPPED: "dropped early"}
 
-WIDE: Final = 1.5
-"""An interval is wide where its upper end is more than so many times its lower end."""
-
-BUSY: Final = 0.1
-"""A machine was busy where other processes took more than this share of its cores."""
-
+_HEADLINES: Final = {
+    Verdict.KEEP: "The original stays: no candidate was faster and held every gate",
+    Verdict.FAIL: "No candidate meets the recipe’s gates",
+    Verdict.INCONCLUSIVE: "The measurements cannot decide",
+}
+_WIDE: Final = 1.5  # an interval whose upper end is more than so many times its lower end
+_BUSY: Final = 0.1  # a machine of which other processes took more than this share of the cores
 _FRACTIONS: Final = re.compile(
     r"accuracy|precision|recall|f1|jaccard|iou|auc|top_?\d|agreement|fidelity|exact", re.IGNORECASE
 )
 
 
-def decide_decimals(ratio: float) -> int:
-    """Return how many decimals a ratio is written with: about two significant digits beyond 1."""
-    size = abs(ratio)
-    return 2 if size < 2 else 1 if size < 10 else 0
-
-
 def format_ratio(ratio: float, decimals: int | None = None) -> str:
-    """Return such as ``4.6×``."""
-    return f"{ratio:,.{decide_decimals(ratio) if decimals is None else decimals}f}×"
+    """Return such as ``4.6×``, with about two significant digits beyond 1 where no decimals are given."""
+    return f"{ratio:,.{_count_decimals(ratio) if decimals is None else decimals}f}×"
 
 
 def format_range(ratio: Interval) -> str:
     """Return such as ``4.2–5.1×``, with the decimals of the estimate and one more where the ends would look equal."""
-    decimals = decide_decimals(ratio.estimate)
+    decimals = _count_decimals(ratio.estimate)
     if not is_bounded(ratio.high):
         return f"{format_ratio(ratio.low)} or more"
     if f"{ratio.low:.{decimals}f}" == f"{ratio.high:.{decimals}f}":
@@ -46,19 +41,10 @@ def format_range(ratio: Interval) -> str:
     return f"{ratio.low:,.{decimals}f}–{ratio.high:,.{decimals}f}×"
 
 
-def is_wide(ratio: Interval) -> bool:
-    """Whether an interval is so wide that its middle alone would mislead."""
-    return ratio.high > ratio.low * WIDE
-
-
-def format_lead(ratio: Interval) -> str:
-    """Return what is shown first of a ratio: its estimate, or the interval where that is wide."""
-    return format_range(ratio) if is_wide(ratio) else format_ratio(ratio.estimate)
-
-
-def format_rest(ratio: Interval) -> str:
-    """Return what is shown next to ``format_lead``: the interval, or the estimate as its middle."""
-    return f"middle {format_ratio(ratio.estimate)}" if is_wide(ratio) else format_range(ratio)
+def format_pair(ratio: Interval) -> tuple[str, str]:
+    """Return what is shown first of a ratio and what next to it: estimate and interval, or a wide interval first."""
+    middle, ends = format_ratio(ratio.estimate), format_range(ratio)
+    return (ends, f"middle {middle}") if _is_wide(ratio) else (middle, ends)
 
 
 def format_ms(milliseconds: float) -> str:
@@ -85,11 +71,6 @@ def format_seconds(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
-
-
-def format_count(number: int) -> str:
-    """Return an integer with thousands set apart."""
-    return f"{number:,}"
 
 
 def format_percent(fraction: float) -> str:
@@ -142,62 +123,39 @@ def name_candidate(evidence: Evidence, identifier: str) -> str:
     return name_route(candidate.route) if candidate else identifier
 
 
-def list_words(words: Iterable[str]) -> str:
-    """Return such as ``a, b and c``."""
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 def say_headline(evidence: Evidence) -> str:
     """Return the verdict as one plain sentence without a full stop at the end.
 
-    For a pass it names the speed-up at every shape and what happened to the gate's metric. Where the recipe names no
-    class of the author's, it says what was measured against.
+    Where the recipe names no class of the author's, it says what was measured against.
     """
-    compared = any(finalist.speedups for finalist in evidence.finalists)
-    match evidence.verdict:
-        case Verdict.PASS:
-            speed = _say_speed(evidence.speedups or ((evidence.speedup,) if evidence.speedup else ()))
-            said = ", ".join([speed, *(_say_quality(quality) for quality in evidence.subject_quality[:1])])
-        case Verdict.KEEP:
-            said = "The original stays: no candidate was faster and held every gate"
-        case Verdict.FAIL:
-            said = "No candidate meets the recipe’s gates"
-        case Verdict.INCONCLUSIVE if compared:
-            said = "The measurements cannot decide"
-        case Verdict.INCONCLUSIVE:
-            return "No candidate could be compared with the original"
+    if evidence.verdict is Verdict.INCONCLUSIVE and not any(finalist.speedups for finalist in evidence.finalists):
+        return "No candidate could be compared with the original"
+    said = _HEADLINES.get(evidence.verdict, "")
+    if evidence.verdict is Verdict.PASS:
+        said = ", ".join([_say_speed(evidence.speedups), *map(_say_quality, evidence.subject_quality[:1])])
     named, baseline = (evidence.recipe.get("model") or {}).get("module"), evidence.source.baseline
     return said if named or not baseline else f"{said}, measured against {baseline}"
 
 
 def say_provable(evidence: Evidence) -> str:
     """Return what the gate split can prove at all, in one sentence, or an empty string where it is not known."""
-    quality = next((quality for quality in evidence.subject_quality if quality.provable is not None), None)
-    if quality is None or quality.provable is None:
-        return ""
-    metric, limit = quality.metric, quality.limit
-    asked = "" if limit is None else f"; the recipe asks for {format_drop(metric, limit)}"
-    return (
-        f"With {format_count(quality.n)} rows the gate split cannot prove a limit below "
-        f"{format_drop(metric, quality.provable)} at {format_percent(quality.drop.confidence)}, "
-        f"even when nothing is lost{asked}."
-    )
-
-
-def say_comparison(speedup: Speedup) -> str:
-    """Return what a speed-up rests on, in one sentence: interval, launches and noise floor."""
-    return (
-        f"{format_percent(speedup.ratio.confidence)} interval {format_range(speedup.ratio)} over "
-        f"{speedup.launches} paired launches, noise floor {format_ratio(speedup.noise_floor)}"
-    )
+    for quality in evidence.subject_quality:
+        if (least := quality.provable) is not None:
+            metric, limit, sure = quality.metric, quality.limit, format_percent(quality.drop.confidence)
+            asked = "" if limit is None else f"; the recipe asks for {format_drop(metric, limit)}"
+            return (
+                f"With {quality.n:,} rows the gate split cannot prove a limit below {format_drop(metric, least)} at "
+                f"{sure}, even when nothing is lost{asked}."
+            )
+    return ""
 
 
 def say_load(evidence: Evidence) -> str:
     """Return that the machine was busy with other work while it measured, in one sentence; else an empty string."""
-    confirmed, raced = evidence.confirmation.other_load, evidence.race.other_load
-    share, what = (raced, "raced") if confirmed is None else (confirmed, "confirmed")
-    if share is None or share <= BUSY:
+    share, what = evidence.confirmation.other_load, "confirmed"
+    if share is None:
+        share, what = evidence.race.other_load, "raced"
+    if share is None or share <= _BUSY:
         return ""
     return (
         f"This machine was busy: other processes took {share * 100:.0f} % of its cores while the candidates were "
@@ -206,27 +164,26 @@ def say_load(evidence: Evidence) -> str:
 
 
 def _say_speed(speedups: tuple[Speedup, ...]) -> str:
-    if not speedups:
-        return "Faster"
     ratios = [speedup.ratio for speedup in speedups]
-    if len(speedups) > 3 and any(map(is_wide, ratios)):
-        ends = Interval(estimate=1, low=min(one.low for one in ratios), high=max(one.high for one in ratios))
-        said = f"{_say_ratio(ends)} faster across {len(speedups)} shapes"
-    elif len(speedups) > 3:
+    if not ratios:
+        said = "faster"
+    elif len(ratios) > 3:
         least, most = (format_ratio(choose(one.estimate for one in ratios)) for choose in (min, max))
-        said = f"{least} to {most} faster across {len(speedups)} shapes"
+        ends = Interval(estimate=1, low=min(one.low for one in ratios), high=max(one.high for one in ratios))
+        span = _say_ratio(ends) if any(map(_is_wide, ratios)) else f"{least} to {most}"
+        said = f"{span} faster across {len(ratios)} shapes"
     else:
         groups: dict[str, list[str]] = {}
         for speedup in speedups:
             groups.setdefault(_say_ratio(speedup.ratio), []).append(name_shape(speedup.shape))
         rows = enumerate(groups.items())
-        said = list_words(f"{ratio} {'at' if place else 'faster at'} {list_words(at)}" for place, (ratio, at) in rows)
+        said = _list_words(f"{ratio} {'at' if place else 'faster at'} {_list_words(at)}" for place, (ratio, at) in rows)
     return said[0].upper() + said[1:]
 
 
 def _say_ratio(ratio: Interval) -> str:
     """Return a ratio within a sentence; a wide interval in place of its middle, which would promise too much."""
-    if not is_wide(ratio):
+    if not _is_wide(ratio):
         return format_ratio(ratio.estimate)
     if not is_bounded(ratio.high):
         return f"at least {format_ratio(ratio.low)}"
@@ -238,6 +195,20 @@ def _say_quality(quality: Quality) -> str:
     if quality.drop.estimate <= 0:
         return f"{name} unchanged within {bound}"
     return f"{name} down by {format_drop(quality.metric, quality.drop.estimate)}, at most {bound}"
+
+
+def _list_words(words: Iterable[str]) -> str:
+    """Return such as ``a, b and c``."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _is_wide(ratio: Interval) -> bool:
+    return ratio.high > ratio.low * _WIDE
+
+
+def _count_decimals(ratio: float) -> int:
+    return 2 if abs(ratio) < 2 else 1 if abs(ratio) < 10 else 0
 
 
 def _round(number: float) -> str:

@@ -83,7 +83,7 @@ def test_the_middle_of_a_wide_interval_is_never_bold():
 def test_an_end_that_is_not_known_is_not_printed():
     endless = Interval(estimate=7.9, low=2.74, high=1.7e308)
     assert wording.format_range(endless) == "2.7× or more"
-    assert wording.format_lead(endless) == "2.7× or more"
+    assert wording.format_pair(endless)[0] == "2.7× or more"
 
 
 def test_a_cold_start_was_measured_once():

@@ -11,10 +11,10 @@ def test_speedups_share_one_scale_with_the_source_against_itself():
     evidence = make_evidence()
     scale = scale_speedups(evidence, gate=1.05)
     assert [bar.control for bar in scale.bars] == [False, False, True, True]
-    assert all(0 < bar.low < bar.at < bar.high < 100 for bar in scale.bars)
+    assert all(0 < bar.place.low < bar.place.estimate < bar.place.high < 100 for bar in scale.bars)
     (one, gate), (first, *_, control) = scale.marks, scale.bars
-    assert one[0] < gate[0] < first.low
-    assert control.low < one[0] < control.high
+    assert one[0] < gate[0] < first.place.low
+    assert control.place.low < one[0] < control.place.high
     assert scale_speedups(evidence.model_copy(update={"speedups": ()}), gate=1.05) is None
 
 
@@ -23,17 +23,17 @@ def test_a_drop_is_on_a_scale_with_no_change_and_the_limit(limit):
     quality = make_evidence().quality[0].model_copy(update={"limit": limit})
     scale = scale_quality(quality)
     (bar,) = scale.bars
-    assert 0 < bar.low < bar.at < bar.high < 100
+    assert 0 < bar.place.low < bar.place.estimate < bar.place.high < 100
     assert [label for _, label, _ in scale.marks] == ["no change", *(["limit 1.0"] if limit else [])]
-    assert scale.marks[0][0] == bar.at  # nothing is lost
+    assert scale.marks[0][0] == bar.place.estimate  # nothing is lost
 
 
 def test_a_drop_without_a_bound_fills_the_scale():
     endless = Interval(estimate=0.0, low=-sys.float_info.max, high=sys.float_info.max)
     quality = make_evidence().quality[0].model_copy(update={"metric": "r2", "drop": endless})
     (bar,) = scale_quality(quality).bars
-    assert (bar.low, bar.high, bar.interval) == (0.0, 100.0, "unbounded to unbounded")
-    assert 0 < bar.at < 100
+    assert (bar.place.low, bar.place.high, bar.interval) == (0.0, 100.0, "unbounded to unbounded")
+    assert 0 < bar.place.estimate < 100
 
 
 def test_a_race_interval_is_on_a_scale_from_nothing_to_the_fastest():
@@ -43,5 +43,5 @@ def test_a_race_interval_is_on_a_scale_from_nothing_to_the_fastest():
     candidates = (fastest, other.model_copy(update={"speedup": half}), rest[0].model_copy(update={"speedup": None}))
     bars = scale_ratios(evidence.model_copy(update={"candidates": candidates}))
     assert list(bars) == [fastest.id, other.id]
-    assert (bars[fastest.id]["high"], bars[other.id]["high"]) == (100.0, 50.0)
-    assert all(0 < bar["low"] < bar["at"] < bar["high"] for bar in bars.values())
+    assert (bars[fastest.id].high, bars[other.id].high) == (100.0, 50.0)
+    assert all(0 < bar.low < bar.estimate < bar.high for bar in bars.values())

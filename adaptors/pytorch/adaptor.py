@@ -38,35 +38,26 @@ _SUPPORTS = {
 
 
 class OnnxOptions(Options):
-    """Options of ``pytorch.onnx``.
-
-    Attributes:
-        opset: The version of ONNX's operators to ask for; the one that was written is in the artifact's metadata.
-    """
+    """Options of ``pytorch.onnx``."""
 
     opset: int = Field(default=20, ge=17, le=24)
+    """The version of ONNX's operators to ask for; the one that was written is in the artifact's metadata."""
 
 
 class CompileOptions(Options):
-    """Options of ``pytorch.compile`` and ``pytorch.compile-exported``.
-
-    Attributes:
-        mode: What ``torch.compile`` is given.
-        dynamic: Whether sizes are compiled as variables; by default PyTorch decides so at the second size it meets.
-    """
+    """Options of ``pytorch.compile`` and ``pytorch.compile-exported``."""
 
     mode: Literal["default", "max-autotune-no-cudagraphs"] = "default"
+    """What ``torch.compile`` is given."""
     dynamic: bool | None = None
+    """Whether sizes are compiled as variables; by default PyTorch decides so at the second size it meets."""
 
 
 class Pt2eOptions(Int8Options):
-    """Options of ``pytorch.pt2e-int8``.
-
-    Attributes:
-        samples: How many calibration rows are used at most.
-    """
+    """Options of ``pytorch.pt2e-int8``."""
 
     samples: int = Field(default=256, ge=1)
+    """How many calibration rows are used at most."""
 
 
 def _compile_when_loaded(options: Options) -> dict[str, Any]:

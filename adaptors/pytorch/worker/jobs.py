@@ -18,19 +18,20 @@ def describe(job: Job) -> Notes | None:
     """Return the specs of a saved model, or None for a format that is not PyTorch's."""
     artifact = job["input"]
     folder = Path(artifact["path"])
-    if artifact["format"] == "pytorch":
-        return _describe_file(folder / "model.pt2", job["trust"])
-    if artifact["format"] == "pytorch-module":
-        return describe_module(job, *open_module(job))
-    if artifact["format"] == "torchscript":
-        files = {archive.NAMES_FILE: ""}
-        model = torch.jit.load(folder / "model.ts", map_location="cpu", _extra_files=files)
-        names = json.loads(files[archive.NAMES_FILE] or "null") or artifact
-        graph = hashlib.sha256(str(model.inlined_graph).encode()).hexdigest()
-        return {"inputs": names["inputs"], "outputs": names["outputs"], "graph": "sha256:" + graph}
-    if artifact["format"] == "aot-inductor":
-        index = json.loads((folder / "index.json").read_text())
-        return {"inputs": index["inputs"], "outputs": index["outputs"]}
+    match artifact["format"]:
+        case "pytorch":
+            return _describe_file(folder / "model.pt2", job["trust"])
+        case "pytorch-module":
+            return describe_module(job, *open_module(job))
+        case "torchscript":
+            files = {archive.NAMES_FILE: ""}
+            model = torch.jit.load(folder / "model.ts", map_location="cpu", _extra_files=files)
+            names = json.loads(files[archive.NAMES_FILE] or "null") or artifact
+            graph = "sha256:" + hashlib.sha256(str(model.inlined_graph).encode()).hexdigest()
+            return {"inputs": names["inputs"], "outputs": names["outputs"], "graph": graph}
+        case "aot-inductor":
+            index = json.loads((folder / "index.json").read_text())
+            return {"inputs": index["inputs"], "outputs": index["outputs"]}
     return None
 
 
@@ -39,7 +40,7 @@ def _describe_file(path: Path, trust: Sequence[str]) -> Notes:
     try:
         program = models.read_program(path, trust)
     except (RuntimeError, PermissionError):
-        unknown = structure.find_unknown_class(path)
+        unknown = archive.find_result_class(path)
         if unknown is None:
             raise
         return {"refused": f"the program returns {unknown}, a class of its author's; {structure.ADVICE}"}
@@ -123,10 +124,7 @@ def fail(failure: str, reason: str, error: Exception | None = None) -> Notes:
 def make_examples(specs: Sequence[Spec], sizes: Mapping[str, int], calibration: str | None) -> tuple[torch.Tensor, ...]:
     """Return one tensor for each input: calibration rows where they fit, else random numbers, or ones for integers.
 
-    Args:
-        specs: The inputs.
-        sizes: A size for each dynamic dimension.
-        calibration: A npz with rows first, or None.
+    ``sizes`` has one for each dynamic dimension; ``calibration`` is a npz with rows first.
     """
     generator = torch.Generator().manual_seed(0)
     known = dict(np.load(calibration)) if calibration else {}

@@ -37,14 +37,8 @@ class Flat(nn.Module):  # type: ignore[misc]  # torch has no types here
 
     def __init__(self, model: nn.Module, keywords: Sequence[str] = ()) -> None:
         super().__init__()
-        self.model = model
-        self.keywords = tuple(keywords)
-        self.train(mode=False)
-
-    def train(self, mode: bool = True) -> Flat:  # noqa: FBT001, FBT002 - torch's signature
-        """Set the mode of this wrapper, and leave an exported program inside alone: it has none."""
-        self.training = mode
-        return self
+        self.model, self.keywords = model, tuple(keywords)
+        self.training = False  # and not by ``eval``, which an exported program inside does not have
 
     def call(self, *tensors: torch.Tensor) -> Any:
         """Call the model, for its result as it is."""
@@ -65,11 +59,7 @@ def call(model: Callable[..., Any], tensors: Sequence[torch.Tensor], keywords: S
 
 
 def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgram:
-    """Load an exported program.
-
-    Args:
-        path: A file written by ``torch.export.save``.
-        trust: ``pickle`` in it allows files that run code when they are loaded.
+    """Load a file that ``torch.export.save`` wrote; with ``pickle`` trusted, also one that runs code when it is loaded.
 
     Raises:
         PermissionError: Loading the file could run code from it.
@@ -106,32 +96,31 @@ def describe_program(program: torch.export.ExportedProgram, names: Mapping[str, 
 
     A dynamic first dimension is called ``batch``, another one ``size_1``, ``size_2`` …, unless ``names`` knows better.
     """
-    nodes = {node.name: node for node in program.graph.nodes}
-    known_inputs, known_outputs = ((names or {}).get(key) for key in ("inputs", "outputs"))
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    signature = program.graph_signature
+    plain_outputs = [f"output_{index}" for index in range(len(signature.user_outputs))]
+    described: dict[str, Any] = {}
     symbols: dict[str, str] = {}
-    inputs = [
-        _describe_value(nodes[str(name)].meta["val"], str(name), index, known_inputs, symbols)
-        for index, name in enumerate(program.graph_signature.user_inputs)
-    ]
-    outputs = [
-        _describe_value(nodes[str(name)].meta["val"], f"output_{index}", index, known_outputs, symbols)
-        for index, name in enumerate(program.graph_signature.user_outputs)
-    ]
-    return {"inputs": inputs, "outputs": outputs, "graph": digest_graph(program)}
+    for side, tensors, plain in (
+        ("inputs", signature.user_inputs, signature.user_inputs),
+        ("outputs", signature.user_outputs, plain_outputs),
+    ):
+        known = (names or {}).get(side) or []
+        specs = [*known, *({"name": str(name), "shape": ()} for name in plain[len(known) :])]
+        pairs = zip(tensors, specs, strict=False)
+        described[side] = [_describe_value(values[str(name)], spec, symbols) for name, spec in pairs]
+    return {**described, "graph": digest_graph(program)}
 
 
-def _describe_value(value: Any, name: str, index: int, known: list[Spec] | None, symbols: dict[str, str]) -> Spec:
+def _describe_value(value: Any, known: Spec, symbols: dict[str, str]) -> Spec:
     """Return one spec, naming each new symbol of its shape once for the whole program."""
-    spec = known[index] if known and index < len(known) else None
     shape: list[int | str] = []
     for axis, size in enumerate(value.shape):
-        if isinstance(size, int):
-            shape.append(size)
-            continue
-        hint = spec["shape"][axis] if spec and axis < len(spec["shape"]) else None
+        hint = known["shape"][axis] if axis < len(known["shape"]) else None
         fallback = "batch" if axis == 0 and "batch" not in symbols.values() else f"size_{len(symbols)}"
-        shape.append(symbols.setdefault(str(size), hint if isinstance(hint, str) else fallback))
-    return {"name": spec["name"] if spec else name, "dtype": str(value.dtype).removeprefix("torch."), "shape": shape}
+        name = hint if isinstance(hint, str) else fallback
+        shape.append(size if isinstance(size, int) else symbols.setdefault(str(size), name))
+    return {"name": known["name"], "dtype": str(value.dtype).removeprefix("torch."), "shape": shape}
 
 
 def digest_graph(program: torch.export.ExportedProgram) -> str:
@@ -150,11 +139,7 @@ def digest_graph(program: torch.export.ExportedProgram) -> str:
 
 
 def flatten_program(program: torch.export.ExportedProgram) -> Flat:
-    """Return an exported program as a flat module.
-
-    Raises:
-        TypeError: It takes something other than plain tensors.
-    """
+    """Return an exported program as a flat module; it must take plain tensors, as ``find_program_keywords`` says."""
     return Flat(program.module(), find_program_keywords(program))
 
 
@@ -174,11 +159,7 @@ def find_program_keywords(program: torch.export.ExportedProgram) -> tuple[str, .
 
 
 def read_module(folder: Path, trust: Sequence[str]) -> nn.Module:
-    """Build the author's class with its state, in ``eval`` mode.
-
-    Args:
-        folder: Holds ``module.json`` and the files that it names.
-        trust: Must contain ``module``: the class is code.
+    """Build the author's class with its state, in ``eval`` mode, as ``module.json`` in the folder describes it.
 
     Raises:
         PermissionError: The recipe does not trust the class, or a file is outside the folder.
@@ -221,18 +202,17 @@ def _read_state(path: Path, trust: Sequence[str]) -> Any:
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str] = ()) -> list[Spec]:
+def name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str]) -> list[Spec]:
     """Return the specs with the names of ``forward``'s arguments where the signature names none of the inputs.
 
     Such inputs are ``input_0``, ``input_1`` and so on. The names of their dimensions stay, and so do all names where an
     output would have the same one (``taken``).
     """
     parameters = [*inspect.signature(module.forward).parameters.values()][: len(inputs)]
-    numbered = all(spec["name"] == f"input_{index}" for index, spec in enumerate(inputs))
-    plain = [each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD and each.name not in taken]
-    if not numbered or len(plain) < len(inputs):
+    names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD and each.name not in taken]
+    if len(names) < len(inputs) or any(spec["name"] != f"input_{index}" for index, spec in enumerate(inputs)):
         return inputs
-    return [{**spec, "name": each.name} for spec, each in zip(inputs, parameters, strict=True)]
+    return [{**spec, "name": name} for spec, name in zip(inputs, names, strict=True)]
 
 
 def find_keywords(module: nn.Module, names: Sequence[str]) -> tuple[str, ...]:

@@ -71,6 +71,17 @@ def load_program(path: str, library: str) -> Any:
     return load_file(f"hone_program_{name}", path)
 
 
+def require_cpu(job: dict[str, Any]) -> None:
+    """Refuse to load a job's model for another device than the CPU, instead of computing on the CPU silently.
+
+    Raises:
+        ValueError: Its device is another one.
+    """
+    device = job["input"].get("device", "cpu")
+    if device != "cpu":
+        raise ValueError(f"the model is for the device {device}, and this toolchain computes on the CPU only")
+
+
 def _forget_parts(name: str) -> None:
     """Forget the modules of a package that is replaced."""
     for part in [known for known in sys.modules if known.startswith(f"{name}.")]:

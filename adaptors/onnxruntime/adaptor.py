@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -71,11 +71,6 @@ class WeightsOptions(Options):
     """Names of nodes to leave alone."""
 
 
-def _load_as_saved(_options: Options) -> dict[str, Any]:
-    """The graph was rewritten when it was saved; doing it again would only cost time at each start."""
-    return {"graph_optimization": "disabled"}
-
-
 _adaptor = partial(Adaptor, version=1, toolchain=TOOLCHAIN, accepts=frozenset({"onnx"}), produces="onnx")
 _quantizer = partial(_adaptor, stage=Stage.COMPRESS, supports=_SUPPORTS)
 
@@ -88,7 +83,7 @@ ADAPTORS = (
         options=SessionOptions,
         supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.FULL},
         machine_specific=True,
-        run_options=_load_as_saved,
+        run_options=lambda _: {"graph_optimization": "disabled"},  # it was rewritten when it was saved
     ),
     _quantizer(
         name="onnxruntime.int8-dynamic",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -80,11 +80,6 @@ class Int4WeightsOptions(Options):
     """Names of nodes to leave alone."""
 
 
-def _run_in(precision: str, _options: Options) -> dict[str, Any]:
-    """Return the run options of a precision; without a hint OpenVINO computes in bf16 wherever the CPU can."""
-    return {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
-
-
 _adaptor = partial(Adaptor, version=1, toolchain=TOOLCHAIN, produces="openvino-ir", supports=_SUPPORTS)
 _on_ir = partial(_adaptor, accepts=frozenset({"openvino-ir"}))
 _to_int8 = partial(_on_ir, stage=Stage.COMPRESS, precisions=frozenset({Precision.INT8}))
@@ -96,11 +91,11 @@ ADAPTORS = (
         accepts=frozenset({"onnx"}),
         summary="Converts ONNX to OpenVINO's IR, with the weights in their own precision.",
     ),
-    _on_ir(
+    _on_ir(  # without a hint OpenVINO computes in bf16 wherever the CPU can
         name="openvino.f32",
         stage=Stage.COMPILE,
         summary="Runs the IR in OpenVINO on the CPU, computing in fp32 where it is not quantized.",
-        run_options=partial(_run_in, "f32"),
+        run_options=lambda _: {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"},
     ),
     _on_ir(
         name="openvino.bf16",
@@ -109,7 +104,7 @@ ADAPTORS = (
         precisions=frozenset({Precision.BF16}),
         needs=frozenset({Need.AVX512_BF16}),
         machine_specific=True,
-        run_options=partial(_run_in, "bf16"),
+        run_options=lambda _: {"INFERENCE_PRECISION_HINT": "bf16", "PERFORMANCE_HINT": "LATENCY"},
     ),
     _to_int8(
         name="openvino.int8-ptq",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -60,22 +60,9 @@ class Pt2eOptions(Int8Options):
     """How many calibration rows are used at most."""
 
 
-def _compile_when_loaded(options: Options) -> dict[str, Any]:
-    """Tell the runtime to compile: nothing that ``torch.compile`` makes can be saved."""
-    return {"compile": True, **options.model_dump(mode="json")}
-
-
 def _refuse_quantized(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
-    """Refuse a program that an adaptor before has quantized."""
     if "quantization" in artifact.metadata:
         return Refused(by="pytorch", reason=f"the program is quantized already ({artifact.metadata['quantization']})")
-    return None
-
-
-def _refuse_compiled(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
-    """Refuse an artifact that is compiled when it is loaded."""
-    if artifact.run_options.get("compile"):
-        return Refused(by="pytorch", reason="the model is compiled by torch.compile already")
     return None
 
 
@@ -85,8 +72,8 @@ _at_each_start = partial(
     stage=Stage.COMPILE,
     options=CompileOptions,
     needs=frozenset({Need.CXX_COMPILER}),
-    can_take=_refuse_compiled,
-    run_options=_compile_when_loaded,
+    # Nothing that torch.compile makes can be saved.
+    run_options=lambda options: {"compile": True, **options.model_dump(mode="json")},
 )
 _ahead_of_time = partial(
     _adaptor,
@@ -108,7 +95,6 @@ ADAPTORS = (
         accepts=_MODULE,
         produces="pytorch",
         summary="Exports the author's class with torch.export, its dynamic sizes kept.",
-        can_take=_refuse_compiled,
     ),
     _adaptor(
         name="pytorch.onnx",

@@ -18,8 +18,7 @@ import onnx
 from hone_loading import require_cpu
 from onnx import TensorProto
 
-Job = dict[str, Any]
-Notes = dict[str, Any]
+Json = dict[str, Any]
 
 HIGHEST_OPSET, BEST_OPSET, LOWEST_OPSET, IR_VERSION = 19, 17, 13, 8
 """The opsets that the engine reads. The best one has the most operators; the highest has no quantized ones."""
@@ -33,14 +32,14 @@ _TYPES = {"FLOAT", "DOUBLE", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
 class Session:
     """One engine for each shape: an engine has a fixed batch size, compiled when it is made."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Json) -> None:
         require_cpu(job)
         artifact = job["input"]
         self._names = [spec["name"] for spec in artifact["inputs"]]
         self._engines = {}
         for shape in artifact["static_shapes"] or job["shapes"]:
-            sizes = shape["sizes"]
-            shapes = [[sizes.get(dim, dim) for dim in spec["shape"]] for spec in artifact["inputs"]]
+            sizes, specs = shape["sizes"], artifact["inputs"]
+            shapes = [[dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"]] for spec in specs]
             with tempfile.TemporaryDirectory() as folder:  # the engine writes the shapes into the file that it is given
                 path = shutil.copyfile(Path(artifact["path"], "model.onnx"), Path(folder, "model.onnx"))
                 engine = deepsparse.Engine(str(path), sizes["batch"], num_cores=job["threads"], input_shapes=shapes)
@@ -63,24 +62,22 @@ class Session:
 load = Session
 
 
-def describe(job: Job) -> Notes | None:
+def describe(job: Json) -> Json:
     """Return the specs of a saved model."""
-    if job["input"]["format"] != "deepsparse-onnx":
-        return None
     graph = onnx.load(Path(job["input"]["path"], "model.onnx")).graph
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
     return {"inputs": [*map(_describe_value, inputs)], "outputs": [*map(_describe_value, graph.output)]}
 
 
-def _describe_value(value: Any) -> dict[str, Any]:
+def _describe_value(value: Any) -> Json:
     """Return the spec of a graph's input or output."""
     kind = value.type.tensor_type
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)).name
     return {"name": value.name, "dtype": dtype, "shape": [dim.dim_param or dim.dim_value for dim in kind.shape.dim]}
 
 
-def transform(job: Job) -> Notes:
+def transform(job: Json) -> Json:
     """Lower the operators' version, drop what the engine refuses, and check that every engine can be made."""
     model = onnx.load(Path(job["input"]["path"], "model.onnx"), load_external_data=False)
     if refusal := _find_refusal(model):

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from hone_loading import require_cpu
 
-Job = dict[str, Any]
-Notes = dict[str, Any]
+Json = dict[str, Any]
 
 LOWEST_OPSET = 17
 """Older models are converted to it: IREE's importer supports few of their operators."""
@@ -32,7 +31,7 @@ NAMES_FILE = "names.json"
 class Session:
     """A compiled module on IREE's task system, with its default waiting policy."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Json) -> None:
         from iree import runtime
 
         require_cpu(job)
@@ -58,7 +57,7 @@ class Session:
 load = Session
 
 
-def transform(job: Job) -> Notes:
+def transform(job: Json) -> Json:
     """Compile ``model.onnx`` into ``model.vmfb``."""
     import onnx
 
@@ -81,7 +80,7 @@ def transform(job: Job) -> Notes:
     return {}
 
 
-def _list_flags(options: dict[str, Any]) -> list[str]:
+def _list_flags(options: Json) -> list[str]:
     return [
         "--iree-hal-target-device=local",
         "--iree-hal-local-target-device-backends=llvm-cpu",

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from .session import open_session as load
-from .session import save_rewritten
+from . import session
 
-__all__ = ["describe", "load", "transform"]
+load = session.open_session
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
     """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes."""
     if job["adaptor"] == "onnxruntime.session":
-        return save_rewritten(job)
+        return session.save_rewritten(job)
     from . import quantization  # slow to import
 
     return quantization.transform(job)
 
 
-def describe(job: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what ``graphs.describe`` finds in ``model.onnx``; None for another format."""
+def describe(job: dict[str, Any]) -> dict[str, Any]:
+    """Return what ``graphs.describe`` finds in ``model.onnx``."""
     from . import graphs  # a session does without onnx
 
-    return graphs.describe(job["input"]["path"]) if job["input"]["format"] == "onnx" else None
+    return graphs.describe(job["input"]["path"])

@@ -166,9 +166,6 @@ def _hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
-# --- rewriting -------------------------------------------------------------------------------------------------------
-
-
 def count(model: Any) -> Counter[str]:
     """Return how often each operator type occurs in the main graph."""
     return Counter(node.op_type for node in model.graph.node)

@@ -15,14 +15,13 @@ from onnxruntime.quantization.quant_utils import get_opset_version
 
 from . import graphs
 
-Job = dict[str, Any]
-Notes = dict[str, Any]
+Json = dict[str, Any]
 
 _QUANTIZED = {"DynamicQuantizeLinear", "MatMulInteger", "DynamicQuantizeMatMul", "QuantizeLinear", "MatMulNBits"}
 _BATCH = 16  # rows of one calibration call where the batch is free
 
 
-def transform(job: Job) -> Notes:
+def transform(job: Json) -> Json:
     """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes."""
     tempfile.tempdir = job["temporary"]  # the quantizers put large intermediate models there
     model = graphs.read(Path(job["input"]["path"]))
@@ -42,7 +41,7 @@ def transform(job: Job) -> Notes:
     return {"nothing_to_do": "the quantizer took no operator of this graph"}
 
 
-def _quantize_dynamic(job: Job, model: Any, output: Path) -> Notes:
+def _quantize_dynamic(job: Json, model: Any, output: Path) -> Json:
     """Quantize the weights of MatMul and Gemm to int8; activations at run time."""
     options = job["options"]
     if not {"MatMul", "Gemm"} & graphs.count(model).keys():
@@ -61,7 +60,7 @@ def _quantize_dynamic(job: Job, model: Any, output: Path) -> Notes:
     return {}
 
 
-def _quantize_static(job: Job, model: Any, output: Path) -> Notes:
+def _quantize_static(job: Json, model: Any, output: Path) -> Json:
     """Quantize weights and activations to int8 in QDQ form, with ranges from the calibration data."""
     options = job["options"]
     if "QuantizeLinear" in graphs.count(model):
@@ -100,32 +99,27 @@ def _quantize_static(job: Job, model: Any, output: Path) -> Notes:
 class _Batches(quantization.CalibrationDataReader):  # type: ignore[misc]  # it has no types
     """The calibration rows in batches of one size, since the histograms need it; filled up with the first rows."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Json) -> None:
         specs = job["input"]["inputs"]
         with np.load(job["calibration"], allow_pickle=False) as data:
             self._arrays = {spec["name"]: data[spec["name"]] for spec in specs}
-        self._rows = len(self._arrays[specs[0]["name"]])
-        first = next(iter(specs[0]["shape"]), None)
-        self._size = first if isinstance(first, int) else min(_BATCH, self._rows)
+        count, first = len(self._arrays[specs[0]["name"]]), next(iter(specs[0]["shape"]), None)
+        size = first if isinstance(first, int) else min(_BATCH, count)
+        self._batches = np.resize(np.arange(count), (math.ceil(count / size), size))
         self.set_range(0, len(self))
 
     def __len__(self) -> int:
-        return math.ceil(self._rows / self._size)
+        return len(self._batches)
 
     def set_range(self, start_index: int, end_index: int) -> None:
-        """Give these batches next."""
-        self._starts = iter(range(start_index * self._size, end_index * self._size, self._size))
+        self._left = iter(self._batches[start_index:end_index])
 
     def get_next(self) -> dict[str, np.ndarray[Any, Any]] | None:
-        """Return the next batch, or None at the end."""
-        start = next(self._starts, None)
-        if start is None:
-            return None
-        rows = np.arange(start, start + self._size) % self._rows
-        return {name: array[rows] for name, array in self._arrays.items()}
+        rows = next(self._left, None)
+        return None if rows is None else {name: array[rows] for name, array in self._arrays.items()}
 
 
-def _quantize_weights(job: Job, model: Any, output: Path) -> Notes:
+def _quantize_weights(job: Json, model: Any, output: Path) -> Json:
     """Store the weights of MatMul and Gemm in four bits, in blocks, and keep the activations."""
     options = job["options"]
     split = graphs.split_gemms(model)

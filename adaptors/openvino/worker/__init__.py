@@ -6,22 +6,23 @@ loader only. Every function raises ValueError where the files cannot be read, or
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from .session import open_session as load
+from . import session
 
-__all__ = ["describe", "load", "transform"]
+load = session.open_session
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
     """Write ``model.xml`` and ``model.bin`` into the job's output as its adaptor demands, and return notes."""
     from . import steps
 
-    return steps.transform(job)
+    return steps.STEPS[job["adaptor"]](job, Path(job["output"]))
 
 
-def describe(job: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the inputs, the outputs and the digest of the graph of ``model.xml``; None for another format."""
+def describe(job: dict[str, Any]) -> dict[str, Any]:
+    """Return the inputs, the outputs and the digest of the graph of ``model.xml``."""
     from . import graphs
 
-    return graphs.describe(job["input"]["path"]) if job["input"]["format"] == "openvino-ir" else None
+    return graphs.describe(job["input"]["path"])

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hone_loading import require_cpu
+from hone_loading import require_cpu, set_variables
 
-# OpenVINO's telemetry starts a thread that keeps the process alive, and is disabled only by a file in the user's home
-# or by CI. The process may be the user's, whose variables are left as they were.
-_ci = os.environ.get("CI")
-os.environ["CI"] = "true"
-try:
+# The telemetry starts a thread that keeps the process alive; only CI and a file in the user's home disable it.
+with set_variables(CI="true"):
     import openvino as ov
-finally:
-    os.environ.pop("CI")
-    if _ci is not None:
-        os.environ["CI"] = _ci
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 

@@ -17,16 +17,10 @@ from . import graphs, session
 
 os.environ.update(CI="true", NNCF_CI="true")  # no telemetry: see session; a step has its process for itself
 
-Job = dict[str, Any]
-Notes = dict[str, Any]
+Json = dict[str, Any]
 
 
-def transform(job: Job) -> Notes:
-    """Write ``model.xml`` and ``model.bin`` into the job's output as its adaptor demands, and return notes."""
-    return _STEPS[job["adaptor"]](job, Path(job["output"]))
-
-
-def _convert(job: Job, output: Path) -> Notes:
+def _convert(job: Json, output: Path) -> Json:
     """Convert ONNX to IR, keep the weights in their own precision, and keep the names that OpenVINO drops."""
     model = ov.convert_model(Path(job["input"]["path"], "model.onnx"))
     specs = (*job["input"]["inputs"], *job["input"]["outputs"])
@@ -35,11 +29,11 @@ def _convert(job: Job, output: Path) -> Notes:
             return {"failed": {"class": "convert", "reason": f"tensor {spec['name']!r} is not in the converted model"}}
         port.get_tensor().set_names({spec["name"]})
     model.set_rt_info(json.dumps({spec["name"]: spec["shape"] for spec in specs}), graphs.DIMENSIONS)
-    _save(model, output)
+    ov.save_model(model, output / "model.xml", compress_to_fp16=False)  # as it would by default
     return {}
 
 
-def _compile(job: Job, output: Path) -> Notes:
+def _compile(job: Json, output: Path) -> Json:
     """Copy the files, and check that this CPU supports the precision that the adaptor is named after."""
     session.open_session(job, {"INFERENCE_PRECISION_HINT": job["adaptor"].removeprefix("openvino.")})
     for name in ("model.xml", "model.bin"):
@@ -47,7 +41,7 @@ def _compile(job: Job, output: Path) -> Notes:
     return {}
 
 
-def _quantize(job: Job, output: Path) -> Notes:
+def _quantize(job: Json, output: Path) -> Json:
     """Quantize weights and activations to int8 with ranges from the calibration data.
 
     With accuracy control, layers are reverted until the program's metric is within the limit.
@@ -87,14 +81,14 @@ def _quantize(job: Job, output: Path) -> Notes:
     return _finish(quantized, output, _count_quantizers(quantized), metric=validation.name)
 
 
-def _ignore(options: dict[str, Any]) -> Any:
+def _ignore(options: Json) -> Any:
     """Return NNCF's scope of nodes to leave alone; names that do not exist are an error, as by default in NNCF."""
     import nncf
 
     return nncf.IgnoredScope(names=list(options["exclude"])) if options["exclude"] else None
 
 
-def _compress(job: Job, output: Path) -> Notes:
+def _compress(job: Json, output: Path) -> Json:
     """Store weights in eight bits, or in four bits in groups, and keep the activations.
 
     Groups are smaller where a layer asks for it; a whole channel is one where no layer can be divided.
@@ -119,7 +113,7 @@ def _compress(job: Job, output: Path) -> Notes:
     return _finish(model, output, gained, **({"group_size": size} if four else {}))
 
 
-_STEPS = {
+STEPS = {
     "openvino.ir": _convert,
     "openvino.f32": _compile,
     "openvino.bf16": _compile,
@@ -130,16 +124,11 @@ _STEPS = {
 }
 
 
-def _finish(model: Any, output: Path, gained: int, **metadata: Any) -> Notes:
+def _finish(model: Any, output: Path, gained: int, **metadata: Any) -> Json:
     if gained <= 0:
         return {"nothing_to_do": "the quantizer took no operator of this graph"}
-    _save(model, output)
-    return {"metadata": {"quantized_operators": gained, **metadata}}
-
-
-def _save(model: Any, output: Path) -> None:
-    """Write the IR with weights as they are; by default OpenVINO would store them as fp16."""
     ov.save_model(model, output / "model.xml", compress_to_fp16=False)
+    return {"metadata": {"quantized_operators": gained, **metadata}}
 
 
 def _count_quantizers(model: Any) -> int:
@@ -165,7 +154,7 @@ class Rows:
         batch: The fixed batch, else the one that was asked for.
     """
 
-    def __init__(self, path: str, inputs: list[dict[str, Any]], batch: int = 1) -> None:
+    def __init__(self, path: str, inputs: list[Json], batch: int = 1) -> None:
         with np.load(path, allow_pickle=False) as data:
             self._arrays = {spec["name"]: data[spec["name"]] for spec in inputs}
         first = next(iter(inputs[0]["shape"]), None)
@@ -186,7 +175,7 @@ class Rows:
 class Validation:
     """The program's metric as NNCF needs it: higher is better, with a score for each row where the metric has one."""
 
-    def __init__(self, job: dict[str, Any]) -> None:
+    def __init__(self, job: Json) -> None:
         program = job["program"]
         self._program = load_program(program["path"], program["library"])
         self._options = {**getattr(self._program, "OPTIONS", {}), **program["options"]}

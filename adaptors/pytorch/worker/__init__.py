@@ -8,11 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from . import compilers, models, steps
-from .jobs import describe
-from .session import open_session as load
+from . import compilers, jobs, models, session, steps
 
-__all__ = ["describe", "load", "transform"]
+describe, load = jobs.describe, session.open_session
 
 _STEPS = {
     "pytorch.export": steps.export,

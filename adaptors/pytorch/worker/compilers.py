@@ -23,8 +23,7 @@ _INDUCTOR = {
 
 def copy(job: Job) -> Notes:
     """Copy the files: the run options make the session compile the model when it is loaded."""
-    manifest = shutil.ignore_patterns("artifact.json")  # the host writes the new artifact's own
-    shutil.copytree(job["input"]["path"], job["output"], dirs_exist_ok=True, ignore=manifest)
+    shutil.copytree(job["input"]["path"], job["output"], dirs_exist_ok=True)
     return {}
 
 
@@ -49,13 +48,11 @@ def compile_ahead(job: Job) -> Notes:
     torch.set_num_threads(job["threads"])  # the number is written into the compiled loops
     packages = []
     for shape in shapes:
-        examples = jobs.make_examples(inputs, shape["sizes"], job["calibration"])
+        examples = jobs.make_examples(inputs, shape["sizes"])
         name = f"model-{shape['name']}.pt2"
         with torch.no_grad():  # without it, freezing is silently ignored
-            static = torch.export.export(flat, examples)
-            torch._inductor.aoti_compile_and_package(  # noqa: SLF001 - there is no public name
-                static, package_path=str(Path(job["output"]) / name), inductor_configs=_INDUCTOR
-            )
+            static, path = torch.export.export(flat, examples), str(Path(job["output"]) / name)
+            torch._inductor.aoti_compile_and_package(static, package_path=path, inductor_configs=_INDUCTOR)  # noqa: SLF001
         packages.append({"file": name, "shapes": [list(example.shape) for example in examples]})
     cpu = torch.backends.cpu.get_cpu_capability()
     index = {"cpu": cpu, "inputs": inputs, "outputs": outputs, "packages": packages}
@@ -93,8 +90,8 @@ def trace(job: Job) -> Notes:
     """Trace a model into frozen TorchScript and check it at another batch size."""
     flat, inputs, outputs = _open_flat(job)
     sizes = jobs.choose_sizes(job, inputs)
-    examples = jobs.make_examples(inputs, sizes, job["calibration"])
-    others = jobs.make_examples(inputs, {**sizes, "batch": 5}, None)
+    examples = jobs.make_examples(inputs, sizes)
+    others = jobs.make_examples(inputs, {**sizes, "batch": 5})
     with torch.no_grad():
         try:
             script = torch.jit.freeze(torch.jit.trace(flat, examples, check_trace=False))
@@ -106,8 +103,9 @@ def trace(job: Job) -> Notes:
         except RuntimeError as error:
             return jobs.fail("compile", "the traced model takes no other batch size", error)
     if not same:
-        reason = "the traced model returns other values at another batch size: it branches on its input"
-        return jobs.fail("numerics", reason)
+        return jobs.fail(
+            "numerics", "the traced model returns other values at another batch size: it branches on its input"
+        )
     names = json.dumps({"inputs": inputs, "outputs": outputs})
     torch.jit.save(script, Path(job["output"]) / "model.ts", _extra_files={archive.NAMES_FILE: names})
     return {"outputs": outputs}
@@ -116,8 +114,7 @@ def trace(job: Job) -> Notes:
 def _open_flat(job: Job) -> tuple[Flat, list[Spec], list[Spec]]:
     """Return a flat model of either format with its specs."""
     if job["input"]["format"] == "pytorch-module":
-        flat, inputs, known = jobs.open_module(job)
-        return flat, inputs, known or jobs.describe_module(job, flat, inputs, known)["outputs"]
+        return jobs.open_module(job)
     program, described = jobs.read_program(job)
     flat = models.flatten_program(program)
     for module in _list_graphs(flat):
@@ -137,13 +134,11 @@ def _make_traceable(module: fx.GraphModule) -> None:
     for node in module.graph.nodes:
         if node.target is torch.ops.aten.sym_size.int:
             node.op, node.target = "call_method", "size"
-        elif hasattr(node.target, "overloadpacket") and any(map(_is_size, node.all_input_nodes)):
-            _call_from_python(node)
+        elif hasattr(node.target, "overloadpacket"):
+            values = [each.meta.get("val") for each in node.all_input_nodes]
+            if any(isinstance(value, torch.SymInt | torch.SymFloat) for value in values):
+                _call_from_python(node)
     module.recompile()
-
-
-def _is_size(node: fx.Node) -> bool:
-    return isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat)
 
 
 def _call_from_python(node: fx.Node) -> None:

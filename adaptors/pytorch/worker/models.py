@@ -10,12 +10,12 @@ import hashlib
 import importlib
 import inspect
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from hone_loading import load_file, set_variables
 from torch import nn
 
 from . import archive, structure
@@ -23,8 +23,6 @@ from . import archive, structure
 Job = dict[str, Any]
 Notes = dict[str, Any]
 Spec = dict[str, Any]
-
-_WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # makes every torch.load below refuse pickled code, if asked for it too
 
 
 class Flat(nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -55,9 +53,6 @@ def call(model: Callable[..., Any], tensors: Sequence[torch.Tensor], keywords: S
     return model(*tensors[:count], **dict(zip(keywords, tensors[count:], strict=True)))
 
 
-# --- exported programs ------------------------------------------------------------------------------------------------
-
-
 def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgram:
     """Load a file that ``torch.export.save`` wrote; with ``pickle`` trusted, also one that runs code when it is loaded.
 
@@ -69,16 +64,9 @@ def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgr
         raise PermissionError(f"loading {path.name} could run code from it: {threat}; 'trust: [pickle]' would allow it")
     if archive.is_quantized(path):
         importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")  # registers PT2E's operators
-    if "pickle" in trust:
+    # Makes every torch.load in it refuse pickled code, if asked for it too.
+    with set_variables(**({} if "pickle" in trust else {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"})):
         return torch.export.load(path)
-    before = os.environ.get(_WEIGHTS_ONLY)
-    os.environ[_WEIGHTS_ONLY] = "1"
-    try:
-        return torch.export.load(path)
-    finally:
-        os.environ.pop(_WEIGHTS_ONLY)
-        if before is not None:
-            os.environ[_WEIGHTS_ONLY] = before
 
 
 def save_program(program: torch.export.ExportedProgram, folder: Path, inputs: list[Spec], outputs: list[Spec]) -> None:
@@ -91,36 +79,30 @@ def save_program(program: torch.export.ExportedProgram, folder: Path, inputs: li
     torch.export.save(program, folder / "model.pt2", extra_files={archive.NAMES_FILE: names})
 
 
-def describe_program(program: torch.export.ExportedProgram, names: Mapping[str, Any] | None) -> dict[str, Any]:
+def describe_program(program: torch.export.ExportedProgram, names: Mapping[str, Any]) -> dict[str, Any]:
     """Return the specs that the graph itself states; only names of tensors and dimensions come from ``names``.
 
-    A dynamic first dimension is called ``batch``, another one ``size_1``, ``size_2`` …, unless ``names`` knows better.
+    A dynamic first dimension is called ``batch``, another one ``size_1``, ``size_2`` …, unless ``names`` knows better:
+    each symbol has one name in the whole program.
     """
+    signature, symbols = program.graph_signature, dict[str, str]()
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
-    signature = program.graph_signature
-    plain_outputs = [f"output_{index}" for index in range(len(signature.user_outputs))]
-    described: dict[str, Any] = {}
-    symbols: dict[str, str] = {}
-    for side, tensors, plain in (
-        ("inputs", signature.user_inputs, signature.user_inputs),
-        ("outputs", signature.user_outputs, plain_outputs),
-    ):
-        known = (names or {}).get(side) or []
-        specs = [*known, *({"name": str(name), "shape": ()} for name in plain[len(known) :])]
-        pairs = zip(tensors, specs, strict=False)
-        described[side] = [_describe_value(values[str(name)], spec, symbols) for name, spec in pairs]
-    return {**described, "graph": digest_graph(program)}
 
+    def describe(value: Any, known: Spec) -> Spec:
+        shape: list[int | str] = []
+        for axis, size in enumerate(value.shape):
+            hint = known["shape"][axis] if axis < len(known["shape"]) else None
+            fallback = "batch" if axis == 0 and "batch" not in symbols.values() else f"size_{len(symbols)}"
+            name = hint if isinstance(hint, str) else fallback
+            shape.append(size if isinstance(size, int) else symbols.setdefault(str(size), name))
+        return {"name": known["name"], "dtype": str(value.dtype).removeprefix("torch."), "shape": shape}
 
-def _describe_value(value: Any, known: Spec, symbols: dict[str, str]) -> Spec:
-    """Return one spec, naming each new symbol of its shape once for the whole program."""
-    shape: list[int | str] = []
-    for axis, size in enumerate(value.shape):
-        hint = known["shape"][axis] if axis < len(known["shape"]) else None
-        fallback = "batch" if axis == 0 and "batch" not in symbols.values() else f"size_{len(symbols)}"
-        name = hint if isinstance(hint, str) else fallback
-        shape.append(size if isinstance(size, int) else symbols.setdefault(str(size), name))
-    return {"name": known["name"], "dtype": str(value.dtype).removeprefix("torch."), "shape": shape}
+    def describe_all(side: str, tensors: Sequence[Any]) -> list[Spec]:
+        known = names.get(side) or [{"name": str(name), "shape": ()} for name in tensors]
+        return [describe(values[str(name)], spec) for name, spec in zip(tensors, known, strict=True)]
+
+    inputs, outputs = describe_all("inputs", signature.user_inputs), describe_all("outputs", signature.user_outputs)
+    return {"inputs": inputs, "outputs": outputs, "graph": digest_graph(program)}
 
 
 def digest_graph(program: torch.export.ExportedProgram) -> str:
@@ -155,9 +137,6 @@ def find_program_keywords(program: torch.export.ExportedProgram) -> tuple[str, .
     return tuple(keywords.context or ())
 
 
-# --- the author's class -----------------------------------------------------------------------------------------------
-
-
 def read_module(folder: Path, trust: Sequence[str]) -> nn.Module:
     """Build the author's class with its state, in ``eval`` mode, as ``module.json`` in the folder describes it.
 
@@ -167,24 +146,16 @@ def read_module(folder: Path, trust: Sequence[str]) -> nn.Module:
     reference = read_reference(folder)
     if "module" not in trust:
         raise PermissionError(f"{reference['class']} is code; it runs only when the recipe says 'trust: [module]'")
-    module_name, _, class_name = str(reference["class"]).rpartition(":")
-    if reference.get("file"):
-        from hone_loading import load_file
-
-        source = _inside(folder, reference["file"])
-        module = load_file(f"hone_class_{source.stem}", str(source), parts=False)
-    else:
-        module = importlib.import_module(module_name)
-    model: nn.Module = getattr(module, class_name)(**(reference.get("kwargs") or reference.get("arguments") or {}))
-    if reference.get("state"):
-        model.load_state_dict(_read_state(_inside(folder, reference["state"]), trust))
+    source, state = (_inside(folder, reference[name]) for name in ("file", "state"))
+    module = load_file(f"hone_class_{source.stem}", str(source), parts=False)
+    model: nn.Module = getattr(module, reference["class"].rpartition(":")[2])(**reference["kwargs"])
+    model.load_state_dict(read_program(state, trust).state_dict)
     return model.eval()
 
 
 def read_reference(folder: Path) -> dict[str, Any]:
     """Return ``module.json``."""
-    reference: dict[str, Any] = json.loads((folder / "module.json").read_text())
-    return reference
+    return dict(json.loads((folder / "module.json").read_text()))
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -192,14 +163,6 @@ def _inside(folder: Path, name: str) -> Path:
     if not path.is_relative_to(folder.resolve()):
         raise PermissionError(f"{name} is outside the model's folder")
     return path
-
-
-def _read_state(path: Path, trust: Sequence[str]) -> Any:
-    if path.suffix == ".pt2":
-        return read_program(path, trust).state_dict
-    if path.suffix == ".safetensors":
-        return importlib.import_module("safetensors.torch").load_file(path)
-    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str]) -> list[Spec]:

@@ -19,7 +19,6 @@ from . import jobs, models, structure
 
 Array = np.ndarray[Any, Any]
 
-
 _MOST_SIGNATURES = 4096  # of inputs that are remembered; beyond these, inputs are checked at each call
 
 
@@ -71,14 +70,12 @@ class PlainProgram:
 
 
 def _make_plain(guarded: fx.GraphModule) -> fx.GraphModule:
-    """Return the graph of an exported program as a module that computes and does nothing else.
+    """Return what ``ExportedProgram.module`` returned as a module that computes and does nothing else.
 
     The operators and their order stay, so the results are the same to the bit. Removed are the guards, the hooks, the
     trees of arguments, and the checks of types that follow from the types of the inputs. Tensors become attributes of
     the module itself, where Python finds them without asking ``nn.Module.__getattr__`` for each part of a path.
-
-    ``guarded``, which ``ExportedProgram.module`` returned, has plain tensors as inputs. It gives away its graph, and
-    shares its tensors: a buffer that one changes is changed for the other. The new module takes positional tensors.
+    ``guarded`` gives away its graph and shares its tensors: a buffer that one changes is changed for the other.
     """
     graph = guarded.graph
     for node in [*graph.nodes]:
@@ -110,11 +107,9 @@ def _checks_types_only(node: fx.Node) -> bool:
 class Session:
     """A loaded model, with its inputs' names in the order of its arguments, and the names given to its results."""
 
-    def __init__(
-        self, call: Callable[..., Any], *, inputs: Sequence[str], outputs: Sequence[str], keywords: Sequence[str] = ()
-    ) -> None:
-        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
-        self._call, self._keywords = call, tuple(keywords)
+    def __init__(self, call: Callable[..., Any], names: dict[str, list[str]], keywords: Sequence[str] = ()) -> None:
+        self.inputs, self.outputs = names["inputs"], names["outputs"]
+        self._call, self._keywords = call, keywords
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         """Run the model as its author would: arrays to tensors, one call, tensors to arrays."""
@@ -194,23 +189,21 @@ def open_session(job: models.Job) -> Session | StaticPackages:
         return StaticPackages(folder)
     names = {side: [spec["name"] for spec in artifact[side]] for side in ("inputs", "outputs")}
     if form == "torchscript":
-        return Session(torch.jit.load(folder / "model.ts", map_location="cpu"), **names)
+        return Session(torch.jit.load(folder / "model.ts", map_location="cpu"), names)
     call: Callable[..., Any]
     keywords: tuple[str, ...] = ()
     if form == "pytorch-module":
         call = models.read_module(folder, job["trust"])
         keywords = models.find_keywords(call, names["inputs"])
-    elif form == "pytorch":
+    else:
         program = models.read_program(folder / "model.pt2", job["trust"])
         call = program.module() if compiled else PlainProgram(program)
         keywords = models.find_program_keywords(program) if compiled else ()
-    else:
-        raise KeyError(form)
     if not compiled:
-        return AuthorsSession(call, keywords=keywords, **names)
+        return AuthorsSession(call, names, keywords)
     call = torch.compile(call, mode=options.get("mode", "default"), dynamic=options.get("dynamic"))
-    session = Session(call, keywords=keywords, **names)
+    session = Session(call, names, keywords)
     for shape in job["shapes"]:
-        tensors = jobs.make_examples(artifact["inputs"], shape["sizes"], None)
+        tensors = jobs.make_examples(artifact["inputs"], shape["sizes"])
         session.run({name: tensor.numpy() for name, tensor in zip(session.inputs, tensors, strict=True)})
     return session

@@ -71,7 +71,6 @@ def describe(job: Json) -> Json:
 
 
 def _describe_value(value: Any) -> Json:
-    """Return the spec of a graph's input or output."""
     kind = value.type.tensor_type
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)).name
     return {"name": value.name, "dtype": dtype, "shape": [dim.dim_param or dim.dim_value for dim in kind.shape.dim]}

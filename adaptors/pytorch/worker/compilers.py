@@ -73,7 +73,6 @@ class _HalfPrecision(nn.Module):  # type: ignore[misc]  # torch has no types her
             module.recompile()
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Cast, call, cast back."""
         values = self.model(*(t.to(torch.bfloat16) if t.is_floating_point() else t for t in tensors))
         return tuple(value.to(dtype) for value, dtype in zip(values, self.dtypes, strict=True))
 
@@ -112,7 +111,6 @@ def trace(job: Job) -> Notes:
 
 
 def _open_flat(job: Job) -> tuple[Flat, list[Spec], list[Spec]]:
-    """Return a flat model of either format with its specs."""
     if job["input"]["format"] == "pytorch-module":
         return jobs.open_module(job)
     program, described = jobs.read_program(job)

@@ -21,19 +21,16 @@ TOOLCHAIN = Toolchain(
 
 
 class CpuOptions(Options):
-    """Options of ``iree.cpu``. The first two change the speed several times over, in either direction.
-
-    Attributes:
-        data_tiling: Whether matrices are packed into tiles.
-        im2col: Whether convolutions become matrix products.
-        level: The optimization level.
-        stack_bytes: The most that one dispatch may put on the stack; LayerNormalization needs more than IREE's 32 KiB.
-    """
+    """Options of ``iree.cpu``. The first two change the speed several times over, in either direction."""
 
     data_tiling: bool = True
+    """Whether matrices are packed into tiles."""
     im2col: bool = True
+    """Whether convolutions become matrix products."""
     level: int = Field(default=3, ge=0, le=3)
+    """The optimization level."""
     stack_bytes: int = Field(default=262_144, ge=32_768)
+    """The most that one dispatch may put on the stack; LayerNormalization needs more than IREE's 32 KiB."""
 
 
 CPU = Adaptor(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -31,60 +31,43 @@ _SUPPORTS = {
 
 
 class SessionOptions(Options):
-    """Options of ``onnxruntime.session``.
-
-    Attributes:
-        optimization: How far the graph is rewritten; ``layout`` and ``all`` choose layouts for this CPU.
-    """
+    """Options of ``onnxruntime.session``."""
 
     optimization: Literal["basic", "extended", "layout", "all"] = "all"
+    """How far the graph is rewritten; ``layout`` and ``all`` choose layouts for this CPU."""
 
 
 class DynamicOptions(Int8Options):
-    """Options of ``onnxruntime.int8-dynamic``.
-
-    Attributes:
-        per_channel: Whether to use one scale for each output channel instead of one for each weight.
-        exclude: Names of nodes to leave alone.
-    """
+    """Options of ``onnxruntime.int8-dynamic``."""
 
     per_channel: bool = True
+    """Whether to use one scale for each output channel instead of one for each weight."""
     exclude: tuple[str, ...] = ()
+    """Names of nodes to leave alone."""
 
 
 class StaticOptions(DynamicOptions):
-    """Options of ``onnxruntime.int8-static``.
-
-    Attributes:
-        activations: The activations' type; weights are always int8.
-        calibration: How the ranges of activations are computed from the calibration data.
-        operators: Operator types to quantize; empty means all that ONNX Runtime can quantize.
-    """
+    """Options of ``onnxruntime.int8-static``."""
 
     activations: Literal["int8", "uint8"] = "int8"
+    """The activations' type; weights are always int8."""
     calibration: Literal["minmax", "entropy", "percentile"] = "minmax"
+    """How the ranges of activations are computed from the calibration data."""
     operators: tuple[str, ...] = ()
+    """Operator types to quantize; empty means all that ONNX Runtime can quantize."""
 
 
 class WeightsOptions(Options):
-    """Options of ``onnxruntime.int4-weights``.
-
-    Attributes:
-        block_size: How many weights share a scale.
-        symmetric: Whether to quantize without a zero point for each block.
-        accuracy_level: The type in which products are computed: 1 is fp32, 4 is int8, 0 lets the kernel choose.
-        exclude: Names of nodes to leave alone.
-    """
+    """Options of ``onnxruntime.int4-weights``."""
 
     block_size: Literal[16, 32, 64, 128, 256] = 32
+    """How many weights share a scale."""
     symmetric: bool = True
+    """Whether to quantize without a zero point for each block."""
     accuracy_level: int = Field(default=4, ge=0, le=4)
+    """The type in which products are computed: 1 is fp32, 4 is int8, 0 lets the kernel choose."""
     exclude: tuple[str, ...] = ()
-
-
-def _load_as_saved(_options: Options) -> dict[str, Any]:
-    """The graph was rewritten when it was saved; doing it again would only cost time at each start."""
-    return {"graph_optimization": "disabled"}
+    """Names of nodes to leave alone."""
 
 
 _adaptor = partial(Adaptor, version=1, toolchain=TOOLCHAIN, accepts=frozenset({"onnx"}), produces="onnx")
@@ -99,7 +82,7 @@ ADAPTORS = (
         options=SessionOptions,
         supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.FULL},
         machine_specific=True,
-        run_options=_load_as_saved,
+        run_options=lambda _: {"graph_optimization": "disabled"},  # it was rewritten when it was saved
     ),
     _quantizer(
         name="onnxruntime.int8-dynamic",

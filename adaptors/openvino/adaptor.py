@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -30,68 +30,53 @@ _SUPPORTS = {
 
 
 class QuantizeOptions(Int8Options):
-    """Options of ``openvino.int8-ptq``.
-
-    Attributes:
-        preset: ``performance`` quantizes activations symmetrically, ``mixed`` asymmetrically; None lets NNCF choose.
-        transformer: Whether to use the quantization scheme for transformers; None uses it where the graph has
-            attention. Without it the mask of the attention is quantized too, which made a sentence encoder useless.
-        subset_size: How many calibration rows are used at most.
-        fast_bias_correction: Whether to use the fast correction; the other one is more thorough.
-        exclude: Names of nodes to leave alone.
-    """
+    """Options of ``openvino.int8-ptq``."""
 
     preset: Literal["performance", "mixed"] | None = None
+    """``performance`` quantizes activations symmetrically, ``mixed`` asymmetrically; None lets NNCF choose."""
     transformer: bool | None = None
+    """Whether to use the quantization scheme for transformers; None uses it where the graph has attention. Without
+    it the mask of the attention is quantized too, which made a sentence encoder useless.
+    """
     subset_size: int = Field(default=300, ge=1)
+    """How many calibration rows are used at most."""
     fast_bias_correction: bool = True
+    """Whether to use the fast correction; the other one is more thorough."""
     exclude: tuple[str, ...] = ()
+    """Names of nodes to leave alone."""
 
 
 class AccuracyControlOptions(QuantizeOptions):
-    """Options of ``openvino.int8-accuracy-control``.
-
-    Attributes:
-        max_drop: By how much the program's metric may fall, in absolute terms.
-    """
+    """Options of ``openvino.int8-accuracy-control``."""
 
     max_drop: float = Field(default=0.005, ge=0)
+    """By how much the program's metric may fall, in absolute terms."""
 
 
 class Int8WeightsOptions(Options):
-    """Options of ``openvino.int8-weights``.
-
-    Attributes:
-        symmetric: Whether to quantize without a zero point for each channel.
-        exclude: Names of nodes to leave alone.
-    """
+    """Options of ``openvino.int8-weights``."""
 
     symmetric: bool = False
+    """Whether to quantize without a zero point for each channel."""
     exclude: tuple[str, ...] = ()
+    """Names of nodes to leave alone."""
 
 
 class Int4WeightsOptions(Options):
-    """Options of ``openvino.int4-weights``.
-
-    Attributes:
-        symmetric: Whether to quantize without a zero point for each group.
-        group_size: How many weights share a scale, fewer where a layer's width asks for it; -1 is a whole channel, used
-            too where no layer can be divided.
-        ratio: The share of the weights that goes to four bits; the others go to eight.
-        all_layers: Whether embeddings and the last layer go to four bits too.
-        exclude: Names of nodes to leave alone.
-    """
+    """Options of ``openvino.int4-weights``."""
 
     symmetric: bool = True
+    """Whether to quantize without a zero point for each group."""
     group_size: int = Field(default=64, ge=-1)
+    """How many weights share a scale, fewer where a layer's width asks for it; -1 is a whole channel, used too where
+    no layer can be divided.
+    """
     ratio: float = Field(default=1.0, gt=0, le=1)
+    """The share of the weights that goes to four bits; the others go to eight."""
     all_layers: bool = False
+    """Whether embeddings and the last layer go to four bits too."""
     exclude: tuple[str, ...] = ()
-
-
-def _run_in(precision: str, _options: Options) -> dict[str, Any]:
-    """Return the run options of a precision; without a hint OpenVINO computes in bf16 wherever the CPU can."""
-    return {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
+    """Names of nodes to leave alone."""
 
 
 _adaptor = partial(Adaptor, version=1, toolchain=TOOLCHAIN, produces="openvino-ir", supports=_SUPPORTS)
@@ -105,11 +90,11 @@ ADAPTORS = (
         accepts=frozenset({"onnx"}),
         summary="Converts ONNX to OpenVINO's IR, with the weights in their own precision.",
     ),
-    _on_ir(
+    _on_ir(  # without a hint OpenVINO computes in bf16 wherever the CPU can
         name="openvino.f32",
         stage=Stage.COMPILE,
         summary="Runs the IR in OpenVINO on the CPU, computing in fp32 where it is not quantized.",
-        run_options=partial(_run_in, "f32"),
+        run_options=lambda _: {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"},
     ),
     _on_ir(
         name="openvino.bf16",
@@ -118,7 +103,7 @@ ADAPTORS = (
         precisions=frozenset({Precision.BF16}),
         needs=frozenset({Need.AVX512_BF16}),
         machine_specific=True,
-        run_options=partial(_run_in, "bf16"),
+        run_options=lambda _: {"INFERENCE_PRECISION_HINT": "bf16", "PERFORMANCE_HINT": "LATENCY"},
     ),
     _to_int8(
         name="openvino.int8-ptq",

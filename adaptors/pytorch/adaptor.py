@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -37,53 +37,31 @@ _SUPPORTS = {
 
 
 class OnnxOptions(Options):
-    """Options of ``pytorch.onnx``.
-
-    Attributes:
-        opset: The version of ONNX's operators to ask for; the one that was written is in the artifact's metadata.
-    """
+    """Options of ``pytorch.onnx``."""
 
     opset: int = Field(default=20, ge=17, le=24)
+    """The version of ONNX's operators to ask for; the one that was written is in the artifact's metadata."""
 
 
 class CompileOptions(Options):
-    """Options of ``pytorch.compile`` and ``pytorch.compile-exported``.
-
-    Attributes:
-        mode: What ``torch.compile`` is given.
-        dynamic: Whether sizes are compiled as variables; by default PyTorch decides so at the second size it meets.
-    """
+    """Options of ``pytorch.compile`` and ``pytorch.compile-exported``."""
 
     mode: Literal["default", "max-autotune-no-cudagraphs"] = "default"
+    """What ``torch.compile`` is given."""
     dynamic: bool | None = None
+    """Whether sizes are compiled as variables; by default PyTorch decides so at the second size it meets."""
 
 
 class Pt2eOptions(Int8Options):
-    """Options of ``pytorch.pt2e-int8``.
-
-    Attributes:
-        samples: How many calibration rows are used at most.
-    """
+    """Options of ``pytorch.pt2e-int8``."""
 
     samples: int = Field(default=256, ge=1)
-
-
-def _compile_when_loaded(options: Options) -> dict[str, Any]:
-    """Tell the runtime to compile: nothing that ``torch.compile`` makes can be saved."""
-    return {"compile": True, **options.model_dump(mode="json")}
+    """How many calibration rows are used at most."""
 
 
 def _refuse_quantized(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
-    """Refuse a program that an adaptor before has quantized."""
     if "quantization" in artifact.metadata:
         return Refused(by="pytorch", reason=f"the program is quantized already ({artifact.metadata['quantization']})")
-    return None
-
-
-def _refuse_compiled(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
-    """Refuse an artifact that is compiled when it is loaded."""
-    if artifact.run_options.get("compile"):
-        return Refused(by="pytorch", reason="the model is compiled by torch.compile already")
     return None
 
 
@@ -93,8 +71,8 @@ _at_each_start = partial(
     stage=Stage.COMPILE,
     options=CompileOptions,
     needs=frozenset({Need.CXX_COMPILER}),
-    can_take=_refuse_compiled,
-    run_options=_compile_when_loaded,
+    # Nothing that torch.compile makes can be saved.
+    run_options=lambda options: {"compile": True, **options.model_dump(mode="json")},
 )
 _ahead_of_time = partial(
     _adaptor,
@@ -116,7 +94,6 @@ ADAPTORS = (
         accepts=_MODULE,
         produces="pytorch",
         summary="Exports the author's class with torch.export, its dynamic sizes kept.",
-        can_take=_refuse_compiled,
     ),
     _adaptor(
         name="pytorch.onnx",

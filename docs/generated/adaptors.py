@@ -111,7 +111,10 @@ def describe_options(adaptor: Adaptor) -> str:
     schema: dict[str, dict[str, Any]] = adaptor.options.model_json_schema().get("properties", {})
     if not schema:
         return "It has none."
-    meanings = read_attributes(adaptor.options)
+    described = {name: field["description"] for name, field in schema.items() if "description" in field}
+    meanings = read_attributes(adaptor.options) | {
+        name: " ".join(text.replace("``", "`").split()) for name, text in described.items()
+    }
     rows = [
         (f"`{name}`", describe_value(field), describe_default(field), meanings[name]) for name, field in schema.items()
     ]

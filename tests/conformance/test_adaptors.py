@@ -12,7 +12,7 @@ import pytest
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.values.artifact import Artifact, Shape
+from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.digest import digest_tree
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
@@ -47,18 +47,15 @@ def sources(folder) -> dict[str, tuple[Artifact, Path]]:
     ir = read_catalogue().find_adaptor("openvino.ir")
     onnx = describe("onnxruntime", "onnx", folder / "onnx")
     call(ir.toolchain, "transform", *onnx, output=str(folder / "ir"), adaptor=ir.name, produces=ir.produces)
-    others = {
-        "pytorch": ("pytorch", "exported"),
-        "pytorch-module": ("pytorch", "module"),
-        "openvino-ir": ("openvino", "ir"),
-    }
-    found = {form: describe(toolchain, form, folder / name) for form, (toolchain, name) in others.items()}
-    return {"onnx": onnx, **found}
+    program = describe("pytorch", "pytorch", folder / "exported")
+    module = describe("pytorch", "pytorch-module", folder / "module", inputs=program[0].inputs)
+    converted = describe("openvino", "openvino-ir", folder / "ir")
+    return {"onnx": onnx, "pytorch": program, "pytorch-module": module, "openvino-ir": converted}
 
 
-def describe(toolchain: str, form: str, folder: Path) -> tuple[Artifact, Path]:
-    """Return a folder as an artifact, with the tensors that a toolchain finds in it."""
-    unread = Artifact(format=form, digest=digest_tree(folder), inputs=(), outputs=())
+def describe(toolchain: str, form: str, folder: Path, inputs: tuple[TensorSpec, ...] = ()) -> tuple[Artifact, Path]:
+    """Return a folder as an artifact, with the tensors that a toolchain finds in it; a class is told its inputs."""
+    unread = Artifact(format=form, digest=digest_tree(folder), inputs=inputs, outputs=())
     notes = call(read_catalogue().find_toolchain(toolchain), "describe", unread, folder).notes
     read = {"inputs": notes["inputs"], "outputs": notes["outputs"], "runtime": toolchain}
     return Artifact.model_validate(unread.model_dump() | read), folder

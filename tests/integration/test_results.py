@@ -56,7 +56,8 @@ def describe(worker, folder: Path, form: str):
 def write_module(kind: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "result_models.py", folder)
-    text = {"class": "result_models:Net", "file": "result_models.py", "kwargs": {"kind": kind}}
+    export("tensor", folder)  # only the state is read from it
+    text = {"class": "result_models:Net", "file": "result_models.py", "kwargs": {"kind": kind}, "state": "model.pt2"}
     (folder / "module.json").write_text(json.dumps(text))
 
 

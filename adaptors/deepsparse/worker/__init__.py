@@ -1,20 +1,24 @@
 """DeepSparse's own code: lower ONNX to what the engine reads, and run it.
 
-Run by path with the python of the toolchain's environment; imports the standard library, numpy and the toolchain only.
+Run by path with the python of the toolchain's environment; imports the standard library, numpy, the toolchain and our
+loader only.
 """
 
 from __future__ import annotations
 
-import os
+import shutil
 import tempfile
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import deepsparse
 import numpy as np
+import onnx
+from hone_loading import require_cpu
+from onnx import TensorProto
 
-Job = dict[str, Any]
-Notes = dict[str, Any]
+Json = dict[str, Any]
 
 HIGHEST_OPSET, BEST_OPSET, LOWEST_OPSET, IR_VERSION = 19, 17, 13, 8
 """The opsets that the engine reads. The best one has the most operators; the highest has no quantized ones."""
@@ -22,31 +26,24 @@ HIGHEST_OPSET, BEST_OPSET, LOWEST_OPSET, IR_VERSION = 19, 17, 13, 8
 NEW_MEANING = frozenset({"GridSample", "GroupNormalization", "Resize"})
 """Operators whose meaning changed between opsets; all others only take more types and inputs, or are new."""
 
+_TYPES = {"FLOAT", "DOUBLE", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
+
 
 class Session:
     """One engine for each shape: an engine has a fixed batch size, compiled when it is made."""
 
-    def __init__(self, job: Job) -> None:
-        os.environ.setdefault("NM_DISABLE_ANALYTICS", "1")
-        import deepsparse
-        import onnx
-
+    def __init__(self, job: Json) -> None:
+        require_cpu(job)
         artifact = job["input"]
-        model = onnx.load(Path(artifact["path"]) / "model.onnx")
         self._names = [spec["name"] for spec in artifact["inputs"]]
         self._engines = {}
         for shape in artifact["static_shapes"] or job["shapes"]:
-            sizes = shape["sizes"]
-            shapes = {
-                spec["name"]: tuple(dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"])
-                for spec in artifact["inputs"]
-            }
-            with tempfile.TemporaryDirectory() as folder:
-                # The engine's own input_shapes would overwrite the model's file.
-                path = str(Path(folder) / "model.onnx")
-                onnx.save(_fix_shapes(model, shapes), path)
-                engine = deepsparse.Engine(model=path, batch_size=sizes["batch"], num_cores=job["threads"])
-            self._engines[tuple(shapes.values())] = engine
+            sizes, specs = shape["sizes"], artifact["inputs"]
+            shapes = [[dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"]] for spec in specs]
+            with tempfile.TemporaryDirectory() as folder:  # the engine writes the shapes into the file that it is given
+                path = shutil.copyfile(Path(artifact["path"], "model.onnx"), Path(folder, "model.onnx"))
+                engine = deepsparse.Engine(str(path), sizes["batch"], num_cores=job["threads"], input_shapes=shapes)
+            self._engines[tuple(map(tuple, shapes))] = engine
 
     def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return every output by name, from the engine of exactly these shapes.
@@ -65,57 +62,32 @@ class Session:
 load = Session
 
 
-def _fix_shapes(model: Any, shapes: dict[str, tuple[int, ...]]) -> Any:
-    """Return a copy of a model whose inputs have static shapes."""
-    fixed = deepcopy(model)
-    for value in fixed.graph.input:
-        for dim, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ())):  # noqa: B905 - constants
-            dim.dim_value = size
-    return fixed
-
-
-def describe(job: Job) -> Notes | None:
+def describe(job: Json) -> Json:
     """Return the specs of a saved model."""
-    if job["input"]["format"] != "deepsparse-onnx":
-        return None
-    import onnx
-
-    graph = onnx.load(Path(job["input"]["path"]) / "model.onnx").graph
+    graph = onnx.load(Path(job["input"]["path"], "model.onnx")).graph
     constants = {tensor.name for tensor in graph.initializer}
-    return {
-        "inputs": [_describe_value(value) for value in graph.input if value.name not in constants],
-        "outputs": [_describe_value(value) for value in graph.output],
-    }
+    inputs = [value for value in graph.input if value.name not in constants]
+    return {"inputs": [*map(_describe_value, inputs)], "outputs": [*map(_describe_value, graph.output)]}
 
 
-def _describe_value(value: Any) -> dict[str, Any]:
-    """Return the spec of a graph's input or output."""
-    from onnx import helper
-
+def _describe_value(value: Any) -> Json:
     kind = value.type.tensor_type
-    return {
-        "name": value.name,
-        "dtype": np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type)).name,
-        "shape": [dim.dim_param or dim.dim_value for dim in kind.shape.dim],
-    }
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)).name
+    return {"name": value.name, "dtype": dtype, "shape": [dim.dim_param or dim.dim_value for dim in kind.shape.dim]}
 
 
-def transform(job: Job) -> Notes:
+def transform(job: Json) -> Json:
     """Lower the operators' version, drop what the engine refuses, and check that every engine can be made."""
-    import onnx
-
-    source = Path(job["input"]["path"]) / "model.onnx"
-    model = onnx.load(source, load_external_data=False)
+    model = onnx.load(Path(job["input"]["path"], "model.onnx"), load_external_data=False)
     if refusal := _find_refusal(model):
         return {"refused": refusal}
     try:
         model = _lower(model)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         return {"refused": f"it cannot be written in opset {HIGHEST_OPSET}: {_first_line(error)}"}
-    onnx.save(model, str(Path(job["output"]) / "model.onnx"))
-    saved = {**job["input"], "path": job["output"], "static_shapes": job["shapes"]}
+    onnx.save(model, str(Path(job["output"], "model.onnx")))
     try:
-        Session({**job, "input": saved})
+        Session({**job, "input": {**job["input"], "path": job["output"], "static_shapes": job["shapes"]}})
     except Exception as error:  # noqa: BLE001 - the engine raises its own classes for what it cannot do
         return {"failed": {"class": "compile", "reason": f"the engine does not take it: {_first_line(error)}"}}
     return {"static_shapes": [shape["name"] for shape in job["shapes"]]}
@@ -123,18 +95,14 @@ def transform(job: Job) -> Notes:
 
 def _find_refusal(model: Any) -> str | None:
     """Return why the engine cannot take a model."""
-    from onnx import TensorProto
-
+    weights, values = model.graph.initializer, (*model.graph.input, *model.graph.output)
     foreign = sorted({node.domain for node in model.graph.node} - {"", "ai.onnx"})
     if foreign:
         return f"it has operators of {', '.join(foreign)}"
-    values = (*model.graph.input, *model.graph.output)
-    types = {value.type.tensor_type.elem_type for value in values}
-    types |= {tensor.data_type for tensor in model.graph.initializer}
-    known = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32}
-    if types - known - {TensorProto.INT64, TensorProto.BOOL}:
+    types = {value.type.tensor_type.elem_type for value in values} | {tensor.data_type for tensor in weights}
+    if {TensorProto.DataType.Name(each) for each in types} - _TYPES:
         return "it has weights of a type that the engine does not know, such as float16"
-    if any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer):
+    if any(tensor.data_location == TensorProto.EXTERNAL for tensor in weights):
         return "its weights are in external data, which this adaptor does not take"
     opset = _find_opset(model)
     if opset < LOWEST_OPSET:
@@ -161,10 +129,8 @@ def _lower(model: Any) -> Any:
     del model.graph.value_info[:]
     model.DiscardUnknownFields()
     relabelled = _relabel(model, opset)
-    if opset <= BEST_OPSET:
-        return relabelled
     try:
-        return _relabel(model, BEST_OPSET)
+        return _relabel(model, min(opset, BEST_OPSET))
     except Exception as error:  # noqa: BLE001 - the checker raises its own classes and shape inference others
         print(f"stays in opset {opset}: {_first_line(error)}")  # noqa: T201 - into the log
         return relabelled
@@ -172,13 +138,11 @@ def _lower(model: Any) -> Any:
 
 def _relabel(model: Any, opset: int) -> Any:
     """Return a checked copy of a model with other version numbers."""
-    from onnx import checker
-
     copy = deepcopy(model)
     del copy.opset_import[:]
     copy.opset_import.add(domain="", version=opset)
     copy.ir_version = min(model.ir_version, IR_VERSION)
-    checker.check_model(copy, full_check=True)
+    onnx.checker.check_model(copy, full_check=True)
     return copy
 
 

@@ -1,6 +1,7 @@
 """IREE's own code: import ONNX, compile it for this CPU, and run the result.
 
-Run by path with the python of the toolchain's environment; imports the standard library, numpy and the toolchain only.
+Run by path with the python of the toolchain's environment; imports the standard library, numpy, the toolchain and our
+loader only.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hone_loading import require_cpu
 
-Job = dict[str, Any]
-Notes = dict[str, Any]
+Json = dict[str, Any]
 
 LOWEST_OPSET = 17
 """Older models are converted to it: IREE's importer supports few of their operators."""
+
+_QUANTIZED = re.compile("QuantizeLinear|^QLinear|Integer$")
 
 NAMES_FILE = "names.json"
 """A file next to the module, with the order of its arguments and results, which a module does not name."""
@@ -28,21 +31,21 @@ NAMES_FILE = "names.json"
 class Session:
     """A compiled module on IREE's task system, with its default waiting policy."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Json) -> None:
         from iree import runtime
 
+        require_cpu(job)
         folder = Path(job["input"]["path"])
         names = json.loads((folder / NAMES_FILE).read_text())
         self._inputs, self._outputs = names["inputs"], names["outputs"]
         runtime.flags.parse_flags(f"--task_topology_group_count={job['threads']}")  # read when the device is made
         config = runtime.Config("local-task")
-        context = runtime.SystemContext(config=config)
+        self._context = runtime.SystemContext(config=config)
         # Not VmModule.mmap: it opens the file for writing, and a sealed artifact is read-only.
         module = runtime.VmModule.copy_buffer(config.vm_instance, (folder / "model.vmfb").read_bytes())
-        context.add_vm_module(module)
+        self._context.add_vm_module(module)
         name = next(each for each in module.function_names if not each.endswith("$async") and not each.startswith("__"))
-        self._context = context
-        self._call = context.modules[module.name][name]
+        self._call = self._context.modules[module.name][name]
 
     def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return every output by name, for inputs by name."""
@@ -54,11 +57,11 @@ class Session:
 load = Session
 
 
-def transform(job: Job) -> Notes:
+def transform(job: Json) -> Json:
     """Compile ``model.onnx`` into ``model.vmfb``."""
     import onnx
 
-    source = Path(job["input"]["path"]) / "model.onnx"
+    source = Path(job["input"]["path"], "model.onnx")
     model = onnx.load(source, load_external_data=False)
     if refusal := _find_refusal(model):
         return {"refused": refusal}
@@ -72,16 +75,12 @@ def transform(job: Job) -> Notes:
     arguments = [imported.name, "-o", str(module), *_list_flags(job["options"])]
     if failure := _call_tool("scripts.iree_compile", arguments, module, folder=temporary):
         return {"failed": {"class": "compile", "reason": f"iree-compile: {failure}"}}
-    constants = {tensor.name for tensor in model.graph.initializer}
-    names = {
-        "inputs": [value.name for value in model.graph.input if value.name not in constants],
-        "outputs": [value.name for value in model.graph.output],
-    }
+    names = {side: [spec["name"] for spec in job["input"][side]] for side in ("inputs", "outputs")}
     (output / NAMES_FILE).write_text(json.dumps(names))
     return {}
 
 
-def _list_flags(options: dict[str, Any]) -> list[str]:
+def _list_flags(options: Json) -> list[str]:
     return [
         "--iree-hal-target-device=local",
         "--iree-hal-local-target-device-backends=llvm-cpu",
@@ -98,16 +97,15 @@ def _find_refusal(model: Any) -> str | None:
     """Return why IREE should not be tried: models in other types than fp32 are refused, crash it, or are slow."""
     from onnx import TensorProto
 
+    weights, values = model.graph.initializer, (*model.graph.input, *model.graph.output)
     foreign = sorted({node.domain for node in model.graph.node} - {"", "ai.onnx"})
     if foreign:
         return f"it has operators of {', '.join(foreign)}"
-    signs = re.compile("QuantizeLinear|^QLinear|Integer$")
-    quantized = sorted({node.op_type for node in model.graph.node if signs.search(node.op_type)})
+    quantized = sorted({node.op_type for node in model.graph.node if _QUANTIZED.search(node.op_type)})
     if quantized:
         return f"it is quantized ({', '.join(quantized)}), which IREE runs slower than fp32, or crashes on"
-    weights = list(model.graph.initializer)
-    tensors = {value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output)}
-    half = {TensorProto.FLOAT16, TensorProto.BFLOAT16} & (tensors | {tensor.data_type for tensor in weights})
+    types = {value.type.tensor_type.elem_type for value in values} | {tensor.data_type for tensor in weights}
+    half = {TensorProto.FLOAT16, TensorProto.BFLOAT16} & types
     if half:
         return f"it is in {TensorProto.DataType.Name(half.pop()).lower()}, which IREE runs slower than fp32 on a CPU"
     if any(tensor.data_location == TensorProto.EXTERNAL for tensor in weights):

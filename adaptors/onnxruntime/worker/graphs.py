@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import onnx
 
-Notes = dict[str, Any]
-
 LARGEST = 1_800_000_000
 """Bytes of weights that always fit into one protobuf file (its limit is 2 GiB); more go to external data."""
 
@@ -22,22 +20,25 @@ class OutsideError(ValueError):
     """External data that is located outside the model's folder."""
 
 
-def describe(folder: Path) -> Notes:
-    """Return the inputs, the outputs and the digest of the graph of ``model.onnx``, or why such a model is not taken.
+def describe(folder: str) -> dict[str, Any]:
+    """Return the inputs, the outputs and the digest of the graph of ``model.onnx``.
+
+    A model that is not taken gives ``refused`` with the reason, and ``slug`` where its external data is located outside
+    its folder.
 
     Raises:
         ValueError: The file cannot be read.
     """
     try:
-        model = read(folder)
+        model = read(Path(folder))
     except OutsideError as error:
         return {"refused": str(error), "slug": "model-external-data"}
-    refusal = find_refusal(model)
-    if refusal:
+    if refusal := _find_refusal(model):
         return {"refused": refusal}
     weights = {tensor.name for tensor in model.graph.initializer}
     values = [value for value in model.graph.input if value.name not in weights]
-    batch = next((name for name in (_symbol(value, 0) for value in values) if name), "")
+    first = [dim for value in values for dim in value.type.tensor_type.shape.dim[:1]]
+    batch = next((dim.dim_param for dim in first if dim.dim_param and not dim.HasField("dim_value")), "")
     return {
         "inputs": [_spec(value, batch) for value in values],
         "outputs": [_spec(value, batch) for value in model.graph.output],
@@ -45,7 +46,7 @@ def describe(folder: Path) -> Notes:
     }
 
 
-def find_refusal(model: Any) -> str | None:
+def _find_refusal(model: Any) -> str | None:
     """Say which input or output is no tensor, and what to do about it; None when all are tensors."""
     values = [(side, value) for side in ("input", "output") for value in getattr(model.graph, side)]
     side, strange = next((each for each in values if not each[1].type.HasField("tensor_type")), ("", None))
@@ -65,13 +66,7 @@ def find_refusal(model: Any) -> str | None:
     )
 
 
-def _symbol(value: Any, axis: int) -> str | None:
-    """Return a dynamic dimension's name ("" when it has none), or None when it is fixed or does not exist."""
-    dims = value.type.tensor_type.shape.dim
-    return None if axis >= len(dims) or dims[axis].HasField("dim_value") else str(dims[axis].dim_param)
-
-
-def _spec(value: Any, batch: str) -> Notes:
+def _spec(value: Any, batch: str) -> dict[str, Any]:
     """Return a tensor's specification; the first dynamic first dimension of the inputs is called ``batch``."""
     shape: list[int | str] = []
     for axis, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -171,12 +166,9 @@ def _hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
-# --- rewriting -------------------------------------------------------------------------------------------------------
-
-
-def count(model: Any) -> dict[str, int]:
-    """Return how often each operator type occurs in the main graph, in alphabetical order."""
-    return dict(sorted(Counter(node.op_type for node in model.graph.node).items()))
+def count(model: Any) -> Counter[str]:
+    """Return how often each operator type occurs in the main graph."""
+    return Counter(node.op_type for node in model.graph.node)
 
 
 def is_large(model: Any) -> bool:
@@ -195,37 +187,33 @@ def stage(model: Any, job: dict[str, Any]) -> Path:
     return path
 
 
-def raise_opset(model: Any, least: int) -> Any:
-    """Return the model in this opset, or unchanged when its opset is newer."""
-    version = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), least)
-    return model if version >= least else onnx.version_converter.convert_version(model, least)
-
-
 def split_gemms(model: Any) -> int:
-    """Write each plain Gemm with a constant weight as MatMul and Add, which the quantizer takes; return how many."""
+    """Write each plain Gemm with a constant weight as MatMul and Add, which the quantizer takes; return how many.
+
+    ONNX Runtime's own ``replace_gemm_with_matmul`` turns a weight around for the nodes that share it, too.
+    """
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
-    nodes, count = [], 0
+    nodes, splits = [], 0
     for node in model.graph.node:
-        attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
-        plain = attributes.get("alpha", 1.0) == attributes.get("beta", 1.0) == 1.0 and not attributes.get("transA", 0)
+        given = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+        plain = given.get("alpha", 1.0) == given.get("beta", 1.0) == 1.0 and not given.get("transA", 0)
         if node.op_type != "Gemm" or not plain or node.input[1] not in weights:
             nodes.append(node)
             continue
         weight = onnx.numpy_helper.to_array(weights[node.input[1]])
-        matrix = np.ascontiguousarray(weight.T if attributes.get("transB", 0) else weight)
+        matrix = np.ascontiguousarray(weight.T if given.get("transB", 0) else weight)
         stem = f"{node.output[0]}_gemm"
         model.graph.initializer.append(onnx.numpy_helper.from_array(matrix, f"{stem}_weight"))
         biased = len(node.input) > 2 and bool(node.input[2])
-        product = f"{stem}_product" if biased else node.output[0]
-        name = node.name or stem
+        product, name = f"{stem}_product" if biased else node.output[0], node.name or stem
         nodes.append(onnx.helper.make_node("MatMul", [node.input[0], f"{stem}_weight"], [product], name=name))
         if biased:
             nodes.append(onnx.helper.make_node("Add", [product, node.input[2]], [node.output[0]], name=f"{name}_bias"))
-        count += 1
+        splits += 1
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     _drop_unused(model.graph)
-    return count
+    return splits
 
 
 def _drop_unused(graph: Any) -> None:

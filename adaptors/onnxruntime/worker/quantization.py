@@ -11,18 +11,17 @@ import numpy as np
 import onnx
 from onnxruntime import quantization
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+from onnxruntime.quantization.quant_utils import get_opset_version
 
 from . import graphs
 
-Job = dict[str, Any]
-Notes = dict[str, Any]
+Json = dict[str, Any]
 
 _QUANTIZED = {"DynamicQuantizeLinear", "MatMulInteger", "DynamicQuantizeMatMul", "QuantizeLinear", "MatMulNBits"}
-BATCH = 16
-"""Rows of one calibration call where the batch is free."""
+_BATCH = 16  # rows of one calibration call where the batch is free
 
 
-def transform(job: Job) -> Notes:
+def transform(job: Json) -> Json:
     """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes."""
     tempfile.tempdir = job["temporary"]  # the quantizers put large intermediate models there
     model = graphs.read(Path(job["input"]["path"]))
@@ -33,17 +32,16 @@ def transform(job: Job) -> Notes:
     notes = _TRANSFORMATIONS[job["adaptor"]](job, model, output)
     if notes:
         return notes
-    after = graphs.count(onnx.load(output, load_external_data=False))
-    gained = {name: number - before.get(name, 0) for name, number in after.items() if name in _QUANTIZED}
-    fresh = {name: number for name, number in gained.items() if number > 0}
-    if not fresh:
-        for path in output.parent.iterdir():
-            path.unlink()
-        return {"nothing_to_do": "the quantizer took no operator of this graph"}
-    return {"metadata": {"quantized_operators": fresh}}
+    gained = graphs.count(onnx.load(output, load_external_data=False)) - before
+    fresh = {name: gained[name] for name in sorted(gained.keys() & _QUANTIZED)}
+    if fresh:
+        return {"metadata": {"quantized_operators": fresh}}
+    for path in output.parent.iterdir():
+        path.unlink()
+    return {"nothing_to_do": "the quantizer took no operator of this graph"}
 
 
-def _quantize_dynamic(job: Job, model: Any, output: Path) -> Notes:
+def _quantize_dynamic(job: Json, model: Any, output: Path) -> Json:
     """Quantize the weights of MatMul and Gemm to int8; activations at run time."""
     options = job["options"]
     if not {"MatMul", "Gemm"} & graphs.count(model).keys():
@@ -62,12 +60,13 @@ def _quantize_dynamic(job: Job, model: Any, output: Path) -> Notes:
     return {}
 
 
-def _quantize_static(job: Job, model: Any, output: Path) -> Notes:
+def _quantize_static(job: Json, model: Any, output: Path) -> Json:
     """Quantize weights and activations to int8 in QDQ form, with ranges from the calibration data."""
     options = job["options"]
     if "QuantizeLinear" in graphs.count(model):
         return {"nothing_to_do": "the graph is quantized already"}
-    model = graphs.raise_opset(model, 13)  # per-channel scales need it
+    if get_opset_version(model) < 13:  # per-channel scales need it
+        model = onnx.version_converter.convert_version(model, 13)
     prepared = Path(job["temporary"]) / "prepared.onnx"
     large = graphs.is_large(model)
     source = str(graphs.stage(model, job))
@@ -81,7 +80,7 @@ def _quantize_static(job: Job, model: Any, output: Path) -> Notes:
     quantization.quantize_static(
         str(prepared),
         str(output),
-        _CalibrationRows(job),
+        _Batches(job),
         quant_format=quantization.QuantFormat.QDQ,
         op_types_to_quantize=list(options["operators"]) or None,
         per_channel=options["per_channel"],
@@ -97,34 +96,30 @@ def _quantize_static(job: Job, model: Any, output: Path) -> Notes:
     return {}
 
 
-class _CalibrationRows:
-    """Gives the calibration rows to ONNX Runtime in batches of one size, since its histograms need equal sizes."""
+class _Batches(quantization.CalibrationDataReader):  # type: ignore[misc]  # it has no types
+    """The calibration rows in batches of one size, since the histograms need it; filled up with the first rows."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Json) -> None:
+        specs = job["input"]["inputs"]
         with np.load(job["calibration"], allow_pickle=False) as data:
-            self._arrays = {spec["name"]: data[spec["name"]] for spec in job["input"]["inputs"]}
-        self._rows = len(next(iter(self._arrays.values())))
-        first = job["input"]["inputs"][0]["shape"][:1]
-        self._batch = first[0] if first and isinstance(first[0], int) else min(BATCH, self._rows)
+            self._arrays = {spec["name"]: data[spec["name"]] for spec in specs}
+        count, first = len(self._arrays[specs[0]["name"]]), next(iter(specs[0]["shape"]), None)
+        size = first if isinstance(first, int) else min(_BATCH, count)
+        self._batches = np.resize(np.arange(count), (math.ceil(count / size), size))
         self.set_range(0, len(self))
 
     def __len__(self) -> int:
-        return math.ceil(self._rows / self._batch)
+        return len(self._batches)
 
     def set_range(self, start_index: int, end_index: int) -> None:
-        """Use these batches next."""
-        self._next, self._end = start_index, end_index
+        self._left = iter(self._batches[start_index:end_index])
 
-    def get_next(self) -> dict[str, np.ndarray] | None:
-        """Return the next batch, or None at the end; the last one is padded with the first rows."""
-        if self._next >= self._end:
-            return None
-        rows = np.arange(self._next * self._batch, (self._next + 1) * self._batch) % self._rows
-        self._next += 1
-        return {name: array[rows] for name, array in self._arrays.items()}
+    def get_next(self) -> dict[str, np.ndarray[Any, Any]] | None:
+        rows = next(self._left, None)
+        return None if rows is None else {name: array[rows] for name, array in self._arrays.items()}
 
 
-def _quantize_weights(job: Job, model: Any, output: Path) -> Notes:
+def _quantize_weights(job: Json, model: Any, output: Path) -> Json:
     """Store the weights of MatMul and Gemm in four bits, in blocks, and keep the activations."""
     options = job["options"]
     split = graphs.split_gemms(model)

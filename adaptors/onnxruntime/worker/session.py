@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import onnxruntime as ort
+from hone_loading import require_cpu
 
-Job = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
 
@@ -24,8 +24,13 @@ class Session:
         return dict(zip(self._outputs, self._session.run(None, feeds), strict=True))
 
 
-def open_session(job: Job) -> Session:
-    """Open ``model.onnx``; errors of a file that cannot be read become ValueErrors that say so."""
+def open_session(job: dict[str, Any]) -> Session:
+    """Open ``model.onnx``; the run option ``graph_optimization`` says how much of its graph is rewritten now.
+
+    Raises:
+        ValueError: The file cannot be read, its external data is outside its folder, or it is for another device.
+    """
+    require_cpu(job)
     level = job["input"].get("run_options", {}).get("graph_optimization", "all")
     try:
         return Session(Path(job["input"]["path"]) / "model.onnx", _make_options(job, level))
@@ -38,7 +43,7 @@ def open_session(job: Job) -> Session:
         raise
 
 
-def save_rewritten(job: Job) -> dict[str, Any]:
+def save_rewritten(job: dict[str, Any]) -> dict[str, Any]:
     """Save ``model.onnx`` as ONNX Runtime rewrites it for this CPU.
 
     From a staged copy: of a model with external data it would save references to files that the output does not have.
@@ -54,7 +59,7 @@ def save_rewritten(job: Job) -> dict[str, Any]:
     return {}
 
 
-def _make_options(job: Job, level: str) -> Any:
+def _make_options(job: dict[str, Any], level: str) -> Any:
     options = ort.SessionOptions()
     options.intra_op_num_threads = int(job["threads"])
     name = "ORT_DISABLE_ALL" if level == "disabled" else f"ORT_ENABLE_{level.upper()}"

@@ -12,13 +12,11 @@ import numpy as np
 
 from . import session
 
-Notes = dict[str, Any]
-
 DIMENSIONS = "kedro_hone_dimensions"
 """Where an IR keeps the names of its dynamic dimensions, which OpenVINO itself drops."""
 
 
-def describe(folder: Path) -> Notes:
+def describe(folder: str) -> dict[str, Any]:
     """Return the inputs, the outputs and the digest of the graph of ``model.xml``.
 
     Raises:
@@ -26,14 +24,12 @@ def describe(folder: Path) -> Notes:
     """
     model = session.read(folder)
     names = json.loads(str(model.get_rt_info(DIMENSIONS).value)) if model.has_rt_info(DIMENSIONS) else {}
-    return {
-        "inputs": [_spec(port, names) for port in model.inputs],
-        "outputs": [_spec(port, names) for port in model.outputs],
-        "graph": _digest(folder),
-    }
+    sides = {"inputs": model.inputs, "outputs": model.outputs}
+    specs = {side: [_spec(port, names) for port in ports] for side, ports in sides.items()}
+    return {**specs, "graph": _digest(Path(folder))}
 
 
-def _spec(port: Any, names: dict[str, list[int | str]]) -> Notes:
+def _spec(port: Any, names: dict[str, list[int | str]]) -> dict[str, Any]:
     """Return a tensor's specification; dimensions are named as the IR's source named them."""
     name, partial = session.find_name(port), port.get_partial_shape()
     if partial.rank.is_dynamic:
@@ -73,18 +69,13 @@ REACH = 4
 
 def has_attention(model: Any) -> bool:
     """Return whether a graph has attention: its operator, or a softmax whose result goes into a matrix product."""
-    operators = [(node.get_type_name(), node) for node in model.get_ops()]
+    kinds = [(node.get_type_name(), node) for node in model.get_ops()]
     return any(
-        kind == "ScaledDotProductAttention" or (kind == "Softmax" and _reaches_product(node))
-        for kind, node in operators
+        kind == "ScaledDotProductAttention" or (kind == "Softmax" and _feeds(node, REACH)) for kind, node in kinds
     )
 
 
-def _reaches_product(softmax: Any) -> bool:
-    reached = [softmax]
-    for _ in range(REACH):
-        ports = [port for node in reached for output in node.outputs() for port in output.get_target_inputs()]
-        reached = [port.get_node() for port in ports]
-        if any(node.get_type_name() == "MatMul" for node in reached):
-            return True
-    return False
+def _feeds(node: Any, reach: int) -> bool:
+    """Return whether a matrix product takes what a node gives, directly or through a few others."""
+    readers = [port.get_node() for output in node.outputs() for port in output.get_target_inputs()]
+    return any(each.get_type_name() == "MatMul" or (reach > 1 and _feeds(each, reach - 1)) for each in readers)

@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hone_loading import require_cpu, set_variables
 
-Job = dict[str, Any]
-Array = np.ndarray[Any, Any]
+# The telemetry starts a thread that keeps the process alive; only CI and a file in the user's home disable it.
+with set_variables(CI="true"):
+    import openvino as ov
 
-
-@contextmanager
-def without_telemetry() -> Iterator[None]:
-    """Keep the telemetry off for a while; the process may be the user's, whose variables are left as they were.
-
-    It starts a thread that keeps the process alive, and is disabled only by a file in the user's home or by the
-    variable CI.
-    """
-    before = {variable: os.environ.get(variable) for variable in ("CI", "NNCF_CI")}
-    os.environ.update(dict.fromkeys(before, "true"))
-    try:
-        yield
-    finally:
-        for variable, value in before.items():
-            os.environ.pop(variable)
-            if value is not None:
-                os.environ[variable] = value
-
-
-def import_quietly(name: str) -> Any:
-    """Return a package of the toolchain, imported with its telemetry off."""
-    with without_telemetry():
-        return importlib.import_module(name)
+Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 class Session:
@@ -48,22 +24,24 @@ class Session:
         self._compiled = compiled
         self._request = compiled.create_infer_request()
 
-    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
+    def run(self, feeds: Arrays) -> Arrays:
         """Return every output by name, for inputs by name."""
         indexed = {self._inputs[name]: array for name, array in feeds.items()}
         results = self._request.infer(indexed, share_inputs=True, share_outputs=False)
         return {name: results[index] for index, name in enumerate(self._outputs)}
 
 
-def open_session(job: Job, properties: dict[str, Any]) -> Session:
-    """Compile the job's ``model.xml`` for the CPU.
+def open_session(job: dict[str, Any], properties: dict[str, Any] | None = None) -> Session:
+    """Compile the job's ``model.xml`` for the CPU with properties of OpenVINO's own, by default its run options.
 
     Raises:
-        ValueError: The files cannot be read; or this CPU does not compute in the precision that was asked for, which
-            OpenVINO silently replaces by another.
+        ValueError: The files cannot be read; or the model is for another device; or this CPU does not compute in the
+            precision that was asked for, which OpenVINO silently replaces by another.
     """
-    model, threads = read(Path(job["input"]["path"])), {"INFERENCE_NUM_THREADS": int(job["threads"])}
-    compiled = import_quietly("openvino").Core().compile_model(model, "CPU", properties | threads)
+    require_cpu(job)
+    properties = job["input"].get("run_options", {}) if properties is None else properties
+    threads = {"INFERENCE_NUM_THREADS": int(job["threads"])}
+    compiled = ov.Core().compile_model(read(job["input"]["path"]), "CPU", properties | threads)
     names = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
     wanted = properties.get("INFERENCE_PRECISION_HINT")
     got = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
@@ -72,17 +50,17 @@ def open_session(job: Job, properties: dict[str, Any]) -> Session:
     return Session(compiled)
 
 
-def read(folder: Path) -> Any:
+def read(folder: str) -> Any:
     """Read ``model.xml`` and ``model.bin``.
 
     Raises:
         ValueError: They cannot be read.
     """
     for name in ("model.xml", "model.bin"):
-        if not (folder / name).is_file():
+        if not Path(folder, name).is_file():
             raise ValueError(f"{name} is missing")
     try:
-        return import_quietly("openvino").Core().read_model(folder / "model.xml")
+        return ov.Core().read_model(Path(folder, "model.xml"))
     except RuntimeError as error:
         raise ValueError(f"model.xml and model.bin cannot be read: truncated, corrupt or no IR ({error})") from error
 

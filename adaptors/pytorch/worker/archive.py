@@ -22,12 +22,12 @@ NAMES_FILE = "kedro_hone.json"
 QUANTIZED = b"torch.ops.quantized_decomposed."
 
 _TARGET = re.compile(
+    r"(?!torch\.ops\.aten\.from_file)"
     r"torch\.ops\.(aten|prims|higher_order|quantized|quantized_decomposed|onednn|torchao|torchvision)"
     r"\.(_?[A-Za-z0-9]\w*|__i?(and|or|xor|lshift|rshift)__)(\.[A-Za-z]\w*)?"
     r"|_operator\.(getitem|add|sub|mul|floordiv|truediv|mod|pow|neg|pos|abs|eq|ne|lt|le|gt|ge|and_|or_|not_)"
     r"|torch\._?sym_\w+|math\.[a-z]\w*"
 )
-_FORBIDDEN_TARGET = "torch.ops.aten.from_file"
 _EXPRESSION_CALLS = frozenset(
     """Symbol Integer Rational Float Add Mul Pow Max Min Mod PythonMod FloorDiv CeilDiv CleanDiv floor ceiling Abs
     Piecewise Eq Ne Lt Le Gt Ge And Or Not TruncToInt TruncToFloat CeilToInt FloorToInt RoundToInt RoundDecimal ToFloat
@@ -35,8 +35,8 @@ _EXPRESSION_CALLS = frozenset(
     max min abs int float round ceil trunc sqrt isnan""".split()  # noqa: SIM905 - a list of words
 )
 _EXPRESSION_NODES = (
-    ast.Expression, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.Name, ast.Constant, ast.Subscript,
-    ast.Tuple, ast.Attribute, ast.keyword, ast.boolop, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
+    ast.Expression, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant, ast.Subscript, ast.Tuple,
+    ast.keyword, ast.boolop, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
 )  # fmt: skip
 _TREE_TYPES = frozenset({None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
 
@@ -91,11 +91,11 @@ def _find_threats_in_program(program: dict[str, Any]) -> Iterator[str]:
         if not re.fullmatch(r"\w+", symbol):
             yield f"its symbol {symbol[:80]!r} is not a name"
     for key, value in _walk(program):
-        if key == "target" and isinstance(value, str) and not _is_plain_target(value):
+        if key == "target" and isinstance(value, str) and not _TARGET.fullmatch(value):
             yield f"it calls {value[:80]!r}, which is no tensor operator"
         if key == "expr_str" and not _is_plain_expression(str(value)):
             yield f"its size {str(value)[:80]!r} is more than an expression"
-        if key in ("in_spec", "out_spec") and isinstance(value, str) and not _is_plain_tree(value):
+        if key in ("in_spec", "out_spec") and isinstance(value, str) and _find_class(value) is not None:
             yield "its arguments or results are of a class that would have to be imported"
 
 
@@ -111,45 +111,53 @@ def _walk(value: Any) -> Iterator[tuple[str, Any]]:
             stack.extend(top)
 
 
-def _is_plain_target(target: str) -> bool:
-    return bool(_TARGET.fullmatch(target)) and not target.startswith(_FORBIDDEN_TARGET)
-
-
 def _is_plain_expression(text: str) -> bool:
-    """Whether a text is arithmetic on sizes: only known functions, and strings only as the names of symbols."""
+    """Whether a text is arithmetic on sizes: only known functions, and strings only as names.
+
+    These are the names of symbols, and the keys of inputs as in ``L['x'].size()[0] == 3``.
+    """
     try:
-        tree = ast.parse(text, mode="eval")
+        nodes = [*ast.walk(ast.parse(text, mode="eval"))]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    symbols: set[int] = set()
-    for node in ast.walk(tree):
-        if not isinstance(node, _EXPRESSION_NODES):
-            return False
-        if isinstance(node, ast.Call):
-            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-            if name not in _EXPRESSION_CALLS:
-                return False
-            if name == "Symbol" and isinstance(node.func, ast.Name):
-                symbols.update(map(id, node.args))
-        if isinstance(node, ast.Attribute) and node.attr not in _EXPRESSION_CALLS | {"inf"}:
-            return False
-        if isinstance(node, ast.Name) and "__" in node.id:
-            return False
-    return all(
-        id(node) in symbols or not isinstance(node.value, str | bytes) or _is_subscript(tree, node)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant)
-    )
+    names = {id(node.slice) for node in nodes if isinstance(node, ast.Subscript)}
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Symbol":
+            names.update(map(id, node.args))
+
+    def is_plain(node: ast.AST) -> bool:
+        match node:
+            case ast.Call(func=ast.Name(name) | ast.Attribute(attr=name)):
+                return name in _EXPRESSION_CALLS
+            case ast.Attribute(attr=name):
+                return name in _EXPRESSION_CALLS | {"inf"}
+            case ast.Name(name):
+                return "__" not in name
+            case ast.Constant(str() | bytes()):
+                return id(node) in names
+        return isinstance(node, _EXPRESSION_NODES)
+
+    return all(map(is_plain, nodes))
 
 
-def _is_subscript(tree: ast.AST, constant: ast.Constant) -> bool:
-    """Whether a string is only the key of an input, as in ``L['x'].size()[0] == 3``."""
-    return any(isinstance(node, ast.Subscript) and node.slice is constant for node in ast.walk(tree))
+def find_result_class(path: Path) -> str | None:
+    """Return the name of the author's class that a saved program's result is of; None where it is of none.
 
-
-def _is_plain_tree(text: str) -> bool:
+    ``torch.export.load`` refuses such a file without saying why. None, too, for a file that is no such archive.
+    """
     try:
-        tree = json.loads(text) if text else None
+        with zipfile.ZipFile(path) as archive:
+            text = next(archive.read(name) for name in archive.namelist() if name.endswith("/models/model.json"))
+        return _find_class(json.loads(text)["graph_module"]["module_call_graph"][0]["signature"]["out_spec"])
+    except (zipfile.BadZipFile, ValueError, KeyError, IndexError, TypeError, StopIteration):
+        return None
+
+
+def _find_class(spec: str) -> str | None:
+    """Return the first class in a tree of arguments or results that is no plain container, or what else is odd."""
+    try:
+        tree = json.loads(spec) if spec else None
     except ValueError:
-        return False
-    return all(value in _TREE_TYPES for key, value in _walk(tree) if key == "type" and not isinstance(value, dict))
+        return spec
+    types = (value for key, value in _walk(tree) if key == "type" and not isinstance(value, dict))
+    return next((str(name) for name in types if name not in _TREE_TYPES), None)

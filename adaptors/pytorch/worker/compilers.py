@@ -1,4 +1,4 @@
-"""PyTorch's compilers: ``torch.compile`` and AOTInductor."""
+"""PyTorch's compilers: ``torch.compile``, AOTInductor and TorchScript."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from . import archive, jobs, models
-from .models import Job, Notes
+from .models import Flat, Job, Notes, Spec
 
 _INDUCTOR = {
     "freezing": True,
@@ -23,8 +23,7 @@ _INDUCTOR = {
 
 def copy(job: Job) -> Notes:
     """Copy the files: the run options make the session compile the model when it is loaded."""
-    manifest = shutil.ignore_patterns("artifact.json")  # the host writes the new artifact's own
-    shutil.copytree(job["input"]["path"], job["output"], dirs_exist_ok=True, ignore=manifest)
+    shutil.copytree(job["input"]["path"], job["output"], dirs_exist_ok=True)
     return {}
 
 
@@ -49,13 +48,11 @@ def compile_ahead(job: Job) -> Notes:
     torch.set_num_threads(job["threads"])  # the number is written into the compiled loops
     packages = []
     for shape in shapes:
-        examples = jobs.make_examples(inputs, shape["sizes"], job["calibration"])
+        examples = jobs.make_examples(inputs, shape["sizes"])
         name = f"model-{shape['name']}.pt2"
         with torch.no_grad():  # without it, freezing is silently ignored
-            static = torch.export.export(flat, examples)
-            torch._inductor.aoti_compile_and_package(  # noqa: SLF001 - there is no public name
-                static, package_path=str(Path(job["output"]) / name), inductor_configs=_INDUCTOR
-            )
+            static, path = torch.export.export(flat, examples), str(Path(job["output"]) / name)
+            torch._inductor.aoti_compile_and_package(static, package_path=path, inductor_configs=_INDUCTOR)  # noqa: SLF001
         packages.append({"file": name, "shapes": [list(example.shape) for example in examples]})
     cpu = torch.backends.cpu.get_cpu_capability()
     index = {"cpu": cpu, "inputs": inputs, "outputs": outputs, "packages": packages}
@@ -69,22 +66,93 @@ class _HalfPrecision(nn.Module):  # type: ignore[misc]  # torch has no types her
     def __init__(self, model: nn.Module, dtypes: Sequence[str]) -> None:
         super().__init__()
         self.model = model.to(torch.bfloat16)
-        for module in filter(lambda each: isinstance(each, torch.fx.GraphModule), model.modules()):
-            _replace_float32(module)
         self.dtypes = [getattr(torch, dtype) for dtype in dtypes]
+        for module in _list_graphs(model):  # an export records types that came from tensors among its arguments
+            for node in module.graph.nodes:
+                node.args, node.kwargs = fx.node.map_aggregate((node.args, node.kwargs), _halve)
+            module.recompile()
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Cast, call, cast back."""
         values = self.model(*(t.to(torch.bfloat16) if t.is_floating_point() else t for t in tensors))
         return tuple(value.to(dtype) for value, dtype in zip(values, self.dtypes, strict=True))
 
 
-def _replace_float32(module: torch.fx.GraphModule) -> None:
-    """Replace float32 by bfloat16 in a graph's arguments: an export records types that came from tensors."""
+def _halve(value: Any) -> Any:
+    return torch.bfloat16 if value is torch.float32 else value
 
-    def replace(value: Any) -> Any:
-        return torch.bfloat16 if value is torch.float32 else value
 
+def _list_graphs(model: nn.Module) -> list[fx.GraphModule]:
+    return [module for module in model.modules() if isinstance(module, fx.GraphModule)]
+
+
+def trace(job: Job) -> Notes:
+    """Trace a model into frozen TorchScript and check it at another batch size."""
+    flat, inputs, outputs = _open_flat(job)
+    sizes = jobs.choose_sizes(job, inputs)
+    examples = jobs.make_examples(inputs, sizes)
+    others = jobs.make_examples(inputs, {**sizes, "batch": 5})
+    with torch.no_grad():
+        try:
+            script = torch.jit.freeze(torch.jit.trace(flat, examples, check_trace=False))
+        except Exception as error:  # noqa: BLE001 - the tracer raises many classes
+            return jobs.fail("compile", "the model cannot be traced", error)
+        try:
+            pairs = zip(script(*others), flat(*others), strict=True)
+            same = all(a.shape == b.shape and torch.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in pairs)
+        except RuntimeError as error:
+            return jobs.fail("compile", "the traced model takes no other batch size", error)
+    if not same:
+        return jobs.fail(
+            "numerics", "the traced model returns other values at another batch size: it branches on its input"
+        )
+    names = json.dumps({"inputs": inputs, "outputs": outputs})
+    torch.jit.save(script, Path(job["output"]) / "model.ts", _extra_files={archive.NAMES_FILE: names})
+    return {"outputs": outputs}
+
+
+def _open_flat(job: Job) -> tuple[Flat, list[Spec], list[Spec]]:
+    if job["input"]["format"] == "pytorch-module":
+        return jobs.open_module(job)
+    program, described = jobs.read_program(job)
+    flat = models.flatten_program(program)
+    for module in _list_graphs(flat):
+        _make_traceable(module)
+    return flat, described["inputs"], described["outputs"]
+
+
+def _make_traceable(module: fx.GraphModule) -> None:
+    """Let the tracer see the sizes that an exported program computes with.
+
+    An export states sizes as ``aten.sym_size`` and passes them to operators; the tracer writes down what both of these
+    returned for the example, as constants. It follows sizes through ``Tensor.size`` and the functions of Python's
+    ``torch`` only, which are the same operators. The program's own check of its inputs is Python and cannot be traced.
+    The module, which ``ExportedProgram.module`` returned, is changed in place.
+    """
+    module.validate_inputs = False
     for node in module.graph.nodes:
-        node.args, node.kwargs = torch.fx.node.map_aggregate((node.args, node.kwargs), replace)
+        if node.target is torch.ops.aten.sym_size.int:
+            node.op, node.target = "call_method", "size"
+        elif hasattr(node.target, "overloadpacket"):
+            values = [each.meta.get("val") for each in node.all_input_nodes]
+            if any(isinstance(value, torch.SymInt | torch.SymFloat) for value in values):
+                _call_from_python(node)
     module.recompile()
+
+
+def _call_from_python(node: fx.Node) -> None:
+    """Call Python's method or function of an operator's name instead of the operator, where there is one."""
+    name, first = node.target.overloadpacket.__name__, next(iter(node.args), None)
+    of_tensor = isinstance(first, fx.Node) and isinstance(first.meta.get("val"), torch.Tensor)
+    if node.target is torch.ops.aten.slice.Tensor:
+        node.target = _slice_tensor
+    elif of_tensor and hasattr(torch.Tensor, name):
+        node.op, node.target = "call_method", name
+    elif function := getattr(torch, name, None):
+        node.target = function
+
+
+def _slice_tensor(
+    tensor: torch.Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> torch.Tensor:
+    """Cut a tensor as ``aten.slice`` does, which has no name in Python."""
+    return tensor[(slice(None),) * (dim % tensor.dim()) + (slice(start, end, step),)]

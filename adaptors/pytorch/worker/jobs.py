@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from . import archive, models, structure
@@ -18,19 +17,19 @@ def describe(job: Job) -> Notes | None:
     """Return the specs of a saved model, or None for a format that is not PyTorch's."""
     artifact = job["input"]
     folder = Path(artifact["path"])
-    if artifact["format"] == "pytorch":
-        return _describe_file(folder / "model.pt2", job["trust"])
-    if artifact["format"] == "pytorch-module":
-        return describe_module(job, *open_module(job))
-    if artifact["format"] == "torchscript":
-        files = {archive.NAMES_FILE: ""}
-        model = torch.jit.load(folder / "model.ts", map_location="cpu", _extra_files=files)
-        names = json.loads(files[archive.NAMES_FILE] or "null") or artifact
-        graph = hashlib.sha256(str(model.inlined_graph).encode()).hexdigest()
-        return {"inputs": names["inputs"], "outputs": names["outputs"], "graph": "sha256:" + graph}
-    if artifact["format"] == "aot-inductor":
-        index = json.loads((folder / "index.json").read_text())
-        return {"inputs": index["inputs"], "outputs": index["outputs"]}
+    match artifact["format"]:
+        case "pytorch":
+            return _describe_file(folder / "model.pt2", job["trust"])
+        case "pytorch-module":
+            return describe_module(job, *open_module(job))
+        case "torchscript":
+            files = {archive.NAMES_FILE: ""}
+            model = torch.jit.load(folder / "model.ts", map_location="cpu", _extra_files=files)
+            graph = "sha256:" + hashlib.sha256(str(model.inlined_graph).encode()).hexdigest()
+            return {**json.loads(files[archive.NAMES_FILE]), "graph": graph}
+        case "aot-inductor":
+            index = json.loads((folder / "index.json").read_text())
+            return {"inputs": index["inputs"], "outputs": index["outputs"]}
     return None
 
 
@@ -39,7 +38,7 @@ def _describe_file(path: Path, trust: Sequence[str]) -> Notes:
     try:
         program = models.read_program(path, trust)
     except (RuntimeError, PermissionError):
-        unknown = structure.find_unknown_class(path)
+        unknown = archive.find_result_class(path)
         if unknown is None:
             raise
         return {"refused": f"the program returns {unknown}, a class of its author's; {structure.ADVICE}"}
@@ -48,25 +47,22 @@ def _describe_file(path: Path, trust: Sequence[str]) -> Notes:
     if refusal or None in program.graph_signature.user_outputs:
         return {"refused": refusal or f"the program returns None next to tensors; {structure.ADVICE}"}
     names = archive.read_names(path)
-    described = models.describe_program(program, names)
-    for spec, name in zip(described["outputs"], () if names else structure.name_outputs(value), strict=False):
-        spec["name"] = name
+    plain = {"outputs": [{"name": name, "shape": ()} for name in structure.name_outputs(value)]}
+    described = models.describe_program(program, names or plain)
     return {**described, **structure.describe(value, [spec["name"] for spec in described["outputs"]])}
 
 
 def open_module(job: Job) -> tuple[Flat, list[Spec], list[Spec]]:
-    """Return the author's class as a flat model, with the specs of the host, or else those in ``module.json``.
+    """Return the author's class as a flat model, with the specs that the host knows: no outputs at first.
 
     Raises:
         PermissionError: The recipe does not trust the class.
         ValueError: Nothing says what it takes.
     """
-    folder = Path(job["input"]["path"])
-    reference = models.read_reference(folder)
-    inputs, outputs = (job["input"].get(side) or reference.get(side) or [] for side in ("inputs", "outputs"))
+    inputs, outputs = job["input"]["inputs"], job["input"]["outputs"]
     if not inputs:
-        raise ValueError("a class does not say what it takes: the recipe, or module.json, must state its inputs")
-    module = models.read_module(folder, job["trust"])
+        raise ValueError("a class does not say what it takes: the recipe must state its inputs")
+    module = models.read_module(Path(job["input"]["path"]), job["trust"])
     return Flat(module, models.find_keywords(module, [spec["name"] for spec in inputs])), inputs, outputs
 
 
@@ -77,26 +73,20 @@ def describe_module(job: Job, flat: Flat, inputs: list[Spec], known: list[Spec])
     """
     sizes = choose_sizes(job, inputs)
     with torch.inference_mode():
-        result = flat.call(*make_examples(inputs, sizes, None))
-        refusal = structure.find_refusal(result)
-        if refusal:
+        result = flat.call(*make_examples(inputs, sizes))
+        if refusal := structure.find_refusal(result):
             return {"refused": refusal}
-        named = structure.name_outputs(result)
-        changed = {
-            name: flat(*make_examples(inputs, {**sizes, name: size + 1}, None)) for name, size in sorted(sizes.items())
-        }
-    outputs = []
-    for index, (name, value) in enumerate(named.items()):
+        changed = {name: flat(*make_examples(inputs, {**sizes, name: sizes[name] + 1})) for name in sizes}
+    named, outputs = structure.name_outputs(result), []
+    names = [*named] if isinstance(result, Mapping) or len(known) != len(named) else [spec["name"] for spec in known]
+    for index, value in enumerate(named.values()):
         shape: list[int | str] = list(value.shape)
         for dimension, others in changed.items():
             for axis, size in enumerate(others[index].shape):
                 shape[axis] = dimension if size != value.shape[axis] else shape[axis]
-        keyed = isinstance(result, Mapping) or len(known) != len(named)
-        chosen = name if keyed else known[index]["name"]
-        outputs.append({"name": chosen, "dtype": str(value.dtype).removeprefix("torch."), "shape": shape})
-    names = [str(spec["name"]) for spec in outputs]
-    named_inputs = models.name_inputs(flat.model, inputs, taken=names)
-    return {"inputs": named_inputs, "outputs": outputs, **structure.describe(result, names)}
+        outputs.append({"name": names[index], "dtype": str(value.dtype).removeprefix("torch."), "shape": shape})
+    inputs = models.name_inputs(flat.model, inputs, taken=names)
+    return {"inputs": inputs, "outputs": outputs, **structure.describe(result, names)}
 
 
 def choose_sizes(job: Job, specs: Sequence[Spec]) -> dict[str, int]:
@@ -108,10 +98,8 @@ def choose_sizes(job: Job, specs: Sequence[Spec]) -> dict[str, int]:
 
 def read_program(job: Job) -> tuple[torch.export.ExportedProgram, Notes]:
     """Return the input's program, described with the names that the host knows it by."""
-    path = Path(job["input"]["path"]) / "model.pt2"
-    program = models.read_program(path, job["trust"])
-    names = {key: job["input"].get(key) or (archive.read_names(path) or {}).get(key) for key in ("inputs", "outputs")}
-    return program, models.describe_program(program, names)
+    program = models.read_program(Path(job["input"]["path"]) / "model.pt2", job["trust"])
+    return program, models.describe_program(program, job["input"])
 
 
 def fail(failure: str, reason: str, error: Exception | None = None) -> Notes:
@@ -120,22 +108,12 @@ def fail(failure: str, reason: str, error: Exception | None = None) -> Notes:
     return {"failed": {"class": failure, "reason": reason + detail}}
 
 
-def make_examples(specs: Sequence[Spec], sizes: Mapping[str, int], calibration: str | None) -> tuple[torch.Tensor, ...]:
-    """Return one tensor for each input: calibration rows where they fit, else random numbers, or ones for integers.
-
-    Args:
-        specs: The inputs.
-        sizes: A size for each dynamic dimension.
-        calibration: A npz with rows first, or None.
-    """
+def make_examples(specs: Sequence[Spec], sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
+    """Return one tensor for each input, of these dynamic sizes: random numbers, or ones for integers."""
     generator = torch.Generator().manual_seed(0)
-    known = dict(np.load(calibration)) if calibration else {}
 
     def make(spec: Spec) -> torch.Tensor:
         shape = tuple(dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"])
-        rows = known.get(spec["name"])
-        if rows is not None and shape and len(rows) and rows.shape[1:] == shape[1:]:
-            return torch.from_numpy(np.ascontiguousarray(np.resize(rows[: shape[0]], shape)).astype(spec["dtype"]))
         dtype: torch.dtype = getattr(torch, spec["dtype"])
         if not dtype.is_floating_point:
             return torch.ones(shape, dtype=dtype)

@@ -10,12 +10,12 @@ import hashlib
 import importlib
 import inspect
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from hone_loading import load_file, set_variables
 from torch import nn
 
 from . import archive, structure
@@ -23,8 +23,6 @@ from . import archive, structure
 Job = dict[str, Any]
 Notes = dict[str, Any]
 Spec = dict[str, Any]
-
-_WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # makes every torch.load below refuse pickled code, if asked for it too
 
 
 class Flat(nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -37,14 +35,8 @@ class Flat(nn.Module):  # type: ignore[misc]  # torch has no types here
 
     def __init__(self, model: nn.Module, keywords: Sequence[str] = ()) -> None:
         super().__init__()
-        self.model = model
-        self.keywords = tuple(keywords)
-        self.train(mode=False)
-
-    def train(self, mode: bool = True) -> Flat:  # noqa: FBT001, FBT002 - torch's signature
-        """Set the mode of this wrapper, and leave an exported program inside alone: it has none."""
-        self.training = mode
-        return self
+        self.model, self.keywords = model, tuple(keywords)
+        self.training = False  # and not by ``eval``, which an exported program inside does not have
 
     def call(self, *tensors: torch.Tensor) -> Any:
         """Call the model, for its result as it is."""
@@ -61,15 +53,8 @@ def call(model: Callable[..., Any], tensors: Sequence[torch.Tensor], keywords: S
     return model(*tensors[:count], **dict(zip(keywords, tensors[count:], strict=True)))
 
 
-# --- exported programs ------------------------------------------------------------------------------------------------
-
-
 def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgram:
-    """Load an exported program.
-
-    Args:
-        path: A file written by ``torch.export.save``.
-        trust: ``pickle`` in it allows files that run code when they are loaded.
+    """Load a file that ``torch.export.save`` wrote; with ``pickle`` trusted, also one that runs code when it is loaded.
 
     Raises:
         PermissionError: Loading the file could run code from it.
@@ -79,16 +64,9 @@ def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgr
         raise PermissionError(f"loading {path.name} could run code from it: {threat}; 'trust: [pickle]' would allow it")
     if archive.is_quantized(path):
         importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")  # registers PT2E's operators
-    if "pickle" in trust:
+    # Makes every torch.load in it refuse pickled code, if asked for it too.
+    with set_variables(**({} if "pickle" in trust else {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"})):
         return torch.export.load(path)
-    before = os.environ.get(_WEIGHTS_ONLY)
-    os.environ[_WEIGHTS_ONLY] = "1"
-    try:
-        return torch.export.load(path)
-    finally:
-        os.environ.pop(_WEIGHTS_ONLY)
-        if before is not None:
-            os.environ[_WEIGHTS_ONLY] = before
 
 
 def save_program(program: torch.export.ExportedProgram, folder: Path, inputs: list[Spec], outputs: list[Spec]) -> None:
@@ -101,37 +79,30 @@ def save_program(program: torch.export.ExportedProgram, folder: Path, inputs: li
     torch.export.save(program, folder / "model.pt2", extra_files={archive.NAMES_FILE: names})
 
 
-def describe_program(program: torch.export.ExportedProgram, names: Mapping[str, Any] | None) -> dict[str, Any]:
+def describe_program(program: torch.export.ExportedProgram, names: Mapping[str, Any]) -> dict[str, Any]:
     """Return the specs that the graph itself states; only names of tensors and dimensions come from ``names``.
 
-    A dynamic first dimension is called ``batch``, another one ``size_1``, ``size_2`` …, unless ``names`` knows better.
+    A dynamic first dimension is called ``batch``, another one ``size_1``, ``size_2`` …, unless ``names`` knows better:
+    each symbol has one name in the whole program.
     """
-    nodes = {node.name: node for node in program.graph.nodes}
-    known_inputs, known_outputs = ((names or {}).get(key) for key in ("inputs", "outputs"))
-    symbols: dict[str, str] = {}
-    inputs = [
-        _describe_value(nodes[str(name)].meta["val"], str(name), index, known_inputs, symbols)
-        for index, name in enumerate(program.graph_signature.user_inputs)
-    ]
-    outputs = [
-        _describe_value(nodes[str(name)].meta["val"], f"output_{index}", index, known_outputs, symbols)
-        for index, name in enumerate(program.graph_signature.user_outputs)
-    ]
+    signature, symbols = program.graph_signature, dict[str, str]()
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+
+    def describe(value: Any, known: Spec) -> Spec:
+        shape: list[int | str] = []
+        for axis, size in enumerate(value.shape):
+            hint = known["shape"][axis] if axis < len(known["shape"]) else None
+            fallback = "batch" if axis == 0 and "batch" not in symbols.values() else f"size_{len(symbols)}"
+            name = hint if isinstance(hint, str) else fallback
+            shape.append(size if isinstance(size, int) else symbols.setdefault(str(size), name))
+        return {"name": known["name"], "dtype": str(value.dtype).removeprefix("torch."), "shape": shape}
+
+    def describe_all(side: str, tensors: Sequence[Any]) -> list[Spec]:
+        known = names.get(side) or [{"name": str(name), "shape": ()} for name in tensors]
+        return [describe(values[str(name)], spec) for name, spec in zip(tensors, known, strict=True)]
+
+    inputs, outputs = describe_all("inputs", signature.user_inputs), describe_all("outputs", signature.user_outputs)
     return {"inputs": inputs, "outputs": outputs, "graph": digest_graph(program)}
-
-
-def _describe_value(value: Any, name: str, index: int, known: list[Spec] | None, symbols: dict[str, str]) -> Spec:
-    """Return one spec, naming each new symbol of its shape once for the whole program."""
-    spec = known[index] if known and index < len(known) else None
-    shape: list[int | str] = []
-    for axis, size in enumerate(value.shape):
-        if isinstance(size, int):
-            shape.append(size)
-            continue
-        hint = spec["shape"][axis] if spec and axis < len(spec["shape"]) else None
-        fallback = "batch" if axis == 0 and "batch" not in symbols.values() else f"size_{len(symbols)}"
-        shape.append(symbols.setdefault(str(size), hint if isinstance(hint, str) else fallback))
-    return {"name": spec["name"] if spec else name, "dtype": str(value.dtype).removeprefix("torch."), "shape": shape}
 
 
 def digest_graph(program: torch.export.ExportedProgram) -> str:
@@ -150,11 +121,7 @@ def digest_graph(program: torch.export.ExportedProgram) -> str:
 
 
 def flatten_program(program: torch.export.ExportedProgram) -> Flat:
-    """Return an exported program as a flat module.
-
-    Raises:
-        TypeError: It takes something other than plain tensors.
-    """
+    """Return an exported program as a flat module; it must take plain tensors, as ``find_program_keywords`` says."""
     return Flat(program.module(), find_program_keywords(program))
 
 
@@ -170,15 +137,8 @@ def find_program_keywords(program: torch.export.ExportedProgram) -> tuple[str, .
     return tuple(keywords.context or ())
 
 
-# --- the author's class -----------------------------------------------------------------------------------------------
-
-
 def read_module(folder: Path, trust: Sequence[str]) -> nn.Module:
-    """Build the author's class with its state, in ``eval`` mode.
-
-    Args:
-        folder: Holds ``module.json`` and the files that it names.
-        trust: Must contain ``module``: the class is code.
+    """Build the author's class with its state, in ``eval`` mode, as ``module.json`` in the folder describes it.
 
     Raises:
         PermissionError: The recipe does not trust the class, or a file is outside the folder.
@@ -186,24 +146,16 @@ def read_module(folder: Path, trust: Sequence[str]) -> nn.Module:
     reference = read_reference(folder)
     if "module" not in trust:
         raise PermissionError(f"{reference['class']} is code; it runs only when the recipe says 'trust: [module]'")
-    module_name, _, class_name = str(reference["class"]).rpartition(":")
-    if reference.get("file"):
-        from hone_loading import load_file
-
-        source = _inside(folder, reference["file"])
-        module = load_file(f"hone_class_{source.stem}", str(source), parts=False)
-    else:
-        module = importlib.import_module(module_name)
-    model: nn.Module = getattr(module, class_name)(**(reference.get("kwargs") or reference.get("arguments") or {}))
-    if reference.get("state"):
-        model.load_state_dict(_read_state(_inside(folder, reference["state"]), trust))
+    source, state = (_inside(folder, reference[name]) for name in ("file", "state"))
+    module = load_file(f"hone_class_{source.stem}", str(source), parts=False)
+    model: nn.Module = getattr(module, reference["class"].rpartition(":")[2])(**reference["kwargs"])
+    model.load_state_dict(read_program(state, trust).state_dict)
     return model.eval()
 
 
 def read_reference(folder: Path) -> dict[str, Any]:
     """Return ``module.json``."""
-    reference: dict[str, Any] = json.loads((folder / "module.json").read_text())
-    return reference
+    return dict(json.loads((folder / "module.json").read_text()))
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -213,26 +165,17 @@ def _inside(folder: Path, name: str) -> Path:
     return path
 
 
-def _read_state(path: Path, trust: Sequence[str]) -> Any:
-    if path.suffix == ".pt2":
-        return read_program(path, trust).state_dict
-    if path.suffix == ".safetensors":
-        return importlib.import_module("safetensors.torch").load_file(path)
-    return torch.load(path, map_location="cpu", weights_only=True)
-
-
-def name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str] = ()) -> list[Spec]:
+def name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str]) -> list[Spec]:
     """Return the specs with the names of ``forward``'s arguments where the signature names none of the inputs.
 
     Such inputs are ``input_0``, ``input_1`` and so on. The names of their dimensions stay, and so do all names where an
     output would have the same one (``taken``).
     """
     parameters = [*inspect.signature(module.forward).parameters.values()][: len(inputs)]
-    numbered = all(spec["name"] == f"input_{index}" for index, spec in enumerate(inputs))
-    plain = [each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD and each.name not in taken]
-    if not numbered or len(plain) < len(inputs):
+    names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD and each.name not in taken]
+    if len(names) < len(inputs) or any(spec["name"] != f"input_{index}" for index, spec in enumerate(inputs)):
         return inputs
-    return [{**spec, "name": each.name} for spec, each in zip(inputs, parameters, strict=True)]
+    return [{**spec, "name": name} for spec, name in zip(inputs, names, strict=True)]
 
 
 def find_keywords(module: nn.Module, names: Sequence[str]) -> tuple[str, ...]:

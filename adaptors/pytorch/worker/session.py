@@ -3,33 +3,113 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from hone_loading import require_cpu
+from torch import fx
+from torch.export import _unlift
+from torch.utils import _pytree as pytree
 
 from . import jobs, models, structure
-from .program import PlainProgram
 
 Array = np.ndarray[Any, Any]
 
+_MOST_SIGNATURES = 4096  # of inputs that are remembered; beyond these, inputs are checked at each call
 
-class Session:
-    """A loaded model.
+
+class PlainProgram:
+    """An exported program as an ordinary module, without the overhead that only the archive format adds.
+
+    ``ExportedProgram.module()`` checks its inputs and walks through trees of arguments at each call, which takes a
+    Linear from 9 to 60 µs. Here the inputs are checked once for each signature (shapes and types), and what is called
+    is the graph alone, with positional tensors in the order of its inputs.
 
     Attributes:
-        inputs: The inputs' names in the order of the model's arguments.
-        outputs: The names given to its results, in order.
+        module: The graph with the program's own parameters, buffers and constants as attributes; it checks nothing.
     """
 
-    def __init__(
-        self, call: Callable[..., Any], *, inputs: Sequence[str], outputs: Sequence[str], keywords: Sequence[str] = ()
-    ) -> None:
-        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
-        self._call, self._keywords = call, tuple(keywords)
+    def __init__(self, program: torch.export.ExportedProgram) -> None:
+        self._keywords = models.find_program_keywords(program)
+        self._guarded = program.module()
+        self._dtypes = [node.meta["val"].dtype for node in self._guarded.graph.find_nodes(op="placeholder")]
+        self.module = _make_plain(self._guarded)
+        self._known: set[tuple[tuple[torch.Size, torch.dtype], ...]] = set()
+
+    def prepare(self, tensors: Sequence[torch.Tensor]) -> Callable[..., Any]:
+        """Check inputs, and return the function to be called with them: the graph's own, with nothing around it.
+
+        Raises:
+            Exception: What the program itself raises, such as AssertionError for a size that its guards exclude.
+            TypeError: An input has another type of numbers than the program was exported with.
+        """
+        signature = tuple((tensor.shape, tensor.dtype) for tensor in tensors)
+        if signature not in self._known:
+            for number, (tensor, dtype) in enumerate(zip(tensors, self._dtypes, strict=True)):
+                if tensor.dtype is not dtype:
+                    raise TypeError(f"input {number} is {tensor.dtype}; the program was exported with {dtype}")
+            models.call(self._check, tensors, self._keywords)
+            if len(self._known) < _MOST_SIGNATURES:
+                self._known.add(signature)
+        forward: Callable[..., Any] = self.module.forward
+        return forward
+
+    def _check(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> None:
+        """Check inputs as torch's hook does before each call, and by the guards that are part of some programs."""
+        _unlift._check_input_constraints_pre_hook(self._guarded, args, kwargs)  # noqa: SLF001 - there is no public name
+        if hasattr(self._guarded, "_guards_fn"):
+            self._guarded._guards_fn(*args, *kwargs.values())  # noqa: SLF001
+
+    def __call__(self, *tensors: torch.Tensor) -> Any:
+        """Call the program."""
+        return self.prepare(tensors)(*tensors)
+
+
+def _make_plain(guarded: fx.GraphModule) -> fx.GraphModule:
+    """Return what ``ExportedProgram.module`` returned as a module that computes and does nothing else.
+
+    The operators and their order stay, so the results are the same to the bit. Removed are the guards, the hooks, the
+    trees of arguments, and the checks of types that follow from the types of the inputs. Tensors become attributes of
+    the module itself, where Python finds them without asking ``nn.Module.__getattr__`` for each part of a path.
+    ``guarded`` gives away its graph and shares its tensors: a buffer that one changes is changed for the other.
+    """
+    graph = guarded.graph
+    for node in [*graph.nodes]:
+        if node.target == "_guards_fn" or _checks_types_only(node):
+            graph.erase_node(node)
+    output = graph.output_node()
+    result = pytree.tree_unflatten(output.args[0], guarded._out_spec)  # noqa: SLF001 - torch keeps it nowhere else
+    if type(result) in (fx.Node, tuple, list, dict):  # torch builds the results of other classes, by its own code
+        output.args = (result,)
+        graph.set_codegen(fx.graph.CodeGen())
+    names: dict[str, str] = {}
+    for node in graph.find_nodes(op="get_attr"):
+        node.target = names.setdefault(node.target, f"state_{len(names)}")
+    module = fx.GraphModule({}, fx.Graph())
+    for target, name in names.items():
+        module.__dict__[name] = attrgetter(target)(guarded)  # setattr would register it
+    module.graph = graph
+    return module
+
+
+def _checks_types_only(node: fx.Node) -> bool:
+    """Whether a node checks an intermediate's type, which follows from the inputs' types and so from their check."""
+    if node.target is not torch.ops.aten._assert_tensor_metadata.default:  # noqa: SLF001 - an operator's name
+        return False
+    sizes = (*node.args[1:3], node.kwargs.get("size"), node.kwargs.get("stride"))
+    return all(value is None for value in sizes)
+
+
+class Session:
+    """A loaded model, with its inputs' names in the order of its arguments, and the names given to its results."""
+
+    def __init__(self, call: Callable[..., Any], names: dict[str, list[str]], keywords: Sequence[str] = ()) -> None:
+        self.inputs, self.outputs = names["inputs"], names["outputs"]
+        self._call, self._keywords = call, keywords
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         """Run the model as its author would: arrays to tensors, one call, tensors to arrays."""
@@ -74,10 +154,11 @@ class StaticPackages:
         here = torch.backends.cpu.get_cpu_capability()
         if index["cpu"] != here:
             raise RuntimeError(f"compiled for a CPU with {index['cpu']}; this one has {here}")
-        self.inputs = tuple(spec["name"] for spec in index["inputs"])
-        self.outputs = tuple(spec["name"] for spec in index["outputs"])
-        self._loaders = {
-            tuple(map(tuple, each["shapes"])): _open_package(folder / each["file"]) for each in index["packages"]
+        self.inputs, self.outputs = ([spec["name"] for spec in index[side]] for side in ("inputs", "outputs"))
+        open_package = torch._C._aoti.AOTIModelPackageLoader  # noqa: SLF001 - there is no public name
+        self._loaders = {  # each with its one model and one runner
+            tuple(map(tuple, each["shapes"])): open_package(str(folder / each["file"]), "model", False, 1, -1)  # noqa: FBT003
+            for each in index["packages"]
         }
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
@@ -94,43 +175,35 @@ class StaticPackages:
         return {name: value.numpy() for name, value in zip(self.outputs, values, strict=True)}
 
 
-def _open_package(path: Path) -> Any:
-    """Open one package of AOTInductor with its one model and one runner."""
-    return torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)  # noqa: FBT003, SLF001
-
-
 def open_session(job: models.Job) -> Session | StaticPackages:
-    """Return a session on ``job["input"]``; what is compiled at each start is warmed up at every known shape."""
-    artifact, trust = job["input"], job["trust"]
-    folder, form, options = Path(artifact["path"]), artifact["format"], artifact.get("run_options") or {}
+    """Return a session on ``job["input"]``; what is compiled at each start is warmed up at every known shape.
+
+    Raises:
+        ValueError: It is for another device than the CPU.
+    """
+    require_cpu(job)
+    artifact, options = job["input"], job["input"].get("run_options") or {}
+    folder, form, compiled = Path(artifact["path"]), artifact["format"], options.get("compile")
     torch.set_num_threads(job["threads"])
-    os.environ.setdefault("AOTI_RUNTIME_CHECK_INPUTS", "1")  # read when a package is loaded; without it nothing checks
     if form == "aot-inductor":
         return StaticPackages(folder)
     names = {side: [spec["name"] for spec in artifact[side]] for side in ("inputs", "outputs")}
-    compiled = options.get("compile")
+    if form == "torchscript":
+        return Session(torch.jit.load(folder / "model.ts", map_location="cpu"), names)
     call: Callable[..., Any]
     keywords: tuple[str, ...] = ()
     if form == "pytorch-module":
-        call = models.read_module(folder, trust)
+        call = models.read_module(folder, job["trust"])
         keywords = models.find_keywords(call, names["inputs"])
-    elif form == "pytorch":
-        program = models.read_program(folder / "model.pt2", trust)
-        if compiled:
-            flat = models.flatten_program(program)
-            call, keywords = flat.model, flat.keywords
-        else:
-            call = PlainProgram(program)
-    elif form == "torchscript":
-        call = torch.jit.load(folder / "model.ts", map_location="cpu")
     else:
-        raise KeyError(form)
+        program = models.read_program(folder / "model.pt2", job["trust"])
+        call = program.module() if compiled else PlainProgram(program)
+        keywords = models.find_program_keywords(program) if compiled else ()
     if not compiled:
-        kind = Session if form == "torchscript" else AuthorsSession
-        return kind(call, keywords=keywords, **names)
+        return AuthorsSession(call, names, keywords)
     call = torch.compile(call, mode=options.get("mode", "default"), dynamic=options.get("dynamic"))
-    session = Session(call, keywords=keywords, **names)
+    session = Session(call, names, keywords)
     for shape in job["shapes"]:
-        tensors = jobs.make_examples(artifact["inputs"], shape["sizes"], None)
+        tensors = jobs.make_examples(artifact["inputs"], shape["sizes"])
         session.run({name: tensor.numpy() for name, tensor in zip(session.inputs, tensors, strict=True)})
     return session

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from . import archive, jobs, models, structure
+from . import archive, jobs, models
 from .models import Flat, Job, Notes, Spec
 
 _CALIBRATION_BATCH = 64
@@ -20,11 +20,10 @@ _LARGEST_ONNX = 1_900_000_000  # protobuf ends at 2 GiB, and the graph takes som
 
 def export(job: Job) -> Notes:
     """Export the author's class with its dynamic dimensions (``torch.export``)."""
-    flat, inputs, outputs = jobs.open_module(job)
-    examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs), job["calibration"])
+    flat, inputs, _ = jobs.open_module(job)
+    examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
     with torch.no_grad():
         result = flat.call(*examples)
-    named = structure.name_outputs(result)
     absent = isinstance(result, dict) and None in result.values()  # an exported program would return it too
     # The module of another class would be needed to load the program.
     plain = not absent and type(result) in (torch.Tensor, tuple, list, dict)
@@ -33,8 +32,7 @@ def export(job: Job) -> Notes:
         program = _export_dynamic(module, examples, inputs, keywords=keywords)
     except Exception as error:  # noqa: BLE001 - torch raises dozens of classes; only the reason is used
         return jobs.fail("convert", "torch.export cannot keep the sizes dynamic", error)
-    known = outputs if len(outputs) == len(named) else [{"name": name, "shape": []} for name in named]
-    described = models.describe_program(program, {"inputs": inputs, "outputs": known})
+    described = models.describe_program(program, job["input"])
     models.save_program(program, Path(job["output"]), described["inputs"], described["outputs"])
     return {"inputs": described["inputs"], "outputs": described["outputs"]}
 
@@ -118,7 +116,7 @@ def quantize(job: Job) -> Notes:
     converted = pt2e.convert_pt2e(prepared)
     if not any("quantized_decomposed" in str(node.target) for node in converted.graph.nodes):
         return {"refused": "the quantizer found no operator that it could quantize"}
-    examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs), job["calibration"])
+    examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
     bounds = _find_bounds(program, inputs)
     quantized = _export_dynamic(converted, examples, inputs, keywords=flat.keywords, bounds=bounds)
     models.save_program(quantized, Path(job["output"]), inputs, described["outputs"])
@@ -139,11 +137,11 @@ def _batches(job: Job, specs: Sequence[Spec]) -> list[list[torch.Tensor]]:
 
 def _find_bounds(program: torch.export.ExportedProgram, specs: Sequence[Spec]) -> dict[str, dict[str, int]]:
     """Return the bounds of each named dimension that the program itself states, as arguments of ``Dim``."""
-    nodes = {node.name: node for node in program.graph.nodes}
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     limits = {str(symbol): limit for symbol, limit in program.range_constraints.items()}
     bounds: dict[str, dict[str, int]] = {}
     for name, spec in zip(program.graph_signature.user_inputs, specs, strict=True):
-        for size, dim in zip(nodes[str(name)].meta["val"].shape, spec["shape"], strict=True):
+        for size, dim in zip(values[str(name)].shape, spec["shape"], strict=True):
             limit = limits.get(str(size))
             if isinstance(dim, str) and limit is not None:
                 bounds[dim] = {"min": int(limit.lower)} if limit.lower > 1 else {}

@@ -6,16 +6,11 @@ runtimes. The structure is noted in the source artifact, so that ``kedro_hone.lo
 
 from __future__ import annotations
 
-import json
-import zipfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
-
-Notes = dict[str, Any]
 
 ADVICE = "return a tensor, or one tuple, list or dictionary of tensors (a small module around the model can do that)"
 
@@ -31,10 +26,9 @@ def find_refusal(value: Any) -> str | None:
     """Return why a result is not taken, or None."""
     if isinstance(value, torch.Tensor):
         return None
-    if not isinstance(value, Mapping | tuple | list):
-        return f"the model returns {_name(value)}; {ADVICE}"
-    if not value:
-        return f"the model returns nothing in its {_name(value)}; {ADVICE}"
+    if not isinstance(value, Mapping | tuple | list) or not value:
+        nothing = "nothing in its " if isinstance(value, Mapping | tuple | list) else ""
+        return f"the model returns {nothing}{_name(value)}; {ADVICE}"
     for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
         if not isinstance(key, str | int):
             return f"the model returns a dictionary with the key {key!r}, which is neither text nor a number"
@@ -44,24 +38,19 @@ def find_refusal(value: Any) -> str | None:
     return None
 
 
-def describe(value: Any, names: Sequence[str]) -> Notes:
-    """Return the structure of a result as a note, or no note for a tensor.
+def describe(value: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return the structure of a result, whose tensors have these names in order, as a note; none for a tensor.
 
-    Args:
-        value: The result; ``find_refusal`` found nothing wrong with it.
-        names: The names of its tensors, in order.
-
-    Returns:
-        ``structure``: ``kind`` (``tuple``, ``list`` or ``dict``), and the ``items``: each tensor's name, in a
-        dictionary with its key before it; a value that is None stays so.
+    ``structure`` has ``kind`` (``tuple``, ``list`` or ``dict``), and the ``items``: each tensor's name, in a
+    dictionary with its key before it; a value that is None stays so.
     """
     if isinstance(value, torch.Tensor):
         return {}
+    if not isinstance(value, Mapping):
+        return {"structure": {"kind": "list" if isinstance(value, list) else "tuple", "items": list(names)}}
     given = iter(names)
-    if isinstance(value, Mapping):
-        pairs = [[key, None if item is None else next(given)] for key, item in value.items()]
-        return {"structure": {"kind": "dict", "items": pairs}}
-    return {"structure": {"kind": "list" if isinstance(value, list) else "tuple", "items": list(given)}}
+    pairs = [[key, None if item is None else next(given)] for key, item in value.items()]
+    return {"structure": {"kind": "dict", "items": pairs}}
 
 
 def name_outputs(value: Any) -> dict[str, torch.Tensor]:
@@ -80,24 +69,4 @@ def name_outputs(value: Any) -> dict[str, torch.Tensor]:
 
 
 def _name(value: Any) -> str:
-    return {"NoneType": "None"}.get(type(value).__name__, type(value).__name__)
-
-
-def find_unknown_class(path: Path) -> str | None:
-    """Return the name of a class that a saved program's result is of and that nothing here has registered, or None.
-
-    ``torch.export.load`` refuses such a file without saying why. None, too, for a file that is no such archive.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            text = next(archive.read(name) for name in archive.namelist() if name.endswith("/models/model.json"))
-        signature = json.loads(text)["graph_module"]["module_call_graph"][0]["signature"]
-        waiting = [json.loads(signature["out_spec"])[1]]
-        while waiting:
-            spec = waiting.pop()
-            if spec["type"] is not None and spec["type"] not in pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE:
-                return str(spec["type"])
-            waiting += spec["children_spec"]
-    except (zipfile.BadZipFile, ValueError, KeyError, IndexError, TypeError, StopIteration):
-        return None
-    return None
+    return "None" if value is None else type(value).__name__

@@ -39,7 +39,7 @@ class DigitsSamples:
 
 @pytest.fixture(scope="session")
 def digits_module(digits_models: Path) -> Path:
-    """A directory with ``digits_net.py`` (class ``DigitsNet``), ``state.pt`` (a state dict) and ``module.json``."""
+    """A directory with ``digits_net.py`` (class ``DigitsNet``), ``model.pt2`` (its state) and ``module.json``."""
     return digits_models / "module"
 
 
@@ -153,6 +153,7 @@ class Bench:
                 "format": form,
                 "inputs": described["inputs"],
                 "outputs": described["outputs"],
+                "device": job.pop("device", "cpu"),
                 "run_options": job.pop("run_options", {}),
                 "static_shapes": [],
                 "metadata": {},

@@ -41,20 +41,13 @@ def main(out: Path) -> None:
     for name in ("module", "exported", "onnx"):
         (out / name).mkdir()
     shutil.copy(Path(__file__).with_name("digits_net.py"), out / "module")
-    torch.save(model.state_dict(), out / "module" / "state.pt")
-    reference = {
-        "file": "digits_net.py",
-        "class": "DigitsNet",
-        "state": "state.pt",
-        "arguments": {},
-        "inputs": [{"name": "image", "dtype": "float32", "shape": ["batch", 1, 8, 8]}],
-        "outputs": [{"name": "logits", "dtype": "float32", "shape": ["batch", 10]}],
-    }
+    reference = {"class": "digits_net:DigitsNet", "file": "digits_net.py", "kwargs": {}, "state": "model.pt2"}
     (out / "module" / "module.json").write_text(json.dumps(reference, indent=2))
 
     example = (torch.from_numpy(x[:2]),)
     program = torch.export.export(model, example, dynamic_shapes={"image": {0: torch.export.Dim("batch")}})
     torch.export.save(program, out / "exported" / "model.pt2")
+    shutil.copy(out / "exported" / "model.pt2", out / "module")
     torch.onnx.export(
         model,
         example,

@@ -95,3 +95,8 @@ def test_what_the_engine_cannot_read_is_refused(bench, tmp_path):
         onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "model.onnx")
         notes, _ = transform(bench, folder)
         assert words in notes["refused"]
+
+
+def test_another_device_than_the_cpu_is_refused(bench, digits_onnx):
+    result, _ = bench.call("run", digits_onnx, "deepsparse-onnx", device="cuda:0", expect_error=True)
+    assert "for the device cuda:0" in result["raised"]

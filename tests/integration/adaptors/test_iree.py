@@ -83,3 +83,8 @@ def save(folder, node, kind):
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     graph = helper.make_graph([node], "one", [x], [y])
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "model.onnx")
+
+
+def test_another_device_than_the_cpu_is_refused(bench, digits_onnx):
+    result, _ = bench.call("run", digits_onnx, "iree-vmfb", device="cuda:0", expect_error=True)
+    assert "for the device cuda:0" in result["raised"]

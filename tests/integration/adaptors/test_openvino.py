@@ -18,6 +18,7 @@ from kedro_hone.core.contract.host import Host
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import call_worker
+from kedro_hone.core.workers.inside import loading
 from kedro_hone.programs import LIBRARY, find_program
 
 pytestmark = pytest.mark.toolchain
@@ -429,14 +430,14 @@ def test_no_telemetry_thread_is_left(digits_ir, monkeypatch):
     import sys
 
     job = {"input": {"path": str(digits_ir), "format": "openvino-ir", "run_options": F32}, "threads": 1}
+    inside = Path(loading.__file__).parent
     code = (
-        "import importlib.util, json, os, sys, threading\n"
-        "parts = [os.path.dirname(sys.argv[1])]\n"
-        "spec = importlib.util.spec_from_file_location('w', sys.argv[1], submodule_search_locations=parts)\n"
-        "worker = sys.modules['w'] = importlib.util.module_from_spec(spec); spec.loader.exec_module(worker)\n"
+        "import json, os, sys, threading\n"
+        f"sys.path.append({str(inside)!r}); import loading\n"
+        "worker = loading.load_file('w', sys.argv[1])\n"
         "worker.load(json.loads(sys.argv[2]))\n"
-        "worker.session.import_quietly('nncf')\n"
         "assert 'CI' not in os.environ\n"
+        "import w.steps, nncf\n"  # as a step does, in a process of its own
         "print([thread.name for thread in threading.enumerate()])\n"
     )
     environment = {name: value for name, value in os.environ.items() if name not in {"CI", "NNCF_CI"}}

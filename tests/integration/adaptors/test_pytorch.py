@@ -91,8 +91,14 @@ def test_a_class_runs_only_when_it_is_trusted(bench, digits_module):
 
 
 def test_describe_runs_the_class_for_what_it_returns(bench, digits_module):
-    result, _ = bench.call("describe", digits_module, "pytorch-module", trust=TRUST)
-    assert result == SPECS
+    unread = {"inputs": INPUTS, "outputs": []}
+    result, _ = bench.call("describe", digits_module, "pytorch-module", trust=TRUST, described=unread)
+    assert result == {"inputs": INPUTS, "outputs": [{**OUTPUTS[0], "name": "output_0"}]}
+
+
+def test_a_class_without_inputs_is_an_error(bench, digits_module):
+    result, _ = bench.call("describe", digits_module, "pytorch-module", trust=TRUST, expect_error=True)
+    assert "the recipe must state its inputs" in result["raised"]
 
 
 def rename_input(name):
@@ -135,12 +141,15 @@ def sizes_module(tmp_path):
     folder = tmp_path / "sizes"
     folder.mkdir()
     shutil.copy(Path(__file__).with_name("sizes_net.py"), folder)
-    reference = {
-        "file": "sizes_net.py",
-        "class": "SizesNet",
-        "inputs": [{"name": "ids", "dtype": "int64", "shape": ["batch", "length"]}],
-    }
+    reference = {"class": "sizes_net:SizesNet", "file": "sizes_net.py", "kwargs": {}, "state": "model.pt2"}
     (folder / "module.json").write_text(json.dumps(reference))
+    code = (
+        "import sys, torch\n"
+        "from sizes_net import SizesNet\n"
+        "program = torch.export.export(SizesNet(), (torch.ones(2, 3, dtype=torch.int64),))\n"
+        "torch.export.save(program, sys.argv[1])\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(folder / "model.pt2")], cwd=folder, check=True)
     return folder
 
 
@@ -150,7 +159,8 @@ def test_torchscript_of_what_was_exported_here(bench, exported_here, digits_samp
 
 
 def test_torchscript_keeps_the_sizes_that_a_program_computes_with(bench, sizes_module):
-    described, _ = bench.call("describe", sizes_module, "pytorch-module", trust=TRUST)
+    unread = {"inputs": [{"name": "ids", "dtype": "int64", "shape": ["batch", "length"]}], "outputs": []}
+    described, _ = bench.call("describe", sizes_module, "pytorch-module", trust=TRUST, described=unread)
     source = {"described": described, "trust": TRUST}
     feeds = [{"ids": np.arange(rows * length).reshape(rows, length) % 50} for rows, length in ((1, 3), (5, 12), (3, 8))]
     expected = bench.run(sizes_module, "pytorch-module", feeds, **source)

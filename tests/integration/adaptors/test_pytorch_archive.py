@@ -12,9 +12,11 @@ import zipfile
 import pytest
 
 from kedro_hone.adaptors.pytorch import adaptor as module
-from kedro_hone.adaptors.pytorch.worker import archive
+from kedro_hone.core.workers.inside.loading import load_file
 
 pytestmark = pytest.mark.toolchain
+
+archive = load_file("hone_worker_of_archives", str(module.TOOLCHAIN.worker.with_name("archive.py")), parts=False)
 
 CODE = "__import__('os').system('touch \"$HONE_TRACE\"')"
 

@@ -84,7 +84,7 @@ def test_what_is_timed_is_the_graph_alone(worker, tmp_path, name):
 def test_inputs_are_checked_once_for_each_signature(worker, tmp_path, monkeypatch):
     save(torch.nn.Linear(8, 4), (torch.rand(3, 8),), tmp_path, dynamic_shapes=(FIRST,))
     session = open_session(worker, tmp_path)
-    guards, called = session._call._checker._guards_fn, []
+    guards, called = session._call._guarded._guards_fn, []
     real = guards.forward
     monkeypatch.setattr(guards, "forward", lambda *args: called.append(args[0].shape[0]) or real(*args))
     for batch in (1, 1, 5, 1, 5):

@@ -25,7 +25,7 @@ from kedro_hone.core.values.outcome import Refused
 class Options(BaseModel):
     """Base of an adaptor's options. The defaults must be valid."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     def resolve(self, host: Host) -> Self:  # noqa: ARG002 - the contract's name
         """Return the options with everything decided that is left to the machine; the worker gets these. Pure.

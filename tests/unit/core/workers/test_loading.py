@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -112,3 +113,18 @@ def test_a_real_worker_process_has_it_and_no_module_of_a_general_name(tmp_path, 
     subprocess.run(command, check=True, timeout=600, capture_output=True)
     result = json.loads((tmp_path / "result.json").read_text())
     assert result.get("notes") == {"word": "shared", "ours": []}, result
+
+
+def test_variables_are_set_for_a_while(monkeypatch):
+    monkeypatch.setenv("HONE_OURS", "theirs")
+    monkeypatch.delenv("HONE_NEW", raising=False)
+    with loading.set_variables(HONE_OURS="1", HONE_NEW="2"):
+        assert (os.environ["HONE_OURS"], os.environ["HONE_NEW"]) == ("1", "2")
+    assert os.environ["HONE_OURS"] == "theirs"
+    assert "HONE_NEW" not in os.environ
+
+
+def test_only_the_cpu_is_taken_for_the_cpu():
+    loading.require_cpu({"input": {"device": "cpu"}})
+    with pytest.raises(ValueError, match=r"for the device cuda:1, and this toolchain computes on the CPU only"):
+        loading.require_cpu({"input": {"device": "cuda:1"}})

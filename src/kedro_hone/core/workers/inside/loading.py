@@ -9,11 +9,13 @@ Python 3.8 and later.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 LIBRARY = "hone_programs"
@@ -69,6 +71,31 @@ def load_program(path: str, library: str) -> Any:
     if above == os.path.abspath(library):
         return importlib.import_module(f"{LIBRARY}.{name}")
     return load_file(f"hone_program_{name}", path)
+
+
+@contextlib.contextmanager
+def set_variables(**variables: str) -> Iterator[None]:
+    """Set environment variables for a while: the process may be a user's, who has loaded a winner."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def require_cpu(job: dict[str, Any]) -> None:
+    """Refuse to load a job's model for another device than the CPU, instead of computing on the CPU silently.
+
+    Raises:
+        ValueError: Its device is another one.
+    """
+    device = job["input"].get("device", "cpu")
+    if device != "cpu":
+        raise ValueError(f"the model is for the device {device}, and this toolchain computes on the CPU only")
 
 
 def _forget_parts(name: str) -> None:

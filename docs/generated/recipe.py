@@ -8,7 +8,8 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 
 from generated.models import describe_default, describe_value, make_table
-from kedro_hone.recipe.schema import GatesSection, Recipe, Section, compose_gates
+from kedro_hone.core.values.base import Value
+from kedro_hone.recipe.schema import GatesSection, Recipe, compose_gates
 
 
 def describe_keys() -> str:
@@ -26,7 +27,7 @@ def find_sections() -> dict[str, type[BaseModel]]:
     found = {}
     for name, field in Recipe.model_fields.items():
         for kind in (field.annotation, *get_args(field.annotation)):
-            if isinstance(kind, type) and get_origin(kind) is None and issubclass(kind, Section):
+            if isinstance(kind, type) and get_origin(kind) is None and issubclass(kind, Value):
                 whole = compose_gates() if kind is GatesSection else kind
                 found[name if kind is field.annotation else f"{name}.NAME"] = whole
     return found
@@ -46,7 +47,7 @@ def _list_keys(model: type[BaseModel]) -> list[tuple[str, str, str, str]]:
 
 
 def _is_section(kind: Any) -> bool:
-    return isinstance(kind, type) and not isinstance(kind, types.GenericAlias) and issubclass(kind, Section)
+    return isinstance(kind, type) and not isinstance(kind, types.GenericAlias) and issubclass(kind, Value)
 
 
 def _resolve(part: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:

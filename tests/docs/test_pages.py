@@ -13,7 +13,8 @@ import pytest
 from kedro_hone.cli import cli
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import SLUGS, ExitCode
-from kedro_hone.recipe.schema import GatesSection, Recipe, Section, compose_gates
+from kedro_hone.core.values.base import Value
+from kedro_hone.recipe.schema import GatesSection, Recipe, compose_gates
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -29,10 +30,10 @@ def walk(command: click.Command, path: tuple[str, ...] = ()):
             yield from walk(below, (*path, name))
 
 
-def list_keys(model: type[Section]):
+def list_keys(model: type[Value]):
     for name, field in model.model_fields.items():
         yield name
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Value):
             yield from list_keys(compose_gates() if field.annotation is GatesSection else field.annotation)
 
 

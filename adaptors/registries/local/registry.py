@@ -15,8 +15,8 @@ from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.disk import remove_tree
+from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.values.digest import digest_file, digest_json, digest_tree
-from kedro_hone.learner.manifest import MANIFEST
 from kedro_hone.sources.source_format import MLMODEL
 
 SUFFIX: Final = "-hone"

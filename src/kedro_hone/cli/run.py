@@ -28,7 +28,7 @@ def _run(**options: Any) -> None:
     finally:  # what is printed next must not be printed through the display
         for hook in settings.HOOKS:
             if isinstance(hook, ProgressHooks):
-                hook.stop()
+                hook.after_pipeline_run()
     code = max((hook.exit_code for hook in settings.HOOKS if isinstance(hook, VerdictHooks)), default=ExitCode.SUCCESS)
     sys.exit(code)
 

@@ -30,12 +30,7 @@ CONTROL = "source again"
 
 
 class Launches:
-    """All launches of the finalists with the source, and what they decide.
-
-    Attributes:
-        timings: All times, the failures, and the worker processes of all launches.
-        count: How many launches there were.
-    """
+    """All launches of the finalists with the source, what was measured in them, and what they decide."""
 
     def __init__(self, artifacts: Mapping[str, Artifact], setting: Setting) -> None:
         self.timings, self.count = Timings(), 0

@@ -34,14 +34,10 @@ class Race:
     """The race of all valid candidates: who waits, who runs with the source, and what became of the others.
 
     Of candidates with the same files, runtime and run options, the one with the shortest route races for all.
-
-    Attributes:
-        artifacts: What races, by the candidate's id.
-        timings: What was measured.
     """
 
     def __init__(self, validations: Iterable[Validation], setting: Setting) -> None:
-        self.artifacts: dict[str, Artifact] = {}
+        self.artifacts: dict[str, Artifact] = {}  # what races, by the candidate's id
         self.timings = Timings()
         self._setting, self._recipe = setting, setting.recipe
         self._memory: dict[str, int] = {}

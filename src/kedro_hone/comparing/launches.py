@@ -80,19 +80,12 @@ def launch(
 
 @dataclass(frozen=True, kw_only=True)
 class Entrant:
-    """A candidate whose worker has loaded it and waits, stopped, to be measured.
-
-    Attributes:
-        id: The candidate's id.
-        session: Its worker.
-        calls: For each shape, how many calls fill one burst.
-        stack: Ends the worker when it is closed.
-    """
+    """A candidate whose worker has loaded it and waits, stopped, to be measured."""
 
     id: str
     session: WorkerSession
-    calls: Mapping[str, int]
-    stack: ExitStack = field(default_factory=ExitStack)
+    calls: Mapping[str, int]  # for each shape, how many fill one burst
+    stack: ExitStack = field(default_factory=ExitStack)  # ends the worker when it is closed
 
 
 def enter(

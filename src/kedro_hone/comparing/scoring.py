@@ -16,21 +16,14 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.intervals import UNITS, interval_of_bootstrap, interval_of_mean
 from kedro_hone.core.stats.proportions import interval_of_paired_proportions, smallest_provable_drop
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.measurement import Interval, Quality, Spread
 from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import Split
+from kedro_hone.core.values.samples import Predicted, Split
 from kedro_hone.programs import call_program
 
 UNBOUNDED = sys.float_info.max
 """Stands for an end that is not known: JSON has no infinity."""
-
-
-class Predicted(Value):
-    """What it took to make a model's predictions on a split; the fields are explained at ``Reference``."""
-
-    cold_start_ms: float
-    peak_memory_bytes: int
 
 
 def predict(
@@ -108,7 +101,8 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
     if kind == "proportion":
         drop = interval_of_paired_proportions(n=n, lost=row["lost"], gained=row["gained"], confidence=confidence)
     else:
-        values = _load_array(row["differences" if kind == "mean" else "replicates"])
+        with np.load(row["differences" if kind == "mean" else "replicates"], allow_pickle=False) as archive:
+            values = np.asarray(archive[archive.files[0]], dtype=np.float64)
         spread = _measure_spread(values) if kind == "mean" else None
         estimate = (1.0 if row["higher_is_better"] else -1.0) * (row["source"] - row["candidate"])
         # What predictions for other rows would lose; at least 1 of what is best at 1, more of r2 or a correlation,
@@ -139,8 +133,3 @@ def may_lose_one(*, higher_is_better: bool, source: float) -> bool:
 def _measure_spread(differences: NDArray[np.float64]) -> Spread:
     values = np.quantile(differences, (0.0, 0.05, 0.5, 0.95, 0.99, 1.0))
     return Spread.model_validate(dict(zip(Spread.model_fields, map(float, values), strict=True)))
-
-
-def _load_array(path: str) -> NDArray[np.float64]:
-    with np.load(path, allow_pickle=False) as archive:
-        return np.asarray(archive[archive.files[0]], dtype=np.float64)

@@ -22,24 +22,17 @@ from kedro_hone.core.values.outcome import Failed
 SOURCE = "source"
 """The id of the source model among the candidates."""
 
-
 Calls = dict[str, list[int]]
 """By shape, the time of each call of one entrant in one round, in nanoseconds."""
 
 
 @dataclass
 class Timings:
-    """What was measured in rounds.
-
-    Attributes:
-        rounds: What was measured in each round, by entrant.
-        failures: Entrants that could not be launched, or failed while they were measured.
-        workers: How many worker processes were launched.
-    """
+    """What was measured in each round, by entrant."""
 
     rounds: list[dict[str, Calls]] = field(default_factory=list)
-    failures: dict[str, Failed] = field(default_factory=dict)
-    workers: int = 0
+    failures: dict[str, Failed] = field(default_factory=dict)  # who could not be launched, or failed when measured
+    workers: int = 0  # how many processes were launched
 
     def select(self, entrant: str) -> list[Calls]:
         """Return the calls of an entrant in each round that it took part in."""
@@ -78,7 +71,7 @@ class Timings:
 
 
 def write_timings(path: Path, keys: Mapping[str, str], store: Store) -> None:
-    """Write the raw timings of several nodes, by their keys in the store, into one ``.npz``.
+    """Write the raw timings of several nodes, by their keys in the store, into one new ``.npz``.
 
     Raises:
         HoneError: ``evidence-incomplete``: the store has lost some of them.
@@ -95,6 +88,4 @@ def write_timings(path: Path, keys: Mapping[str, str], store: Store) -> None:
             )
         with np.load(folder / TIMINGS, allow_pickle=False) as archive:
             arrays |= archive
-    temporary = path.with_name(f".{path.name}")
-    np.savez_compressed(temporary, allow_pickle=False, **arrays)
-    temporary.replace(path)
+    np.savez_compressed(path, allow_pickle=False, **arrays)

@@ -18,27 +18,16 @@ Score = Callable[[str], Quality | str]
 
 @dataclass(kw_only=True)
 class GateResults:
-    """The judgements of the gates on the finalists, fastest first.
+    """The judgements of the gates on the finalists, fastest first; each is named by its id."""
 
-    Attributes:
-        asked: The gates that the recipe asks for, with their limits.
-        source: What was measured on the source.
-        score: Scores on the gate split.
-        judgements: By the candidate's id; the source's only where it was asked.
-        qualities: The metric on the gate split of each candidate that was scored.
-        withheld: The finalists that are faster and may not be published, with the reason.
-        eligible: The finalists that hold every relative gate, in order.
-        winner: The first of them that holds every gate, or None.
-    """
-
-    asked: Mapping[Gate, Any]
+    asked: Mapping[Gate, Any]  # the gates that the recipe asks for, with their limits
     source: Measurements
     score: Score
-    judgements: dict[str, list[Judgement]] = field(default_factory=dict)
-    qualities: dict[str, Quality] = field(default_factory=dict)
-    withheld: dict[str, str] = field(default_factory=dict)
-    eligible: list[str] = field(default_factory=list)
-    winner: str | None = None
+    judgements: dict[str, list[Judgement]] = field(default_factory=dict)  # the source's only where it was asked
+    qualities: dict[str, Quality] = field(default_factory=dict)  # on the gate split, of each that was scored
+    withheld: dict[str, str] = field(default_factory=dict)  # why those that are faster may not be published
+    eligible: list[str] = field(default_factory=list)  # those that hold every relative gate, in order
+    winner: str | None = None  # the first of them that holds every gate
 
     @property
     def best(self) -> str | None:

@@ -38,11 +38,8 @@ class Pin(NamedTuple):
 class Revision:
     """A git repository that uses DVC, opened at a branch, tag or commit.
 
-    Args:
-        name: A folder, absolute or from the project's root, or the URL of a git repository.
-        rev: The branch, tag or commit.
-        project: The project's root.
-        remote: The DVC remote; the repository's default where None.
+    It is named by a folder, absolute or from the project's root, or by a URL. Where no DVC remote is given, it is the
+    repository's default.
 
     Raises:
         DataError: ``data-not-tracked`` when there is no DVC, ``data-revision-unknown`` when there is no git, or no such

@@ -38,7 +38,7 @@ class ProgressHooks:
             *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
         )
         self._task = self._display.add_task("starting", total=len(pipeline.nodes), best="")
-        atexit.register(self.stop)  # Kedro calls no hook after Ctrl-C, and the cursor would stay hidden
+        atexit.register(self.after_pipeline_run)  # Kedro calls no hook after Ctrl-C, and the cursor would stay hidden
         self._display.start()
 
     @hook_impl
@@ -58,17 +58,13 @@ class ProgressHooks:
 
     @hook_impl
     def after_pipeline_run(self) -> None:
-        """End the display."""
-        self.stop()
-
-    on_pipeline_error = after_pipeline_run
-
-    def stop(self) -> None:
         """End the display, if there is one."""
-        atexit.unregister(self.stop)
+        atexit.unregister(self.after_pipeline_run)
         if self._display is not None:
             self._display.stop()
             self._display = None
+
+    on_pipeline_error = after_pipeline_run
 
 
 def name_best(value: object) -> str:

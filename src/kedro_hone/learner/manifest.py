@@ -8,8 +8,6 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST, Manifest
 from kedro_hone.core.values.artifact import Artifact
 
-__all__ = ["MANIFEST", "read_artifact", "write_manifest"]
-
 
 def write_manifest(folder: Path, artifact: Artifact) -> None:
     """Write an artifact's manifest next to a copy of its files.

@@ -11,10 +11,11 @@ from typing import Any, Literal
 
 from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.inside.tensors import Run
 from kedro_hone.learner.interfaces import INTERFACES
-from kedro_hone.learner.manifest import MANIFEST, read_artifact
+from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.learner.rows import serve_any_rows
 from kedro_hone.learner.runtimes import open_session
 

@@ -17,9 +17,8 @@ from kedro_hone.recipe.schema import AdaptorSection, Recipe
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The adaptors that take part, their options, and every route over them."""
+    """The options of the adaptors that take part, and every route over them."""
 
-    adaptors: tuple[Adaptor, ...]
     options: dict[str, Options]
     routes: Routes
 
@@ -31,12 +30,19 @@ def make_plan(recipe: Recipe) -> Plan:
         HoneError: ``adaptor-unknown``, ``toolchain-unknown`` or ``recipe-invalid`` (bad options).
     """
     catalogue = read_catalogue()
-    for name in (*chain.from_iterable(recipe.routes), *recipe.adaptors):
+    named = tuple(chain.from_iterable(recipe.routes))
+    for name in (*named, *recipe.adaptors):
         catalogue.find_adaptor(name)
     toolchains = _select_toolchains(recipe, catalogue)
-    adaptors = tuple(a for a in catalogue.adaptors.values() if _is_selected(a, recipe, toolchains))
-    options = {adaptor.name: _read_options(recipe, adaptor) for adaptor in adaptors}
-    return Plan(adaptors=adaptors, options=options, routes=generate_routes(adaptors, chains=recipe.routes))
+    adaptors: list[Adaptor] = []
+    options: dict[str, Options] = {}
+    for name, adaptor in catalogue.adaptors.items():
+        section = recipe.adaptors.get(name, AdaptorSection())
+        by_default = adaptor.toolchain.name in toolchains and (adaptor.default or name in named)
+        if by_default if section.enabled is None else section.enabled:
+            adaptors.append(adaptor)
+            options[name] = _read_options(section, adaptor)
+    return Plan(options=options, routes=generate_routes(adaptors, chains=recipe.routes))
 
 
 def _select_toolchains(recipe: Recipe, catalogue: Catalogue) -> frozenset[str]:
@@ -48,15 +54,7 @@ def _select_toolchains(recipe: Recipe, catalogue: Catalogue) -> frozenset[str]:
     return frozenset(catalogue.find_toolchain(name).name for name in recipe.toolchains)
 
 
-def _is_selected(adaptor: Adaptor, recipe: Recipe, toolchains: frozenset[str]) -> bool:
-    section = recipe.adaptors.get(adaptor.name, AdaptorSection())
-    named = adaptor.name in chain.from_iterable(recipe.routes)
-    by_default = adaptor.toolchain.name in toolchains and (adaptor.default or named)
-    return by_default if section.enabled is None else section.enabled
-
-
-def _read_options(recipe: Recipe, adaptor: Adaptor) -> Options:
-    section = recipe.adaptors.get(adaptor.name, AdaptorSection())
+def _read_options(section: AdaptorSection, adaptor: Adaptor) -> Options:
     try:
         return adaptor.options.model_validate(section.options)
     except ValidationError as error:

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -25,19 +25,13 @@ from pydantic import (
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.gates import Gate, read_gates
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.stats.plan import check_looks
+from kedro_hone.core.stats.plan import LOOKS, Looks
 from kedro_hone.core.values.artifact import Shape, TensorSpec
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_json
 
-_FILE_NAME: Final = re.compile(r"(?!\.)[A-Za-z0-9_.-]+")
 
-
-class Section(Value):
-    """Base of the recipe's sections."""
-
-
-class ModelSection(Section):
+class ModelSection(Value):
     """The model to make faster."""
 
     uri: str = Field(description="Its URI or path: models:/name/3, models:/name@alias, or a path.")
@@ -47,12 +41,10 @@ class ModelSection(Section):
         "the baseline, run as its author runs it. Needs trust: [module].",
     )
     kwargs: dict[str, Json] = Field(default_factory=dict, description="Arguments of that class.")
-    inputs: tuple[TensorSpec, ...] = Field(
-        (), description="Input tensors, where neither model nor signature tells them."
-    )
+    inputs: tuple[TensorSpec, ...] = Field((), description="Its inputs, where neither model nor signature tells them.")
 
 
-class ProgramSection(Section):
+class ProgramSection(Value):
     """How data become inputs, and outputs a score."""
 
     name: str = Field(
@@ -65,14 +57,14 @@ class ProgramSection(Section):
     )
 
 
-class AdaptorSection(Section):
+class AdaptorSection(Value):
     """Settings of one adaptor."""
 
     enabled: bool | None = Field(None, description="Use it, or not; empty follows the adaptor's default.")
     options: dict[str, Json] = Field(default_factory=dict, description="The adaptor's own options.")
 
 
-class GatesSection(Section):
+class GatesSection(Value):
     """What a candidate must hold to be published."""
 
     require_improvement: bool = Field(default=False, description="FAIL instead of KEEP when nothing is faster.")
@@ -108,7 +100,7 @@ def _compose_gates(gates: tuple[Gate, ...]) -> type[GatesSection]:
     return create_model("GatesSection", __base__=GatesSection, __doc__=GatesSection.__doc__, **keys)
 
 
-class RaceSection(Section):
+class RaceSection(Value):
     """The search for the fastest."""
 
     objective: str = Field("worst", description="worst, mean, or the name of a shape.")
@@ -121,18 +113,16 @@ class RaceSection(Section):
     candidates: int | None = Field(None, gt=0, description="At most so many candidates race.")
 
 
-class ConfirmSection(Section):
+class ConfirmSection(Value):
     """The finalists, measured again in fresh processes."""
 
     finalists: int = Field(3, ge=1, description="How many of the best are confirmed.")
-    looks: Annotated[tuple[int, ...], AfterValidator(check_looks)] = Field(
-        (7, 10, 13, 16, 20), min_length=1, description="After how many launches of each the data are looked at."
-    )
+    looks: Looks = Field(LOOKS, min_length=1, description="After how many launches of each the data are looked at.")
     rounds: int = Field(7, ge=3, description="Rounds within one launch.")
     burst_ms: float = Field(50.0, gt=0, description="How long each is measured in one round.")
 
 
-class PublishSection(Section):
+class PublishSection(Value):
     """Where the winner goes."""
 
     enabled: bool = Field(default=True, description="Publish a winner; the verdict does not change.")
@@ -142,7 +132,7 @@ class PublishSection(Section):
 
 def _check_shapes(shapes: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     for name, sizes in shapes.items():
-        if not _FILE_NAME.fullmatch(name):
+        if not re.fullmatch(r"(?!\.)[A-Za-z0-9_.-]+", name):
             raise ValueError(
                 f"shape {name!r} needs a name of letters, digits, `_`, `-` and `.` that does not start with a dot: "
                 "files are named after it"
@@ -158,7 +148,7 @@ def _split_names(value: object) -> object:
     return tuple(part.strip() for part in str(value).split(",")) if named else value
 
 
-class Recipe(Section):
+class Recipe(Value):
     """The user's settings for one optimization."""
 
     model: ModelSection
@@ -172,9 +162,7 @@ class Recipe(Section):
         description="Sizes that every candidate must serve, by name: letters, digits, _, - and dots.",
     )
     threads: int | None = Field(
-        None,
-        ge=1,
-        description="Threads of every runtime; all cores when empty. Another number builds everything again.",
+        None, ge=1, description="Threads of every runtime; all cores when empty. Another number builds all again."
     )
     seed: int = Field(0, description="Seeds the calibration, the order of the rounds and the bootstrap.")
     toolchains: Annotated[tuple[str, ...] | Literal["default", "all"], BeforeValidator(_split_names)] = Field(
@@ -257,7 +245,7 @@ def _explain(problem: Mapping[str, Any]) -> str:
             f"`adaptors: {{{name}: {{enabled: false}}}}` in conf/base/parameters.yml, "
             f"or --params 'hone.adaptors[{name}].enabled=false'"
         )
-    sections: dict[str, type[Section]] = {"gates": compose_gates(), "adaptors": AdaptorSection}
+    sections: dict[str, type[Value]] = {"gates": compose_gates(), "adaptors": AdaptorSection}
     section = sections.get(parents[0], Recipe.model_fields[parents[0]].annotation) if parents else Recipe
     near = difflib.get_close_matches(str(key), getattr(section, "model_fields", ()), n=1, cutoff=0.5)
     return f"{where}: unknown key" + (f", did you mean {near[0]!r}?" if near else "")

@@ -38,25 +38,15 @@ class Evidence(Value):
     reasons: tuple[str, ...] = Field(description="One sentence each, the deciding one first.")
     source: records.SourceRecord = Field(description="The model, as it was measured against.")
     winner: records.WinnerRecord | None = Field(None, description="The candidate that won; None when none did.")
-    speedup: Speedup | None = Field(
-        None, description="The winner's, or the best finalist's, at the deciding shape; None when none was confirmed."
-    )
+    speedup: Speedup | None = Field(None, description="Of the winner, or the best finalist, at the deciding shape.")
     speedups: tuple[Speedup, ...] = Field((), description="The same at each shape.")
-    latency: records.LatencyRecord | None = Field(
-        None, description="Times before and after at the deciding shape, or None when nothing was timed."
-    )
+    latency: records.LatencyRecord | None = Field(None, description="At the deciding shape; None if none was timed.")
     latencies: tuple[records.LatencyRecord, ...] = Field((), description="The same at each shape.")
-    quality: tuple[Quality, ...] = Field(
-        (), description="Every metric of every finalist on the gate split, in the order in which they were looked at."
-    )
-    gates: tuple[Judgement, ...] = Field(
-        (), description="Judgements of each gate on each finalist, in the order of speed; on the source where it stays."
-    )
+    quality: tuple[Quality, ...] = Field((), description="On the gate split, of each finalist that was looked at.")
+    gates: tuple[Judgement, ...] = Field((), description="On each finalist, fastest first; on the source if it stays.")
     candidates: tuple[records.CandidateRecord, ...] = Field(description="Every candidate, with its reason.")
     race: records.RaceRecord = Field(description="How the search for the fastest went.")
-    confirmation: Confirmation = Field(
-        description="The finalists, measured again in fresh processes, and the source against itself."
-    )
+    confirmation: Confirmation = Field(description="Finalists in fresh processes, and the source against itself.")
     hardware: records.Hardware = Field(description="The machine.")
     environments: tuple[records.EnvironmentRecord, ...] = Field((), description="The toolchains' locked environments.")
     data: tuple[Split, ...] = Field((), description="The splits.")

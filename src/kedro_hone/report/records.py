@@ -62,9 +62,7 @@ class RaceRecord(Value):
     seconds: float = Field(description="How long it took, without the wait for another run's measuring.")
     budget_ended: bool = Field(default=False, description="Whether the budget ended it, and not a decision.")
     timings: str = Field(description="The file of all raw timings, also the confirmation's, in the run's folder.")
-    other_load: float | None = Field(
-        None, description="The share of the cores' time that others took meanwhile, 0 to 1; None where not known."
-    )
+    other_load: float | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
 
 
 class Hardware(Value):

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.contract.proof import SCHEMA_ID
-from kedro_hone.core.values.base import Json
 from kedro_hone.report.evidence import Evidence
 
 SCHEMA_FILE: Final = Path(__file__).with_name("evidence.schema.json")
 
 
-def generate_schema() -> dict[str, Json]:
-    """Return the JSON Schema (Draft 2020-12) of ``evidence.json``."""
+def generate_schema() -> str:
+    """Return the text of ``evidence.schema.json``, a JSON Schema (Draft 2020-12)."""
     schema = Evidence.model_json_schema(by_alias=True)
     for part in (schema, *schema["$defs"].values()):
         part.pop("additionalProperties", None)  # a later writer may add fields under the same id
@@ -27,13 +26,9 @@ def generate_schema() -> dict[str, Json]:
     schema["properties"]["schema"].pop("default")
     schema["required"].insert(0, "schema")
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:{SCHEMA_ID.replace('/', ':')}"}
-    return {**head, **schema, "title": "kedro-hone evidence"}
-
-
-def format_schema() -> str:
-    """Return the text of ``evidence.schema.json``."""
-    return json.dumps(generate_schema(), indent=2, ensure_ascii=False) + "\n"
+    titled = {**head, **schema, "title": "kedro-hone evidence"}
+    return json.dumps(titled, indent=2, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
-    SCHEMA_FILE.write_text(format_schema(), encoding="utf-8")
+    SCHEMA_FILE.write_text(generate_schema(), encoding="utf-8")

@@ -149,7 +149,7 @@ def test_what_was_measured_is_in_it_as_it_is(gather):
 
 def test_it_is_written_as_the_schema_says_and_read_back(gather):
     evidence = gather(verdict=Verdict.PASS, winner="fast", quality=(make_quality("gate"),))
-    jsonschema.validate(json.loads(dump_evidence(evidence)), generate_schema())
+    jsonschema.validate(json.loads(dump_evidence(evidence)), json.loads(generate_schema()))
     assert parse_evidence(dump_evidence(evidence)) == evidence
 
 

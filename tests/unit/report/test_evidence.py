@@ -11,7 +11,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.report.evidence import dump_evidence, parse_evidence
-from kedro_hone.report.schema import SCHEMA_FILE, format_schema
+from kedro_hone.report.schema import SCHEMA_FILE, generate_schema
 
 # What evidence.json holds at least, by these names.
 FIELDS = {
@@ -43,7 +43,7 @@ def published():
 
 
 def test_published_schema_is_what_the_classes_generate():
-    assert SCHEMA_FILE.read_text(encoding="utf-8") == format_schema(), "run: python -m kedro_hone.report.schema"
+    assert SCHEMA_FILE.read_text(encoding="utf-8") == generate_schema(), "run: python -m kedro_hone.report.schema"
 
 
 def test_published_schema_is_a_schema(published):

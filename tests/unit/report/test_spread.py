@@ -45,7 +45,7 @@ def test_the_gate_split_goes_before_the_search_split_and_the_best_is_first():
 def test_the_spread_is_in_the_evidence_and_its_schema():
     evidence, names = add_spreads("cosine_similarity")
     text = dump_evidence(evidence)
-    jsonschema.validate(json.loads(text), generate_schema())
+    jsonschema.validate(json.loads(text), json.loads(generate_schema()))
     assert parse_evidence(text) == evidence
     assert parse_evidence(text).find_candidate(names[0]).quality.spread == SPREAD
 

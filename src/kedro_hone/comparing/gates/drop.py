@@ -32,9 +32,7 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
 GATE = Gate(
     name="drop",
     takes=float,
-    field=Field(
-        default=0.01, gt=0, description="The upper end of the metric's drop must stay under this, in the metric's unit."
-    ),
+    field=Field(default=0.01, gt=0, description="The drop's upper end must stay under this, in the metric's unit."),
     judge=judge,
     relative=True,
     scored=True,

@@ -24,9 +24,7 @@ def judge(limit: Mapping[str, float], candidate: Measurements, source: Measureme
 GATE = Gate(
     name="latency_ms",
     takes=dict[str, float],
-    field=Field(
-        default_factory=dict, description="Absolute: the median time at a shape must not pass this, in milliseconds."
-    ),
+    field=Field(default_factory=dict, description="Absolute: the median time at a shape must not pass this, in ms."),
     judge=judge,
     per_shape=True,
 )

@@ -28,8 +28,7 @@ GATE = Gate(
     name="quality",
     takes=float | None,
     field=Field(
-        default=None,
-        description="Absolute: the published metric must reach this, or not exceed it where lower is better.",
+        None, description="Absolute: the published metric must reach this, or not exceed it where lower is better."
     ),
     judge=judge,
     scored=True,

@@ -28,9 +28,7 @@ GATE = Gate(
     name="speedup",
     takes=float,
     field=Field(
-        default=1.05,
-        ge=1.0,
-        description="The lower end of the speed-up's interval over the noise floor must reach this.",
+        default=1.05, ge=1, description="The lower end of the speed-up's interval over the noise floor must reach this."
     ),
     judge=judge,
     relative=True,

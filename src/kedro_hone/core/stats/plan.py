@@ -37,24 +37,19 @@ def check_looks(looks: tuple[int, ...]) -> tuple[int, ...]:
     return looks
 
 
+Looks = Annotated[tuple[int, ...], AfterValidator(check_looks)]
+"""After how many launches the data are looked at."""
+
+
 class LaunchPlan(Value):
-    """The plan of a confirmation, set before the first launch.
+    """The plan of a confirmation, set before the first launch; the looks are explained at ``LOOKS``."""
 
-    Attributes:
-        finalists: How many finalists share the level. It stays as it began, also when one of them fails on the way.
-        threshold: The speed-up that is asked for.
-        confidence: The level of all finalists and all looks together.
-        looks: See ``LOOKS`` and ``check_looks``.
-        objective: ``worst`` (every shape must be faster), ``mean``, or the name of a shape.
-        weights: The weight of each shape, for ``mean``.
-    """
-
-    finalists: int = Field(ge=1)
-    threshold: float = Field(default=1.05, gt=0)
-    confidence: float = Field(default=0.95, gt=0, lt=1)
-    looks: Annotated[tuple[int, ...], AfterValidator(check_looks)] = LOOKS
-    objective: str = "worst"
-    weights: dict[str, float] | None = None
+    finalists: int = Field(ge=1, description="How many share the level: as many as at first, also when one fails.")
+    threshold: float = Field(default=1.05, gt=0, description="The speed-up that is asked for.")
+    confidence: float = Field(default=0.95, gt=0, lt=1, description="Of all finalists and all looks together.")
+    looks: Looks = LOOKS
+    objective: str = Field("worst", description="`worst` (every shape must be faster), `mean`, or a shape's name.")
+    weights: dict[str, float] | None = Field(None, description="The weight of each shape, for `mean`.")
 
     @property
     def level(self) -> float:
@@ -66,34 +61,23 @@ class LaunchPlan(Value):
 class Finding(Value):
     """What is known of one finalist.
 
-    Attributes:
-        verdict: Faster by the threshold or not; undecided until the data tell.
-        launches: On how many launches it rests; those after the deciding look are left out.
-        deciding: The speed-up that the verdict was made from, or None before the second launch. Its shape is ``mean``
-            for that objective.
-        speedups: The speed-up at every shape. The intervals hold for all looks and finalists together with the
-            plan's confidence, which is what they carry (repeated intervals: Jennison and Turnbull 1989, *J. R. Stat.
-            Soc. B* 51:305-361); each is wider than one at that level alone.
+    The intervals hold for all looks and finalists together with the plan's confidence, which is what they carry
+    (repeated intervals: Jennison and Turnbull 1989, *J. R. Stat. Soc. B* 51:305-361); each is wider than one at that
+    level alone.
     """
 
-    verdict: Faster
-    launches: int
-    deciding: Speedup | None = None
-    speedups: tuple[Speedup, ...] = ()
+    verdict: Faster = Field(description="Faster by the threshold or not; undecided until the data tell.")
+    launches: int = Field(description="On how many launches it rests: none after the deciding look.")
+    deciding: Speedup | None = Field(None, description="It made the verdict, at `mean` if that is asked; or None.")
+    speedups: tuple[Speedup, ...] = Field((), description="At every shape.")
 
 
 class LaunchStep(Value):
-    """Which launches come next.
+    """Which launches come next."""
 
-    Attributes:
-        findings: What is known of each finalist, so far or for good.
-        undecided: The finalists to be launched again, next to the source and the control; empty at the end.
-        launches: How many more rounds of launches until the next look; 0 at the end.
-    """
-
-    findings: dict[str, Finding]
-    undecided: tuple[str, ...]
-    launches: int
+    findings: dict[str, Finding] = Field(description="What is known of each finalist, so far or for good.")
+    undecided: tuple[str, ...] = Field(description="To be launched again, with source and control; empty at the end.")
+    launches: int = Field(description="How many more rounds of launches until the next look; 0 at the end.")
 
 
 def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Ratios]) -> LaunchStep:

@@ -54,15 +54,10 @@ class Store:
         return self._disk.make_folder()
 
     def seal(self, folder: Path, **attributes: Any) -> Artifact:
-        """Make a folder an artifact. The same files with the same attributes are the same artifact, kept once.
+        """Make a folder an artifact with read-only files. The same files and attributes are one artifact, kept once.
 
-        Args:
-            folder: The files. It is moved if it is in a ``workspace`` of this store, and copied otherwise. Links to
-                files inside it are replaced by the files.
-            **attributes: Those of an ``Artifact``: its format, inputs and outputs at least.
-
-        Returns:
-            The artifact; its files are read-only.
+        The folder is moved if it is in a ``workspace`` of this store, and copied otherwise; links to files inside it
+        are replaced by the files. The attributes are an ``Artifact``'s: its format, inputs and outputs at least.
 
         Raises:
             UnsealableError: The folder has no file, or something in it is neither a file nor a folder, or leads out.
@@ -136,9 +131,8 @@ class Store:
             return record
 
         record = self._read(_name("steps", key, ".json"), parse)
-        if record is not None and isinstance(record.outcome, Artifact):
-            return record if self.find_artifact(record.outcome.digest) else None
-        return record
+        gone = record and isinstance(record.outcome, Artifact) and not self.find_artifact(record.outcome.digest)
+        return None if gone else record
 
     def record(self, key: str, record: StepRecord) -> None:
         """Keep what a step's key gave. A transient failure is not kept: the next run may succeed."""

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from fsspec.core import url_to_fs
 from fsspec.utils import get_protocol
@@ -99,14 +99,12 @@ class Remote:
         return manifest.find_difference(folder) is None
 
     def _upload(self, name: str, source: IO[bytes]) -> None:
-        with self._explain(), self._files.transaction, self._open_new(name) as target:
-            shutil.copyfileobj(source, target, 1 << 20)
-
-    def _open_new(self, name: str) -> Any:
         path = self._locate(name)
-        if self._protocol in _WITH_FOLDERS:
-            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
-        return self._files.open(path, "wb")
+        with self._explain(), self._files.transaction:
+            if self._protocol in _WITH_FOLDERS:
+                self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            with self._files.open(path, "wb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
 
     def _locate(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"

@@ -44,9 +44,7 @@ class RunFolder(Value):
     def claim_step(self, name: str, kind: str = "steps") -> Path:
         """Make the folder of the next step, ``steps/<n>-<name>``: the caller's alone, whatever other processes claim.
 
-        Args:
-            name: The adaptor's name, or what is done.
-            kind: ``steps``, ``launches`` for workers in which something is measured, or ``environments``.
+        The kind is ``steps``, ``launches`` for workers in which something is measured, or ``environments``.
         """
         steps = self.folder / kind
         claims = steps / ".claims"

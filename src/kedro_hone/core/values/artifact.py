@@ -29,11 +29,8 @@ FORMATS: Final[Mapping[Format, tuple[str, ...]]] = MappingProxyType(
 
 def find_missing(folder: Path, patterns: tuple[str, ...]) -> tuple[str, ...]:
     """Return the patterns that match no non-empty file below a directory."""
-    return tuple(
-        pattern
-        for pattern in patterns
-        if not any(path.is_file() and path.stat().st_size for path in folder.glob(pattern))
-    )
+    found = {name for name in patterns if any(path.is_file() and path.stat().st_size for path in folder.glob(name))}
+    return tuple(name for name in patterns if name not in found)
 
 
 class Stage(StrEnum):

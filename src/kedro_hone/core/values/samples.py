@@ -55,7 +55,14 @@ class Samples(Value):
     program_digest: str = Field(description="`sha256:…` of all its code, checked before it is run again.")
 
 
-class Reference(Value):
+class Predicted(Value):
+    """What it took to make a model's predictions on a split."""
+
+    cold_start_ms: float = Field(description="From loading to the first outputs, without the interpreter's start.")
+    peak_memory_bytes: int = Field(description="Resident memory of its worker after the last call.")
+
+
+class Reference(Predicted):
     """The baseline: the outputs of the source model on the search split, and their quality."""
 
     outputs: str = Field(description="Name of the `.npz` with one array for each output, in the order of the rows.")
@@ -64,8 +71,6 @@ class Reference(Value):
     value: float = Field(description="The source's value of the metric.")
     kind: str = Field(description="How the metric is compared: `proportion`, `mean` or `bootstrap`.")
     n: int
-    cold_start_ms: float = Field(description="From loading to the first outputs, without the interpreter's start.")
-    peak_memory_bytes: int = Field(description="Resident memory of its worker after the last call.")
     higher_is_better: bool = Field(default=True, description="The metric's direction.")
     doubt: str = Field("", description="Why the labels may not be the model's; empty where there is no doubt.")
     run: str = Field("", description="The run in which the outputs were computed, this one or an earlier one.")

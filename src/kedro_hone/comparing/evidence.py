@@ -50,6 +50,8 @@ def gather_evidence(
     effort = sum_effort(reference, race=race, confirmation=confirmation, decision=decision)
     speed = _compare_speed(race, confirmation, decision)
     standings = {standing.id: standing for standing in race.standings}
+    joined = [join_candidate(one, standings.get(name)) for name, one in sorted(race.validated.items())]
+    raced = race.model_dump(include={"rounds", "seconds", "budget_ended", "other_load"})
     host = read_host()
     hardware = {name: getattr(host, name) for name in records.Hardware.model_fields if hasattr(host, name)}
     hardware["flags"] = sorted(host.flags)
@@ -68,16 +70,8 @@ def gather_evidence(
         winner=_name_winner(decision, validations, setting.run.relate(winner)) if winner else None,
         quality=decision.quality,
         gates=decision.gates,
-        candidates=(
-            _join_source(setting.store.measure(source), reference, race),
-            *(
-                join_candidate(validation, standings.get(validation.candidate.id))
-                for validation in sorted(validations, key=lambda one: one.candidate.id)
-            ),
-        ),
-        race=records.RaceRecord(
-            **race.model_dump(include={"rounds", "seconds", "budget_ended", "other_load"}), timings=TIMINGS
-        ),
+        candidates=(_join_source(setting.store.measure(source), reference, race), *joined),
+        race=records.RaceRecord(**raced, timings=TIMINGS),
         confirmation=confirmation,
         hardware=records.Hardware(**hardware, threads=recipe.thread_count),
         environments=_list_environments(source, validations),
@@ -100,11 +94,8 @@ def sum_effort(
     since = min((validation.since for validation in race.validations), default=reference.since)
     baseline = int(bool(reference.run) and reference.run >= since)
     every_step = {step.key: step for v in race.validations for step in v.candidate.outcome.steps}
-    measured = {
-        "validate": sum(validation.seconds for validation in validations),
-        "race": race.seconds,
-        "confirm": confirmation.seconds,
-    }
+    validating = sum(validation.seconds for validation in validations)
+    measured = {"validate": validating, "race": race.seconds, "confirm": confirmation.seconds}
     launches = baseline + len(validations) + race.workers + confirmation.workers + decision.workers
     return {
         "steps": steps,
@@ -163,19 +154,15 @@ def _say_options(machine_options: Mapping[str, Mapping[str, Json]]) -> str:
 
 def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> records.CandidateRecord:
     """The source is a candidate too, and what the others are compared with."""
+    told, value = reference.model_dump(include={"metric", "higher_is_better", "n"}), reference.value
+    drop = Interval(estimate=0.0, low=0.0, high=0.0)
     return records.CandidateRecord(
         id=SOURCE,
         route=(),
         status=Status.MEASURED,
         latency=race.source_latency,
         ratios={latency.shape: 1.0 for latency in race.source_latency},
-        quality=Quality(
-            **reference.model_dump(include={"metric", "higher_is_better", "n"}),
-            split=SEARCH,
-            source=reference.value,
-            candidate=reference.value,
-            drop=Interval(estimate=0.0, low=0.0, high=0.0),
-        ),
+        quality=Quality(**told, split=SEARCH, source=value, candidate=value, drop=drop),
         size_bytes=size_bytes,
         **reference.model_dump(include={"cold_start_ms", "peak_memory_bytes"}),
         rounds=race.rounds,

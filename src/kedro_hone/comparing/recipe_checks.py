@@ -25,18 +25,14 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
         HoneError: ``program-unknown``, ``metric-unknown``, ``recipe-invalid`` (an unknown option of the program),
             ``program-failed``, ``data-unreadable`` or ``gate-unprovable``.
     """
-    program = find_program(recipe.program.name, project=run.project)
-    metric = digest_metric(recipe.program.metric, project=run.project)
-    asked = [program.digest, recipe.program.model_dump(mode="json"), metric, gate.md5]
-    key = digest_json(["recipe-checks", VERSION, digest_programs(), *asked])
+    asked = recipe.program
+    program = find_program(asked.name, project=run.project)
+    metric = digest_metric(asked.metric, project=run.project)
+    inputs = [digest_programs(), program.digest, asked.model_dump(mode="json"), metric, gate.md5]
+    key = digest_json(["recipe-checks", VERSION, *inputs])
     found = store.read_value(key)
     if found is None:
-        job = {
-            "program": program.path,
-            "program_options": dict(recipe.program.options),
-            "metric": recipe.program.metric,
-            "gate": gate.path,
-        }
+        job = {"program": program.path, "program_options": {**asked.options}, "metric": asked.metric, "gate": gate.path}
         found = call_program("check", job=job, store=store, run=run)
         store.write_value(key, found)
     if found["rows"]:  # no rows at all are an error of the data, which preparing them explains

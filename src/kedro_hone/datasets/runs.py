@@ -31,10 +31,9 @@ class _MadeByCode:
 class StoreDataset(_MadeByCode, AbstractDataset[None, Store]):
     """Returns the artifact store: in a local folder, or one that machines share, at a URL that fsspec reaches.
 
-    Example:
-        ```yaml
-        store: {type: kedro_hone.datasets.StoreDataset, filepath: s3://bucket/hone, credentials: store}
-        ```
+    ```yaml
+    store: {type: kedro_hone.datasets.StoreDataset, filepath: s3://bucket/hone, credentials: store}
+    ```
 
     Args:
         filepath: A folder, or a URL such as ``s3://bucket/folder``.
@@ -73,10 +72,9 @@ class RunDataset(_MadeByCode, AbstractVersionedDataset[None, RunFolder]):
     The run's id is the version that Kedro gives to everything that one run saves, so that it is the same with every
     runner.
 
-    Example:
-        ```yaml
-        run: {type: kedro_hone.datasets.RunDataset, filepath: data/hone/runs, versioned: true}
-        ```
+    ```yaml
+    run: {type: kedro_hone.datasets.RunDataset, filepath: data/hone/runs, versioned: true}
+    ```
     """
 
     def __init__(

@@ -162,7 +162,7 @@ class Recipe(Value):
         description="Sizes that every candidate must serve, by name: letters, digits, _, - and dots.",
     )
     threads: int | None = Field(
-        None, ge=1, description="Threads of every runtime; all cores when empty. Another number builds all again."
+        None, ge=1, description="Threads of a runtime; all cores when empty. Another number builds everything again."
     )
     seed: int = Field(0, description="Seeds the calibration, the order of the rounds and the bootstrap.")
     toolchains: Annotated[tuple[str, ...] | Literal["default", "all"], BeforeValidator(_split_names)] = Field(

@@ -92,9 +92,7 @@ def _tabulate_finalists(evidence: Evidence) -> Table:
             lines = [line for ratio in ratios for line in wording.format_pair(ratio)]
             cells.append("\n".join([*lines, *map(wording.format_ms, times)]))
         looked = [one for one in evidence.quality if one.id == finalist.id]
-        drops = [
-            f"{wording.name_metric(one.metric)} {wording.format_drop(one.metric, one.drop.high)}" for one in looked
-        ]
+        drops = [f"{wording.name_metric(q.metric)} {wording.format_drop(q.metric, q.drop.high)}" for q in looked]
         table.add_row(name, *map(_make_text, (*cells, "\n".join(drops) or "not looked at")))
     return table
 

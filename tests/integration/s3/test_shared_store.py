@@ -129,15 +129,15 @@ print(artifact.digest, is_unharmed(store.locate(artifact).parent), tree, store.r
 def test_a_machine_killed_while_it_uploads_leaves_nothing_incomplete(start, run):
     uploader = start("""
 store = open_store("one")
-remote = store._remote
-open_new, opened = remote._open_new, []
-def slow(name):
-    stream = open_new(name)
-    if name.endswith("artifact.json"):
+files = store._remote._files
+open_new = files.open
+def slow(path, mode):
+    stream = open_new(path, mode)
+    if path.endswith("artifact.json"):
         print("files are there", flush=True)
         import time; time.sleep(600)
     return stream
-remote._open_new = slow
+files.open = slow
 record(store, seal(store, b"killed"))
 """)
     assert uploader.stdout.readline() == "files are there\n"

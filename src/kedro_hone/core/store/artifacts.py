@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,12 +68,10 @@ class Store:
     def find_artifact(self, digest: str) -> Artifact | None:
         """Return an artifact by its digest; None when it is missing, or a file of it is missing or cut short."""
         manifest = self._find(_name("objects", digest))
-        if manifest is None or manifest.digest != digest:
-            return None
-        try:
-            return Artifact(digest=digest, **manifest.attributes)
-        except (ValueError, TypeError):
-            return None
+        with suppress(ValueError, TypeError):
+            if manifest is not None and manifest.digest == digest:
+                return Artifact(digest=digest, **manifest.attributes)
+        return None
 
     def locate(self, artifact: Artifact) -> Path:
         """Return the folder of an artifact's files.

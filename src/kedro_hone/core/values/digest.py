@@ -34,6 +34,5 @@ def digest_code(root: Path, folders: Iterable[str] = ("",)) -> str:
 
 
 def _digest_files(root: Path, paths: Iterable[Path]) -> str:
-    return digest_json(
-        [(path.relative_to(root).as_posix(), digest_file(path)) for path in sorted(paths) if path.is_file()]
-    )
+    files = (path for path in sorted(paths) if path.is_file())
+    return digest_json([(file.relative_to(root).as_posix(), digest_file(file)) for file in files])

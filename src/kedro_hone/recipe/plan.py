@@ -34,14 +34,13 @@ def make_plan(recipe: Recipe) -> Plan:
     for name in (*named, *recipe.adaptors):
         catalogue.find_adaptor(name)
     toolchains = _select_toolchains(recipe, catalogue)
-    adaptors: list[Adaptor] = []
     options: dict[str, Options] = {}
     for name, adaptor in catalogue.adaptors.items():
         section = recipe.adaptors.get(name, AdaptorSection())
         by_default = adaptor.toolchain.name in toolchains and (adaptor.default or name in named)
         if by_default if section.enabled is None else section.enabled:
-            adaptors.append(adaptor)
             options[name] = _read_options(section, adaptor)
+    adaptors = [catalogue.adaptors[name] for name in options]
     return Plan(options=options, routes=generate_routes(adaptors, chains=recipe.routes))
 
 

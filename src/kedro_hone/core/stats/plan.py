@@ -63,12 +63,12 @@ class Finding(Value):
 
     The intervals hold for all looks and finalists together with the plan's confidence, which is what they carry
     (repeated intervals: Jennison and Turnbull 1989, *J. R. Stat. Soc. B* 51:305-361); each is wider than one at that
-    level alone.
+    level alone. For the objective ``mean``, that is also the deciding one's shape.
     """
 
     verdict: Faster = Field(description="Faster by the threshold or not; undecided until the data tell.")
-    launches: int = Field(description="On how many launches it rests: none after the deciding look.")
-    deciding: Speedup | None = Field(None, description="It made the verdict, at `mean` if that is asked; or None.")
+    launches: int = Field(description="On how many it rests; those after the deciding look are left out.")
+    deciding: Speedup | None = Field(None, description="The verdict was made from it; None before launch 2.")
     speedups: tuple[Speedup, ...] = Field((), description="At every shape.")
 
 

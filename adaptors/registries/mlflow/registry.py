@@ -34,6 +34,8 @@ from kedro_hone.adaptors.registries.model_folder import write_winner
 from kedro_hone.adaptors.registries.publication import KEY, derive_key, is_alive, name_publisher
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import hide_secrets
 from kedro_hone.sources.source_format import MLMODEL
 
 EXPERIMENT: Final = "kedro-hone"
@@ -146,24 +148,33 @@ class MlflowRegistry:
             yield self._client
 
     def _prepare(self, client: MlflowClient, name: str) -> str:
-        """Make the registered model, and the experiment that our logged models belong to, whose id is returned."""
+        """Make the experiment that our logged models belong to, whose id is returned, and the registered model."""
+        file = connection.find_sqlite_file(self.tracking_uri)
+        # Without a server, MLflow would put the files into the current directory.
+        location = (file.parent / "mlartifacts").as_uri() if file else None
+        try:
+            experiment = str(client.create_experiment(EXPERIMENT, artifact_location=location))
+        except MlflowException as error:
+            known = client.get_experiment_by_name(EXPERIMENT)
+            if known is None:
+                raise
+            experiment = str(known.experiment_id)
+            if known.lifecycle_stage == "deleted":
+                place = hide_secrets(self.tracking_uri)
+                raise HoneError(
+                    "registry-unreachable",
+                    f"The experiment {EXPERIMENT!r} of the MLflow registry at {place} was deleted.",
+                    why="Every publication belongs to it, and MLflow makes no other of its name while it is kept.",
+                    hint=f"With MLFLOW_TRACKING_URI={place}, restore it: `mlflow experiments restore --experiment-id "
+                    f"{experiment}`. Or remove it for good, with the files of all that was published to it: "
+                    f"`mlflow gc --experiment-ids {experiment} --backend-store-uri <the store's database>`.",
+                ) from error
         try:
             client.create_registered_model(name)
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        file = connection.find_sqlite_file(self.tracking_uri)
-        # Without a server, MLflow would put the files into the current directory.
-        location = (file.parent / "mlartifacts").as_uri() if file else None
-        try:
-            return str(client.create_experiment(EXPERIMENT, artifact_location=location))
-        except MlflowException as error:
-            experiment = client.get_experiment_by_name(EXPERIMENT)
-            if experiment is None:
-                raise
-            if experiment.lifecycle_stage == "deleted":
-                raise RuntimeError(f"the experiment {EXPERIMENT!r} was deleted: restore it") from error
-            return str(experiment.experiment_id)
+        return experiment
 
 
 def _log_model(

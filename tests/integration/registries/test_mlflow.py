@@ -128,6 +128,22 @@ def test_without_an_alias_none_is_moved(make_winner, prove):
     assert registry.resolve(done.uri).tags["hone.state"] == "finished"
 
 
+def test_a_deleted_experiment_says_how_to_get_it_back(make_winner, prove, tracking_uri):
+    import mlflow
+
+    registry, client = MlflowRegistry(), mlflow.MlflowClient()
+    winner = prove(make_winner())
+    number = client.create_experiment("kedro-hone")
+    client.delete_experiment(number)
+    error = catch(lambda: registry.publish(winner, name="digits", tags=TAGS, alias=None))
+    assert error.slug == "registry-unreachable"
+    assert f"mlflow experiments restore --experiment-id {number}" in error.hint
+    assert f"mlflow gc --experiment-ids {number}" in error.hint
+    assert not client.search_registered_models()
+    client.restore_experiment(number)
+    assert registry.publish(winner, name="digits", tags=TAGS, alias=None).version == "1"
+
+
 def test_versions_since(source, make_winner, prove):
     registry = MlflowRegistry()
     first, cursor = registry.versions_since(None)

@@ -10,9 +10,8 @@ from typing import Final
 
 from kedro_hone.adaptors.registries.model_folder import write_winner
 from kedro_hone.adaptors.registries.publication import KEY, derive_key, is_alive, name_publisher
-from kedro_hone.adaptors.registries.suggestions import explain_unknown
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.contract.registry import Publication, VersionInfo, explain_unknown
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.disk import remove_tree
 from kedro_hone.core.values.digest import digest_file, digest_json, digest_tree

@@ -12,7 +12,6 @@ from kedro_hone.adaptors.registries import publication
 from kedro_hone.adaptors.registries.mlflow.connection import check_sqlite, find_sqlite_file, run_bounded
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.adaptors.registries.mlflow.versions import read_uri
-from kedro_hone.adaptors.registries.suggestions import explain_unknown
 from kedro_hone.core.errors import HoneError
 
 
@@ -50,19 +49,6 @@ def test_odd_uris(uri, slug):
     with pytest.raises(HoneError) as caught:
         read_uri(uri)
     assert caught.value.slug == slug
-
-
-@pytest.mark.parametrize(
-    ("known", "why", "hint"),
-    [
-        (["digits", "words"], "There are the models digits, words.", "Did you mean 'digits'?"),
-        (["words"], "There are the models words.", "Choose one of these."),
-        ([], "There are no models.", "Register one first."),
-    ],
-)
-def test_an_unknown_name_is_explained_by_those_that_there_are(known, why, hint):
-    error = explain_unknown("model-unknown", "There is no digit.", "digit", known, "models")
-    assert (error.slug, error.why, error.hint) == ("model-unknown", why, hint)
 
 
 def test_sqlite_files(tmp_path):

@@ -46,9 +46,7 @@ class Measurements(Value):
             decided; empty when it could not be confirmed, and for the source.
         speedup: The speed-up at the deciding shape, or None.
         speedups: One for each shape.
-        latency: Its times at each shape.
         quality: Its metric on the gate split; None for a gate that is not ``scored``.
-        size_bytes: Its files.
         cold_start_ms: From the start of loading to the first predictions, without the interpreter's start.
         peak_memory_bytes: Resident memory of its worker at its highest, with the interpreter and the toolchain.
     """
@@ -166,12 +164,8 @@ def judge_at_most(
     )
 
 
-def _locate(gate: Gate) -> str:
-    return name_function(gate.judge)
-
-
 _PLUGINS: Final = Plugins[Gate](
-    slug="gate-invalid", clash="Two gates are named {name!r}.", locate=_locate, identify=_locate
+    slug="gate-invalid", clash="Two gates are named {name!r}.", locate=lambda gate: name_function(gate.judge)
 )
 
 

@@ -28,9 +28,7 @@ ENTRY_POINTS: Final = "kedro_hone.registries"
 """The entry-point group of other packages: the name is a scheme, the value a class or a function that makes one."""
 
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
-_PLUGINS: Final = Plugins[Offer](
-    slug="registry-scheme-taken", clash="Two registries serve {name}:/….", locate=str, identify=str
-)
+_PLUGINS: Final = Plugins[Offer](slug="registry-scheme-taken", clash="Two registries serve {name}:/….", locate=str)
 _RETURNS: Final[Mapping[str, type]] = MappingProxyType(
     {"resolve": VersionInfo, "pull": VersionInfo, "versions_since": tuple, "publish": Publication}
 )

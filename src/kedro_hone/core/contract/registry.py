@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
 from pydantic import Field, TypeAdapter
 
 from kedro_hone.core.contract.proof import ProvenWinner
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import suggest
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.decision import Verdict
 
@@ -125,3 +127,13 @@ def make_tags(
         **({} if speedup is None else {"hone.speedup": f"{speedup:.3f}"}),
         **{f"hone.data.{split}": digest for split, digest in (data or {}).items()},
     }
+
+
+def explain_unknown(
+    slug: str, what: str, name: str, known: Sequence[str], nouns: str, *, advice: str = ""
+) -> HoneError:
+    """Return the error for an unknown name: what there is (``nouns``, in the plural), the nearest, and the advice."""
+    shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
+    hint = suggest(name, known).rstrip() or ("Choose one of these." if known else "Register one first.")
+    why = f"There are the {nouns} {shown}." if known else f"There are no {nouns}."
+    return HoneError(slug, what, why=why, hint=hint + advice)

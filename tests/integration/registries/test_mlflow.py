@@ -8,7 +8,7 @@ import pytest
 from proof import TAGS
 
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.core.contract.registries import find_registry
+from kedro_hone.core.contract.registry import find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.learner.manifest import read_artifact

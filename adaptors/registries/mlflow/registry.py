@@ -22,14 +22,7 @@ from mlflow.artifacts import download_artifacts
 from mlflow.entities import LoggedModel, Metric
 from mlflow.exceptions import MlflowException
 
-from kedro_hone.adaptors.registries.mlflow import connection
-from kedro_hone.adaptors.registries.mlflow.versions import (
-    find_version,
-    iterate_versions,
-    list_arrivals,
-    quote,
-    read_uri,
-)
+from kedro_hone.adaptors.registries.mlflow import connection, versions
 from kedro_hone.adaptors.registries.model_folder import write_winner
 from kedro_hone.adaptors.registries.publication import KEY, derive_key, is_alive, name_publisher
 from kedro_hone.core.contract.proof import ProvenWinner
@@ -68,11 +61,11 @@ class MlflowRegistry:
         """Return what is known of ``models:/name/version``, ``models:/name/latest`` or ``models:/name@alias``, pinned.
 
         Raises:
-            HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown`` or ``registry-unreachable``.
+            HoneError: As the contract says, or ``registry-unknown``: it is no such URI.
         """
-        reference = read_uri(uri)
+        reference = versions.read_uri(uri)
         with self._open() as client:
-            return find_version(client, reference)
+            return versions.find_version(client, reference)
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
         """Download the version's files, as the registry holds them, into an empty directory, which may not exist yet.
@@ -94,13 +87,9 @@ class MlflowRegistry:
         return info
 
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
-        """Return the versions of all models that came after a cursor, oldest first, and the next cursor.
-
-        Raises:
-            HoneError: ``registry-unreachable``.
-        """
+        """Return what the contract says; a cursor is JSON with the newest time and what was seen around it."""
         with self._open() as client:
-            return list_arrivals(client, cursor)
+            return versions.list_arrivals(client, cursor)
 
     def publish(
         self,
@@ -211,7 +200,7 @@ def _settle(client: MlflowClient, experiment: str, name: str, key: str) -> str |
     Return the version of the publication that is about to be made (``key``), now complete; None when there is none.
     """
     done = None
-    for version in [version for version in iterate_versions(client, name) if KEY in version.tags]:  # newest first
+    for version in [one for one in versions.iterate_versions(client, name) if KEY in one.tags]:  # newest first
         number, tags = str(version.version), version.tags
         mine = tags[KEY] == key
         unfinished = tags.get(_STATE) == _PUBLISHING or _PENDING_ALIAS in tags
@@ -241,7 +230,7 @@ def _finish_version(client: MlflowClient, name: str, version: str) -> None:
 
 def _remove_runs(client: MlflowClient, experiment: str, name: str) -> None:
     """Remove runs that were killed before they had a version."""
-    wanted = f"tags.`{_STATE}` = '{_PUBLISHING}' and tags.`{_MODEL}` = {quote(name)}"
+    wanted = f"tags.`{_STATE}` = '{_PUBLISHING}' and tags.`{_MODEL}` = {versions.quote(name)}"
     for run in client.search_runs([experiment], wanted):
         if _is_alive(run.data.tags, run.info.end_time or run.info.start_time):
             continue

@@ -30,9 +30,6 @@ from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.core.values.measurement import Latency, Quality, Speedup
 
-BUILTIN_GATES: Final = "kedro_hone.comparing.gates"
-"""The package of our gates: each module in it exports one as ``GATE``."""
-
 ENTRY_POINTS: Final = "kedro_hone.gates"
 """The entry-point group of other distributions; each entry point names a gate."""
 
@@ -152,16 +149,9 @@ def judge_at_most(
     else:
         judged = Judged.HOLDS if measured <= limit else Judged.FAILS
         said = f"{subject} {verb} {measured:{digits}} {unit}"
-    return Judgement(
-        name=name,
-        candidate=candidate,
-        judgement=judged,
-        reason=f"{said}, where {limit:g} {unit} is allowed",
-        limit=limit,
-        measured=measured,
-        unit=unit,
-        shape=shape,
-    )
+    reason = f"{said}, where {limit:g} {unit} is allowed"
+    told = {"limit": limit, "measured": measured, "unit": unit, "shape": shape}
+    return Judgement(name=name, candidate=candidate, judgement=judged, reason=reason, **told)
 
 
 _PLUGINS: Final = Plugins[Gate](
@@ -193,7 +183,7 @@ def read_gates() -> tuple[Gate, ...]:
     Raises:
         HoneError: ``gate-invalid``: two gates have one name, or a module of a gate cannot be imported or has none.
     """
-    offers = list_offers(ENTRY_POINTS, list_modules(BUILTIN_GATES, "GATE"))
+    offers = list_offers(ENTRY_POINTS, list_modules("kedro_hone.comparing.gates", "GATE"))
     found, broken = load(offers, partial(check_kind, kind=Gate))
     for place, error in broken.items():
         raise HoneError(

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from kedro_hone.adaptors.registries.model_folder import write_winner
-from kedro_hone.adaptors.registries.publication import KEY, derive_key, is_alive, name_publisher
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import Publication, VersionInfo, explain_unknown
+from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, derive_key, explain_unknown
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.machine.processes import may_be_alive, name_process
 from kedro_hone.core.store.disk import remove_tree
 from kedro_hone.core.values.digest import digest_file, digest_json, digest_tree
 from kedro_hone.learner.manifest import MANIFEST
@@ -131,7 +131,7 @@ class LocalRegistry:
         published = (each for each in home.iterdir() if each.name.isdecimal())
         place = next((each for each in published if _read_tags(each).get(KEY) == key), None)
         if place is None:
-            stage = home / f"{_STAGE}{name_publisher()}"
+            stage = home / f"{_STAGE}{name_process()}"
             stage.mkdir()
             try:
                 write_winner(stage, winner)
@@ -161,7 +161,7 @@ def _claim_number(home: Path, stage: Path) -> Path:
 def _move_alias(home: Path, alias: str, place: Path) -> None:
     if alias.isdecimal() or "/" in alias or alias.startswith("."):
         raise ValueError(f"{alias!r} cannot be an alias: it is a number or a path")
-    link = home / f"{_STAGE}{name_publisher()}-link"
+    link = home / f"{_STAGE}{name_process()}-link"
     link.symlink_to(place.name)
     link.replace(home / alias)
 
@@ -170,7 +170,7 @@ def _remove_stages(home: Path) -> None:
     """Remove what killed publications left."""
     for path in home.glob(f"{_STAGE}*"):
         publisher = path.name.removeprefix(_STAGE).removesuffix("-link")
-        if not is_alive(publisher, changed=path.lstat().st_mtime):
+        if not may_be_alive(publisher, changed=path.lstat().st_mtime):
             remove_tree(path)
 
 

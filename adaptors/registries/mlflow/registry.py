@@ -24,10 +24,10 @@ from mlflow.exceptions import MlflowException
 
 from kedro_hone.adaptors.registries.mlflow import connection, versions
 from kedro_hone.adaptors.registries.model_folder import write_winner
-from kedro_hone.adaptors.registries.publication import KEY, derive_key, is_alive, name_publisher
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, derive_key
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.machine.processes import may_be_alive, name_process
 from kedro_hone.core.text import hide_secrets
 from kedro_hone.sources.source_format import MLMODEL
 
@@ -191,7 +191,7 @@ def _log_model(
 
 def _make_marks() -> dict[str, str]:
     """Return the tags of what this process is publishing."""
-    return {_STATE: _PUBLISHING, _PUBLISHER: name_publisher()}
+    return {_STATE: _PUBLISHING, _PUBLISHER: name_process()}
 
 
 def _settle(client: MlflowClient, experiment: str, name: str, key: str) -> str | None:
@@ -248,4 +248,4 @@ def _remove_run(client: MlflowClient, experiment: str, run: str) -> None:
 
 
 def _is_alive(tags: Mapping[str, str], changed_ms: int) -> bool:
-    return is_alive(tags.get(_PUBLISHER), changed=changed_ms / 1000)
+    return may_be_alive(tags.get(_PUBLISHER), changed=changed_ms / 1000)

@@ -30,10 +30,7 @@ def find_entry(pulled: Pulled, flavor: str, key: str) -> Path | None:
 
 
 def find_only(folder: Path, name: str) -> Path | None:
-    """Return the file of a name such as ``model.onnx``, or else the only file with its suffix; None where neither is.
-
-    Folders inside it are not searched.
-    """
+    """Return the file such as ``model.onnx`` in a folder, not below, else the only one with its suffix, or None."""
     found = sorted(path for path in folder.glob(f"*{Path(name).suffix}") if path.is_file())
     if folder / name in found:
         return folder / name

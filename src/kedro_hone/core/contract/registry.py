@@ -19,6 +19,7 @@ from kedro_hone.core.plugins import BUILT_IN, Offer, Plugins, check_kind, guard,
 from kedro_hone.core.text import suggest
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.decision import Verdict
+from kedro_hone.core.values.digest import digest_json
 
 REGISTRIES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -35,6 +36,8 @@ SOURCE: Final = "hone.source"
 """The tag with the URI of the version that was optimized; only winners carry it."""
 RECIPE: Final = "hone.recipe"
 """The tag with the recipe's digest."""
+KEY: Final = "hone.publication"
+"""The tag with what ``derive_key`` returns."""
 
 
 class VersionInfo(Value):
@@ -144,6 +147,14 @@ def make_tags(
         **({} if speedup is None else {"hone.speedup": f"{speedup:.3f}"}),
         **{f"hone.data.{split}": digest for split, digest in (data or {}).items()},
     }
+
+
+def derive_key(winner: ProvenWinner, *, name: str, tags: Mapping[str, str]) -> str:
+    """Return a digest of what makes two calls of ``publish`` the same publication: ``name`` is where the winner goes.
+
+    The evidence is in it, so that a killed publication is completed only by one with the same evidence.
+    """
+    return digest_json([winner.artifact.digest, name, winner.evidence.files, winner.source_digest, tags.get(RECIPE)])
 
 
 def explain_unknown(

@@ -1,31 +1,13 @@
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 import time
 
 import pytest
 
-from kedro_hone.adaptors.registries import publication
 from kedro_hone.adaptors.registries.mlflow.connection import check_sqlite, find_sqlite_file, run_bounded
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.adaptors.registries.mlflow.versions import read_uri
 from kedro_hone.core.errors import HoneError
-
-
-def test_who_publishes():
-    now = time.time()
-    assert publication.is_alive(publication.name_publisher(), changed=now)
-    done = subprocess.Popen([sys.executable, "-c", "pass"])
-    done.wait()
-    host = socket.gethostname()
-    assert not publication.is_alive(f"{host}:{done.pid}:1", changed=now)
-    assert not publication.is_alive(f"{host}:{os.getpid()}:1", changed=now)  # the number was given to another process
-    assert publication.is_alive("elsewhere:1:1", changed=now)
-    assert not publication.is_alive("elsewhere:1:1", changed=now - 2 * publication.STALE_AFTER_SECONDS)
-    assert not publication.is_alive(None, changed=now)
 
 
 @pytest.mark.parametrize(

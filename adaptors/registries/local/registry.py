@@ -30,10 +30,10 @@ class LocalRegistry:
     """Plain paths: a folder with ``MLmodel``, ``model.onnx`` or ``model.pt2``, or one such file.
 
     A winner of ``models/digits`` goes to ``models/digits-hone/1``, ``2`` and so on; an alias is a link next to them.
+    Relative paths are under the project, or the current directory when not given.
     """
 
     def __init__(self, project: Path | None = None) -> None:
-        """Choose what relative paths are under; the current directory when not given."""
         self.root = project or Path()
 
     def resolve(self, uri: str) -> VersionInfo:

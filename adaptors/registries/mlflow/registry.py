@@ -45,10 +45,8 @@ _PUBLISHER: Final = "hone.publisher"
 class MlflowRegistry:
     """A registry of MLflow's, on a server or in a SQLite file; it is contacted at the first use.
 
-    Args:
-        tracking_uri: Where MLflow's store is. When not given, where MLflow is configured to look
-            (``MLFLOW_TRACKING_URI``), else in the project's embedded store.
-        project: The project's folder; the current one when not given.
+    Without a ``tracking_uri`` it is where MLflow is configured to look (``MLFLOW_TRACKING_URI``), else in the embedded
+    store of the project, which is the current folder when not given.
     """
 
     def __init__(self, tracking_uri: str | None = None, *, project: Path | None = None) -> None:

@@ -88,13 +88,8 @@ class LastRun:
 
 def fold_rows(rows: list[dict[str, Any]], last: LastRun) -> list[tuple[str, str]]:
     """Return the rows of the table: routes from a format that the model cannot be converted to are one row together."""
-
-    def find_group(row: dict[str, Any]) -> tuple[str, str]:
-        obstacle = last.find_obstacle(row["id"])
-        return row["route"][0] if obstacle else row["id"], obstacle
-
     folded = []
-    for (start, obstacle), group in groupby(rows, key=find_group):
+    for (start, obstacle), group in groupby(rows, key=lambda row: (row["route"][0], last.find_obstacle(row["id"]))):
         members = list(group)
         if obstacle:
             folded.append((f"{start} ▸ … ({len(members)} routes)", f"cannot be reached: {obstacle}"))

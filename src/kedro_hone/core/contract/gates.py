@@ -59,10 +59,6 @@ class Measurements(Value):
     peak_memory_bytes: int | None = None
 
 
-Judge = Callable[[Any, Measurements, Measurements], Sequence[Judgement]]
-"""From the recipe's limit, the candidate and the source to one judgement, or to one for each shape. Pure."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Gate:
     """One gate.
@@ -71,6 +67,7 @@ class Gate:
         name: Its key in the recipe's section ``gates``.
         takes: The type of that key, such as ``float | None``. A limit of None or of no shapes means not asked.
         field: Its default, its bounds and its description, which is the sentence of the reference page.
+        judge: From the recipe's limit, the candidate and the source to one judgement, or to one for each shape. Pure.
         relative: Whether it compares with the source. Where no candidate holds these gates the source stays: ``KEEP``.
             A gate that is not relative is absolute; the source must hold it too where it stays. Where the best there
             is misses it, the verdict is ``FAIL``.
@@ -85,7 +82,7 @@ class Gate:
     name: str
     takes: Any
     field: Any  # a FieldInfo: pydantic declares that Field() returns the default's type
-    judge: Judge
+    judge: Callable[[Any, Measurements, Measurements], Sequence[Judgement]]
     relative: bool = False
     scored: bool = False
     per_shape: bool = False

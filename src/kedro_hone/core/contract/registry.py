@@ -45,7 +45,6 @@ class VersionInfo(Value):
 
     Attributes:
         uri: The URI with the version pinned, such as ``models:/digits/3``; ``find_registry`` finds its registry again.
-        name: The registered model's name.
     """
 
     uri: str
@@ -86,14 +85,12 @@ class Registry(Protocol):
         Raises:
             HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown`` or ``registry-unreachable``.
         """
-        ...
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
         """Download a version's files, as the registry holds them, and return the version; raises as ``resolve``.
 
         The folder is empty, and made when it does not exist.
         """
-        ...
 
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return the versions of all models that are new since the last call, oldest first, and the next cursor.
@@ -104,7 +101,6 @@ class Registry(Protocol):
         Raises:
             HoneError: ``registry-unreachable``.
         """
-        ...
 
     def publish(
         self,
@@ -117,17 +113,12 @@ class Registry(Protocol):
     ) -> Publication:
         """Write a new version with all its evidence, or none; the same publication twice gives the same version.
 
-        Args:
-            winner: The winner with what proves it.
-            name: The model, as ``VersionInfo.name`` or the recipe says.
-            tags: From ``make_tags``.
-            alias: What is to point to the new version, or None; it is moved last.
-            metrics: Numbers that the registry shows next to the version.
+        The model's ``name`` is that of ``VersionInfo`` or of the recipe, the ``tags`` are from ``make_tags``. The
+        ``alias`` is to point to the new version, and is moved last. The registry shows the ``metrics`` next to it.
 
         Raises:
             HoneError: ``registry-unreachable`` or ``evidence-incomplete``.
         """
-        ...
 
 
 def make_tags(

@@ -59,7 +59,8 @@ class MlflowRegistry:
         """Return what is known of ``models:/name/version``, ``models:/name/latest`` or ``models:/name@alias``, pinned.
 
         Raises:
-            HoneError: As the contract says, or ``registry-unknown``: it is no such URI.
+            HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unreachable``; or
+                ``registry-unknown``: it is no such URI.
         """
         reference = versions.read_uri(uri)
         with self._open() as client:
@@ -85,7 +86,7 @@ class MlflowRegistry:
         return info
 
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
-        """Return what the contract says; a cursor is JSON with the newest time and what was seen around it."""
+        """Return what is new since a cursor, as the contract says, or raise ``registry-unreachable``."""
         with self._open() as client:
             return versions.list_arrivals(client, cursor)
 

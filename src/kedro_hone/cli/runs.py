@@ -51,12 +51,11 @@ def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
     place = _find_step(step, run_folder or _find_latest())
     job = Job.model_validate_json((place / "job.json").read_bytes())
     toolchain = _find_toolchain(job)
-    environment = build_environment(toolchain)
+    python = Path(build_environment(toolchain).python)
     with tempfile.TemporaryDirectory() as scratch:
         folder, target = Path(scratch) / "step", (output or Path(scratch) / "output").absolute()
         target.mkdir(parents=True, exist_ok=True)
         again = job.model_copy(update={"output": str(target), "temporary": None})
-        python = Path(environment.python)
         result = call_worker(again, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
         if (folder / "log").exists():  # no worker was started where its limits leave it no room
             click.echo(clean_text((folder / "log").read_text(errors="replace")), nl=False)

@@ -10,9 +10,7 @@ from kedro_hone.sources.source_format import MLMODEL, Flavor, Pulled
 
 
 def find_entry(pulled: Pulled, flavor: str, key: str) -> Path | None:
-    """Return what a key of a flavor's entry in the ``MLmodel`` points to, with every link followed.
-
-    None where there is no ``MLmodel``, or it has no such flavor.
+    """Return what a key of a flavor's entry in the ``MLmodel`` points to, links followed; None without such an entry.
 
     Raises:
         HoneError: ``model-corrupt``: there is no such key, or it points out of the folder or to nothing.

@@ -48,8 +48,6 @@ class Pulled:
 
     Attributes:
         folder: The pulled files, as the registry holds them. No link in it leads out of it.
-        mlmodel: What the ``MLmodel`` in it says.
-        author: The class that the recipe names.
     """
 
     folder: Path

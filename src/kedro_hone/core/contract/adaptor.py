@@ -95,7 +95,6 @@ class Adaptor:
     Attributes:
         name: ``toolchain.what``, unique, such as ``onnxruntime.int8-static``.
         version: Raised when its output changes; part of the cache key.
-        toolchain: Its worker runs the adaptor.
         summary: One sentence for the documentation.
         options: The model of its options; all have defaults.
         precisions: What the result computes in or stores.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
-from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.contract.registry import Publication, VersionInfo, make_tags
+from kedro_hone.core.contract.registry import Publication, VersionInfo, find_registry, make_tags
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.report.evidence import parse_evidence

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.contract.registry import VersionInfo, find_registry
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.errors import SLUGS, HoneError

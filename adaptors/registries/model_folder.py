@@ -68,11 +68,7 @@ def make_signature(
 ) -> ModelSignature | None:
     """Return MLflow's signature of a model; None where a tensor has a type that MLflow's readers do not know.
 
-    Args:
-        inputs: The model's inputs.
-        outputs: The model's outputs.
-        unnamed: Whether a single tensor goes without its name, as in PyTorch's flavor; MLflow then asks for an array,
-            else for a dictionary.
+    A single tensor may go ``unnamed``, as in PyTorch's flavor; MLflow then asks for an array, else for a dictionary.
     """
     from mlflow import models, types  # noqa: PLC0415
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from kedro_hone.adaptors.registries.model_folder import write_winner
-from kedro_hone.adaptors.registries.publication import KEY, derive_key, is_alive, name_publisher
-from kedro_hone.adaptors.registries.suggestions import explain_unknown
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, derive_key, explain_unknown
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.machine.processes import may_be_alive, name_process
 from kedro_hone.core.store.disk import remove_tree
 from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.values.digest import digest_file, digest_json, digest_tree
@@ -31,10 +30,10 @@ class LocalRegistry:
     """Plain paths: a folder with ``MLmodel``, ``model.onnx`` or ``model.pt2``, or one such file.
 
     A winner of ``models/digits`` goes to ``models/digits-hone/1``, ``2`` and so on; an alias is a link next to them.
+    Relative paths are under the project, or the current directory when not given.
     """
 
     def __init__(self, project: Path | None = None) -> None:
-        """Choose what relative paths are under; the current directory when not given."""
         self.root = project or Path()
 
     def resolve(self, uri: str) -> VersionInfo:
@@ -132,7 +131,7 @@ class LocalRegistry:
         published = (each for each in home.iterdir() if each.name.isdecimal())
         place = next((each for each in published if _read_tags(each).get(KEY) == key), None)
         if place is None:
-            stage = home / f"{_STAGE}{name_publisher()}"
+            stage = home / f"{_STAGE}{name_process()}"
             stage.mkdir()
             try:
                 write_winner(stage, winner)
@@ -162,7 +161,7 @@ def _claim_number(home: Path, stage: Path) -> Path:
 def _move_alias(home: Path, alias: str, place: Path) -> None:
     if alias.isdecimal() or "/" in alias or alias.startswith("."):
         raise ValueError(f"{alias!r} cannot be an alias: it is a number or a path")
-    link = home / f"{_STAGE}{name_publisher()}-link"
+    link = home / f"{_STAGE}{name_process()}-link"
     link.symlink_to(place.name)
     link.replace(home / alias)
 
@@ -171,7 +170,7 @@ def _remove_stages(home: Path) -> None:
     """Remove what killed publications left."""
     for path in home.glob(f"{_STAGE}*"):
         publisher = path.name.removeprefix(_STAGE).removesuffix("-link")
-        if not is_alive(publisher, changed=path.lstat().st_mtime):
+        if not may_be_alive(publisher, changed=path.lstat().st_mtime):
             remove_tree(path)
 
 

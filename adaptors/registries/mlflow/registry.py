@@ -22,18 +22,13 @@ from mlflow.artifacts import download_artifacts
 from mlflow.entities import LoggedModel, Metric
 from mlflow.exceptions import MlflowException
 
-from kedro_hone.adaptors.registries.mlflow import connection
-from kedro_hone.adaptors.registries.mlflow.versions import (
-    find_version,
-    iterate_versions,
-    list_arrivals,
-    quote,
-    read_uri,
-)
+from kedro_hone.adaptors.registries.mlflow import connection, versions
 from kedro_hone.adaptors.registries.model_folder import write_winner
-from kedro_hone.adaptors.registries.publication import KEY, derive_key, is_alive, name_publisher
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, derive_key
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.machine.processes import may_be_alive, name_process
+from kedro_hone.core.text import hide_secrets
 from kedro_hone.sources.source_format import MLMODEL
 
 EXPERIMENT: Final = "kedro-hone"
@@ -50,10 +45,8 @@ _PUBLISHER: Final = "hone.publisher"
 class MlflowRegistry:
     """A registry of MLflow's, on a server or in a SQLite file; it is contacted at the first use.
 
-    Args:
-        tracking_uri: Where MLflow's store is. When not given, where MLflow is configured to look
-            (``MLFLOW_TRACKING_URI``), else in the project's embedded store.
-        project: The project's folder; the current one when not given.
+    Without a ``tracking_uri`` it is where MLflow is configured to look (``MLFLOW_TRACKING_URI``), else in the embedded
+    store of the project, which is the current folder when not given.
     """
 
     def __init__(self, tracking_uri: str | None = None, *, project: Path | None = None) -> None:
@@ -66,11 +59,12 @@ class MlflowRegistry:
         """Return what is known of ``models:/name/version``, ``models:/name/latest`` or ``models:/name@alias``, pinned.
 
         Raises:
-            HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown`` or ``registry-unreachable``.
+            HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unreachable``; or
+                ``registry-unknown``: it is no such URI.
         """
-        reference = read_uri(uri)
+        reference = versions.read_uri(uri)
         with self._open() as client:
-            return find_version(client, reference)
+            return versions.find_version(client, reference)
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
         """Download the version's files, as the registry holds them, into an empty directory, which may not exist yet.
@@ -92,13 +86,9 @@ class MlflowRegistry:
         return info
 
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
-        """Return the versions of all models that came after a cursor, oldest first, and the next cursor.
-
-        Raises:
-            HoneError: ``registry-unreachable``.
-        """
+        """Return what is new since a cursor, as the contract says, or raise ``registry-unreachable``."""
         with self._open() as client:
-            return list_arrivals(client, cursor)
+            return versions.list_arrivals(client, cursor)
 
     def publish(
         self,
@@ -146,24 +136,33 @@ class MlflowRegistry:
             yield self._client
 
     def _prepare(self, client: MlflowClient, name: str) -> str:
-        """Make the registered model, and the experiment that our logged models belong to, whose id is returned."""
+        """Make the experiment that our logged models belong to, whose id is returned, and the registered model."""
+        file = connection.find_sqlite_file(self.tracking_uri)
+        # Without a server, MLflow would put the files into the current directory.
+        location = (file.parent / "mlartifacts").as_uri() if file else None
+        try:
+            experiment = str(client.create_experiment(EXPERIMENT, artifact_location=location))
+        except MlflowException as error:
+            known = client.get_experiment_by_name(EXPERIMENT)
+            if known is None:
+                raise
+            experiment = str(known.experiment_id)
+            if known.lifecycle_stage == "deleted":
+                place = hide_secrets(self.tracking_uri)
+                raise HoneError(
+                    "registry-unreachable",
+                    f"The experiment {EXPERIMENT!r} of the MLflow registry at {place} was deleted.",
+                    why="Every publication belongs to it, and MLflow makes no other of its name while it is kept.",
+                    hint=f"With MLFLOW_TRACKING_URI={place}, restore it: `mlflow experiments restore --experiment-id "
+                    f"{experiment}`. Or remove it for good, with the files of all that was published to it: "
+                    f"`mlflow gc --experiment-ids {experiment} --backend-store-uri <the store's database>`.",
+                ) from error
         try:
             client.create_registered_model(name)
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        file = connection.find_sqlite_file(self.tracking_uri)
-        # Without a server, MLflow would put the files into the current directory.
-        location = (file.parent / "mlartifacts").as_uri() if file else None
-        try:
-            return str(client.create_experiment(EXPERIMENT, artifact_location=location))
-        except MlflowException as error:
-            experiment = client.get_experiment_by_name(EXPERIMENT)
-            if experiment is None:
-                raise
-            if experiment.lifecycle_stage == "deleted":
-                raise RuntimeError(f"the experiment {EXPERIMENT!r} was deleted: restore it") from error
-            return str(experiment.experiment_id)
+        return experiment
 
 
 def _log_model(
@@ -191,7 +190,7 @@ def _log_model(
 
 def _make_marks() -> dict[str, str]:
     """Return the tags of what this process is publishing."""
-    return {_STATE: _PUBLISHING, _PUBLISHER: name_publisher()}
+    return {_STATE: _PUBLISHING, _PUBLISHER: name_process()}
 
 
 def _settle(client: MlflowClient, experiment: str, name: str, key: str) -> str | None:
@@ -200,7 +199,7 @@ def _settle(client: MlflowClient, experiment: str, name: str, key: str) -> str |
     Return the version of the publication that is about to be made (``key``), now complete; None when there is none.
     """
     done = None
-    for version in [version for version in iterate_versions(client, name) if KEY in version.tags]:  # newest first
+    for version in [one for one in versions.iterate_versions(client, name) if KEY in one.tags]:  # newest first
         number, tags = str(version.version), version.tags
         mine = tags[KEY] == key
         unfinished = tags.get(_STATE) == _PUBLISHING or _PENDING_ALIAS in tags
@@ -230,7 +229,7 @@ def _finish_version(client: MlflowClient, name: str, version: str) -> None:
 
 def _remove_runs(client: MlflowClient, experiment: str, name: str) -> None:
     """Remove runs that were killed before they had a version."""
-    wanted = f"tags.`{_STATE}` = '{_PUBLISHING}' and tags.`{_MODEL}` = {quote(name)}"
+    wanted = f"tags.`{_STATE}` = '{_PUBLISHING}' and tags.`{_MODEL}` = {versions.quote(name)}"
     for run in client.search_runs([experiment], wanted):
         if _is_alive(run.data.tags, run.info.end_time or run.info.start_time):
             continue
@@ -248,4 +247,4 @@ def _remove_run(client: MlflowClient, experiment: str, run: str) -> None:
 
 
 def _is_alive(tags: Mapping[str, str], changed_ms: int) -> bool:
-    return is_alive(tags.get(_PUBLISHER), changed=changed_ms / 1000)
+    return may_be_alive(tags.get(_PUBLISHER), changed=changed_ms / 1000)

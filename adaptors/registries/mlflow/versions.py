@@ -12,8 +12,7 @@ from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
-from kedro_hone.adaptors.registries.suggestions import explain_unknown
-from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.contract.registry import VersionInfo, explain_unknown
 from kedro_hone.core.errors import HoneError
 
 OVERLAP_MS: Final = 60_000

@@ -5,15 +5,21 @@ Kedro finds ``cli`` in this project, and ``commands`` through the entry point in
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
+from kedro.framework.cli.project import run as kedro_run
+from kedro.framework.project import settings
 
 from kedro_hone.cli.failures import explain, explain_failures
 from kedro_hone.cli.plugins import adaptor, registries, toolchains
 from kedro_hone.cli.routes import routes
-from kedro_hone.cli.run import run
 from kedro_hone.cli.runs import replay, report
+from kedro_hone.core.errors import ExitCode
+from kedro_hone.hooks.logs import configure_logging
+from kedro_hone.hooks.progress import ProgressHooks
+from kedro_hone.hooks.verdict import VerdictHooks
 
 _SUMMARY = "Make registered models faster, with proof."
 
@@ -26,6 +32,24 @@ class _Commands(click.Group):
         return super().invoke(ctx)
 
 
+@explain_failures()
+def _run(**options: Any) -> None:
+    """Run the optimization: pull, convert, compress, compile, validate, race, confirm, gate, report and publish.
+
+    Exit codes: 0 a winner was published or the source stays; 10 FAIL; 11 INCONCLUSIVE; 3 bad recipe or input; 4 a bug.
+    """
+    configure_logging()
+    try:
+        kedro_run.callback(**options)  # type: ignore[misc]  # click allows commands without a callback; this one has it
+    finally:  # what is printed next must not be printed through the display
+        for hook in settings.HOOKS:
+            if isinstance(hook, ProgressHooks):
+                hook.after_pipeline_run()
+    code = max((hook.exit_code for hook in settings.HOOKS if isinstance(hook, VerdictHooks)), default=ExitCode.SUCCESS)
+    sys.exit(code)
+
+
+run = click.Command("run", params=kedro_run.params, callback=_run, help=_run.__doc__)  # with Kedro's own options
 hone = _Commands(
     "hone",
     commands=[routes, toolchains, registries, report, replay, explain, adaptor],

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.registries import find_broken, read_registries
+from kedro_hone.core.contract.registry import find_broken, read_registries
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import Environment, EnvironmentStore
 from kedro_hone.core.errors import HoneError

@@ -11,7 +11,7 @@ from kedro.io import CatalogProtocol, DatasetError
 
 from kedro_hone.cli.plugins import print_table
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Confirmation, RaceResult, Status
+from kedro_hone.core.values.measurement import RaceResult, Status
 from kedro_hone.core.values.outcome import Refused
 from kedro_hone.graph import configure, read_catalog, read_parameters
 from kedro_hone.recipe.plan import make_plan
@@ -25,14 +25,10 @@ def routes(*, as_json: bool) -> None:
     configure()
     plan = make_plan(read_recipe(read_parameters()))
     last = LastRun(read_catalog())
-    rows: list[dict[str, Any]] = [
-        {
-            "id": step.namespace,
-            "route": [step.namespace.split(".")[0], *step.route],
-            "outcome": last.describe(step.namespace),
-        }
-        for step in plan.routes.ends
-    ]
+    rows = []
+    for step in plan.routes.ends:
+        route = [step.namespace.split(".")[0], *step.route]
+        rows.append({"id": step.namespace, "route": route, "outcome": last.describe(step.namespace)})
     if as_json:
         click.echo(json.dumps(rows, indent=2))
     else:
@@ -49,7 +45,6 @@ class LastRun:
     def __init__(self, catalog: CatalogProtocol[Any, Any]) -> None:
         self._catalog = catalog
         self._race: RaceResult | None
-        confirmation: Confirmation | None
         self._race, self._raced = self._read("race")
         confirmation, confirmed = self._read("confirmation")
         decision, decided = self._read("decision")
@@ -93,13 +88,8 @@ class LastRun:
 
 def fold_rows(rows: list[dict[str, Any]], last: LastRun) -> list[tuple[str, str]]:
     """Return the rows of the table: routes from a format that the model cannot be converted to are one row together."""
-
-    def find_group(row: dict[str, Any]) -> tuple[str, str]:
-        obstacle = last.find_obstacle(row["id"])
-        return row["route"][0] if obstacle else row["id"], obstacle
-
     folded = []
-    for (start, obstacle), group in groupby(rows, key=find_group):
+    for (start, obstacle), group in groupby(rows, key=lambda row: (row["route"][0], last.find_obstacle(row["id"]))):
         members = list(group)
         if obstacle:
             folded.append((f"{start} ▸ … ({len(members)} routes)", f"cannot be reached: {obstacle}"))

@@ -48,15 +48,14 @@ def report(folder: Path | None, *, in_browser: bool) -> None:
 @click.option("--output", type=_FOLDER, help="Keep the files that the step makes in this folder.")
 def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
     """Run STEP again, such as 007-onnxruntime.int8-static, and print what its worker prints."""
-    place = _find_step(step, run_folder or _find_latest(find_work()))
+    place = _find_step(step, run_folder or _find_latest())
     job = Job.model_validate_json((place / "job.json").read_bytes())
     toolchain = _find_toolchain(job)
-    environment = build_environment(toolchain)
+    python = Path(build_environment(toolchain).python)
     with tempfile.TemporaryDirectory() as scratch:
         folder, target = Path(scratch) / "step", (output or Path(scratch) / "output").absolute()
         target.mkdir(parents=True, exist_ok=True)
         again = job.model_copy(update={"output": str(target), "temporary": None})
-        python = Path(environment.python)
         result = call_worker(again, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
         if (folder / "log").exists():  # no worker was started where its limits leave it no room
             click.echo(clean_text((folder / "log").read_text(errors="replace")), nl=False)
@@ -67,9 +66,8 @@ def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
         click.echo(clean_text(f"{job.adaptor}: {result.kind}: {result.reason}"))
 
 
-def _find_latest(work: Path) -> Path:
-    runs = sorted((path.parent for path in (work / "runs").glob("*/steps")), reverse=True)
-    return runs[0] if runs else work / "latest"
+def _find_latest() -> Path:
+    return max((path.parent for path in find_work().glob("runs/*/steps")), default=find_work() / "latest")
 
 
 def _find_step(step: str, run: Path) -> Path:

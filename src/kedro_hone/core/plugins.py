@@ -58,14 +58,14 @@ class Plugins(Generic[_Plugin]):
         slug: Of the error for a name that is taken.
         clash: What that error says, with ``{name}``.
         locate: Returns where a registered one is made, for a person.
-        identify: Returns what stays equal when the project's modules are reloaded.
+        identify: Returns what stays equal when the project's modules are reloaded; ``locate`` where it is None.
         own: What is registered, by name.
     """
 
     slug: str
     clash: str
     locate: Callable[[_Plugin], str]
-    identify: Callable[[_Plugin], object]
+    identify: Callable[[_Plugin], object] | None = None
     own: dict[str, _Plugin] = field(default_factory=dict)
 
     def register(self, *values: _Plugin) -> None:
@@ -74,10 +74,10 @@ class Plugins(Generic[_Plugin]):
         Raises:
             HoneError: Another one that is registered has its name.
         """
-        own = dict(self.own)
+        own, identify = dict(self.own), self.identify or self.locate
         for value in values:
             known = own.get(value.name, value)
-            if self.identify(known) != self.identify(value):
+            if identify(known) != identify(value):
                 raise self._explain_taken(self._offer(known), self._offer(value))
             own[value.name] = value
         self.own.update(own)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from kedro_hone.core.contract.registries import find_registry
+from kedro_hone.core.contract.registry import find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.values.artifact import Artifact

@@ -6,6 +6,7 @@ adaptors whose formats fit. An adaptor that does not take this model refuses it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
@@ -104,7 +105,8 @@ def _explain_unfit(chain: tuple[str, ...], adaptors: Sequence[Adaptor]) -> HoneE
 def _grow(path: _Path, adaptors: Sequence[Adaptor], chains: tuple[tuple[str, ...], ...]) -> Iterator[RouteStep]:
     for adaptor in adaptors:
         if path.formats[-1] in adaptor.accepts and _may_follow(path, adaptor, chains):
-            namespace, route = f"{path.namespace}.{adaptor.segment}", (*path.route, adaptor.name)
+            namespace = f"{path.namespace}.{re.sub('[.-]', '_', adaptor.name)}"
+            route = (*path.route, adaptor.name)
             yield RouteStep(namespace=namespace, parent=path.namespace, adaptor=adaptor, route=route)
             if adaptor.stage is not Stage.COMPILE:
                 compressed = path.compressed or adaptor.stage is Stage.COMPRESS

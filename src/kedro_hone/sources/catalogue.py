@@ -14,12 +14,10 @@ ENTRY_POINTS: Final = "kedro_hone.sources"
 """The entry-point group of other distributions; each entry point names a ``SourceFormat``."""
 
 
-def _locate(source: SourceFormat) -> str:
-    return name_function(source.detect)
-
-
 _PLUGINS: Final = Plugins[SourceFormat](
-    slug="source-format-taken", clash="Two source formats are named {name!r}.", locate=_locate, identify=_locate
+    slug="source-format-taken",
+    clash="Two source formats are named {name!r}.",
+    locate=lambda source: name_function(source.detect),
 )
 
 

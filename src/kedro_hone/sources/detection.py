@@ -114,9 +114,9 @@ def _read_mlmodel(path: Path) -> MlModel:
     if not isinstance(model, dict) or not isinstance(model.get("flavors"), dict):
         raise make_corrupt(path, "it names no flavors")
     try:
-        inputs, outputs = read_signature(model.get("signature"))
-    except ValueError as error:
-        raise make_corrupt(path, str(error)) from error
+        inputs, outputs = _read_signature(model.get("signature"))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise make_corrupt(path, f"the signature cannot be read: {error!r}") from error
     return MlModel(flavors=model["flavors"], inputs=inputs, outputs=outputs)
 
 
@@ -131,21 +131,15 @@ def _refuse_links_out(folder: Path) -> None:
             )
 
 
-def read_signature(signature: Json) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+def _read_signature(signature: Json) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
     """Return the inputs and outputs of an MLflow ``signature`` entry, or of None, without importing MLflow.
 
     The first axis, when it is dynamic, is ``batch``; other dynamic axes get a name of their own. Unnamed tensors are
     ``input_0`` and ``output_0``: the file's own names, where a worker can read them, come before these. A side that is
     missing or not made of tensors (columns of a table) is empty.
-
-    Raises:
-        ValueError: The entry is malformed.
     """
     said = signature if isinstance(signature, dict) else {}
-    try:
-        return _read_side(said.get("inputs"), "input"), _read_side(said.get("outputs"), "output")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"the signature cannot be read: {error!r}") from error
+    return _read_side(said.get("inputs"), "input"), _read_side(said.get("outputs"), "output")
 
 
 def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:

@@ -10,9 +10,7 @@ from kedro_hone.sources.source_format import MLMODEL, Flavor, Pulled
 
 
 def find_entry(pulled: Pulled, flavor: str, key: str) -> Path | None:
-    """Return what a key of a flavor's entry in the ``MLmodel`` points to, with every link followed.
-
-    None where there is no ``MLmodel``, or it has no such flavor.
+    """Return what a key of a flavor's entry in the ``MLmodel`` points to, links followed; None without such an entry.
 
     Raises:
         HoneError: ``model-corrupt``: there is no such key, or it points out of the folder or to nothing.
@@ -30,10 +28,7 @@ def find_entry(pulled: Pulled, flavor: str, key: str) -> Path | None:
 
 
 def find_only(folder: Path, name: str) -> Path | None:
-    """Return the file of a name such as ``model.onnx``, or else the only file with its suffix; None where neither is.
-
-    Folders inside it are not searched.
-    """
+    """Return the file such as ``model.onnx`` in a folder, not below, else the only one with its suffix, or None."""
     found = sorted(path for path in folder.glob(f"*{Path(name).suffix}") if path.is_file())
     if folder / name in found:
         return folder / name

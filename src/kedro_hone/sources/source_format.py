@@ -48,8 +48,6 @@ class Pulled:
 
     Attributes:
         folder: The pulled files, as the registry holds them. No link in it leads out of it.
-        mlmodel: What the ``MLmodel`` in it says; None when there is none.
-        author: The class that the recipe names; None when it names none.
     """
 
     folder: Path
@@ -66,10 +64,8 @@ class Flavor(Value):
             artifact.
         texts: Small files that are written into the artifact: name and content.
         source: The name of the source format that recognised them; filled in by ``read_flavor``.
-        interface: ``pytorch`` (tensors in, tensors out) or ``onnx`` (arrays in, arrays out); the source format's own
-            where ``detect`` leaves it empty.
-        inputs: What the files say of the inputs; the signature's where ``detect`` leaves it empty.
-        outputs: The same of the outputs.
+        interface: As of ``SourceFormat``, whose own it is where ``detect`` leaves it empty.
+        inputs: What the files say of the inputs; the signature's where ``detect`` leaves it empty. So are ``outputs``.
     """
 
     format: Format

@@ -8,7 +8,7 @@ import pytest
 from proof import TAGS
 
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.core.contract.registries import find_registry
+from kedro_hone.core.contract.registry import find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.learner.manifest import read_artifact
@@ -126,6 +126,22 @@ def test_without_an_alias_none_is_moved(make_winner, prove):
     done = registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias=None)
     assert registry.resolve(done.uri).aliases == ()
     assert registry.resolve(done.uri).tags["hone.state"] == "finished"
+
+
+def test_a_deleted_experiment_says_how_to_get_it_back(make_winner, prove, tracking_uri):
+    import mlflow
+
+    registry, client = MlflowRegistry(), mlflow.MlflowClient()
+    winner = prove(make_winner())
+    number = client.create_experiment("kedro-hone")
+    client.delete_experiment(number)
+    error = catch(lambda: registry.publish(winner, name="digits", tags=TAGS, alias=None))
+    assert error.slug == "registry-unreachable"
+    assert f"mlflow experiments restore --experiment-id {number}" in error.hint
+    assert f"mlflow gc --experiment-ids {number}" in error.hint
+    assert not client.search_registered_models()
+    client.restore_experiment(number)
+    assert registry.publish(winner, name="digits", tags=TAGS, alias=None).version == "1"
 
 
 def test_versions_since(source, make_winner, prove):

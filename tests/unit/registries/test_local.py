@@ -83,9 +83,9 @@ def test_evidence_that_changes_after_it_was_proved_is_not_published(tmp_path, wi
 
 def test_what_a_killed_publication_left_is_removed(tmp_path, winner):
     code = (
-        "import os, signal; from pathlib import Path; from kedro_hone.adaptors.registries import publication\n"
+        "import os, signal; from pathlib import Path; from kedro_hone.core.machine import processes\n"
         f"home = Path({str(tmp_path / 'digits-hone')!r}); home.mkdir()\n"
-        "stage = home / f'.publishing-{publication.name_publisher()}'; stage.mkdir()\n"
+        "stage = home / f'.publishing-{processes.name_process()}'; stage.mkdir()\n"
         "(stage / 'half').write_text('x'); os.kill(os.getpid(), signal.SIGKILL)"
     )
     source = Path(kedro_hone.__file__).parents[1]

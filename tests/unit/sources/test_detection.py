@@ -9,7 +9,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.learner.manifest import write_manifest
-from kedro_hone.sources.detection import LARGEST_MLMODEL, read_flavor, read_signature
+from kedro_hone.sources.detection import LARGEST_MLMODEL, _read_signature, read_flavor
 
 X = TensorSpec(name="x", dtype="float32", shape=("batch", 4))
 Y = TensorSpec(name="y", dtype="int64", shape=("batch", "y_1"))
@@ -36,23 +36,28 @@ def read_slug(folder, trust=NOTHING):
 
 
 def test_signatures():
-    assert read_signature(SIGNATURE) == ((X,), (Y,))
+    assert _read_signature(SIGNATURE) == ((X,), (Y,))
 
 
 def test_unnamed_tensors_get_a_name():
     side = json.dumps([{"type": "tensor", "tensor-spec": {"dtype": "float32", "shape": [-1, 4]}}])
-    (inputs, outputs) = read_signature({"inputs": side, "outputs": side, "params": None})
+    (inputs, outputs) = _read_signature({"inputs": side, "outputs": side, "params": None})
     assert (inputs[0].name, outputs[0].name) == ("input_0", "output_0")
     assert inputs[0].shape == ("batch", 4)
 
 
 def test_signatures_that_are_none():
     columns = {"inputs": '[{"type": "double", "name": "a"}]', "outputs": None}
-    assert read_signature(columns) == ((), ())
-    assert read_signature(None) == ((), ())
-    for odd in ({"inputs": "no json"}, {"inputs": '[{"type": "tensor"}]'}, {"inputs": "[1]"}):
-        with pytest.raises(ValueError, match="cannot be read"):
-            read_signature(odd)
+    assert _read_signature(columns) == ((), ())
+    assert _read_signature(None) == ((), ())
+
+
+@pytest.mark.parametrize("odd", [{"inputs": "no json"}, {"inputs": '[{"type": "tensor"}]'}, {"inputs": "[1]"}])
+def test_a_signature_that_cannot_be_read(tmp_path, odd):
+    folder = write_model(tmp_path, {"onnx": {"data": "model.onnx"}}, ["model.onnx"], odd)
+    with pytest.raises(HoneError, match="The signature cannot be read") as caught:
+        read_flavor(folder, trust=NOTHING)
+    assert caught.value.slug == "model-corrupt"
 
 
 def test_onnx_with_external_data(tmp_path):

@@ -36,20 +36,16 @@ class Options(BaseModel):
 
 
 class Int8Options(Options):
-    """Options of a quantizer whose int8 may be computed with products that saturate.
-
-    Attributes:
-        reduce_range: Seven bits instead of eight, for x86 CPUs without VNNI, where eight can saturate; None: where
-            this CPU has no VNNI.
-    """
+    """Options of a quantizer whose int8 may be computed with products that saturate."""
 
     reduce_range: bool | None = None
+    """Seven bits instead of eight, for x86 CPUs without VNNI, where eight can saturate; None: where this CPU has no
+    VNNI."""
 
     def resolve(self, host: Host) -> Self:
         """Return the options with ``reduce_range`` decided; see ``Host.saturates_int8``."""
-        if self.reduce_range is not None:
-            return self
-        return self.model_copy(update={"reduce_range": host.saturates_int8})
+        decided = host.saturates_int8 if self.reduce_range is None else self.reduce_range
+        return self.model_copy(update={"reduce_range": decided})
 
 
 class Need(StrEnum):
@@ -99,15 +95,9 @@ class Adaptor:
     Attributes:
         name: ``toolchain.what``, unique, such as ``onnxruntime.int8-static``.
         version: Raised when its output changes; part of the cache key.
-        toolchain: The toolchain whose worker runs it.
-        stage: Convert, compress or compile.
-        accepts: The formats that it takes.
-        produces: The format of its result.
         summary: One sentence for the documentation.
         options: The model of its options; all have defaults.
         precisions: What the result computes in or stores.
-        needs: What it needs besides the artifact.
-        supports: How well it supports each capability.
         machine_specific: Whether the result depends on the CPU or GPU; then their fingerprint is in the cache key.
         default: Whether recipes use it without naming it.
         can_take: A cheap check, without the toolchain: a refusal, or None.
@@ -144,10 +134,4 @@ class Adaptor:
 
     def find_missing(self, host: Host) -> str | None:
         """Return the first of its needs that a machine does not meet, as a reason; None where all are met."""
-        reasons = (need.find_missing(host) for need in sorted(self.needs))
-        return next((reason for reason in reasons if reason), None)
-
-    @property
-    def segment(self) -> str:
-        """The adaptor's segment of a namespace: ``onnxruntime_int8_static``."""
-        return re.sub(r"[.-]", "_", self.name)
+        return next(filter(None, (need.find_missing(host) for need in sorted(self.needs))), None)

@@ -34,14 +34,10 @@ def _identify(value: Adaptor | Toolchain) -> list[object]:
     return [(one.__module__, one.__qualname__) if hasattr(one, "__qualname__") else one for one in values]
 
 
-def _locate(value: Adaptor | Toolchain) -> str:
-    return str((value.toolchain if isinstance(value, Adaptor) else value).folder)
-
-
 _PLUGINS: Final[Plugins[Adaptor | Toolchain]] = Plugins(
     slug="adaptor-name-taken",
     clash="Two toolchains or adaptors are named {name!r}.",
-    locate=_locate,
+    locate=lambda value: str((value.toolchain if isinstance(value, Adaptor) else value).folder),
     identify=_identify,
 )
 

@@ -30,9 +30,6 @@ from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.core.values.measurement import Latency, Quality, Speedup
 
-BUILTIN_GATES: Final = "kedro_hone.comparing.gates"
-"""The package of our gates: each module in it exports one as ``GATE``."""
-
 ENTRY_POINTS: Final = "kedro_hone.gates"
 """The entry-point group of other distributions; each entry point names a gate."""
 
@@ -46,9 +43,7 @@ class Measurements(Value):
             decided; empty when it could not be confirmed, and for the source.
         speedup: The speed-up at the deciding shape, or None.
         speedups: One for each shape.
-        latency: Its times at each shape.
         quality: Its metric on the gate split; None for a gate that is not ``scored``.
-        size_bytes: Its files.
         cold_start_ms: From the start of loading to the first predictions, without the interpreter's start.
         peak_memory_bytes: Resident memory of its worker at its highest, with the interpreter and the toolchain.
     """
@@ -64,10 +59,6 @@ class Measurements(Value):
     peak_memory_bytes: int | None = None
 
 
-Judge = Callable[[Any, Measurements, Measurements], Sequence[Judgement]]
-"""From the recipe's limit, the candidate and the source to one judgement, or to one for each shape. Pure."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Gate:
     """One gate.
@@ -76,6 +67,7 @@ class Gate:
         name: Its key in the recipe's section ``gates``.
         takes: The type of that key, such as ``float | None``. A limit of None or of no shapes means not asked.
         field: Its default, its bounds and its description, which is the sentence of the reference page.
+        judge: From the recipe's limit, the candidate and the source to one judgement, or to one for each shape. Pure.
         relative: Whether it compares with the source. Where no candidate holds these gates the source stays: ``KEEP``.
             A gate that is not relative is absolute; the source must hold it too where it stays. Where the best there
             is misses it, the verdict is ``FAIL``.
@@ -90,7 +82,7 @@ class Gate:
     name: str
     takes: Any
     field: Any  # a FieldInfo: pydantic declares that Field() returns the default's type
-    judge: Judge
+    judge: Callable[[Any, Measurements, Measurements], Sequence[Judgement]]
     relative: bool = False
     scored: bool = False
     per_shape: bool = False
@@ -154,24 +146,13 @@ def judge_at_most(
     else:
         judged = Judged.HOLDS if measured <= limit else Judged.FAILS
         said = f"{subject} {verb} {measured:{digits}} {unit}"
-    return Judgement(
-        name=name,
-        candidate=candidate,
-        judgement=judged,
-        reason=f"{said}, where {limit:g} {unit} is allowed",
-        limit=limit,
-        measured=measured,
-        unit=unit,
-        shape=shape,
-    )
-
-
-def _locate(gate: Gate) -> str:
-    return name_function(gate.judge)
+    reason = f"{said}, where {limit:g} {unit} is allowed"
+    told = {"limit": limit, "measured": measured, "unit": unit, "shape": shape}
+    return Judgement(name=name, candidate=candidate, judgement=judged, reason=reason, **told)
 
 
 _PLUGINS: Final = Plugins[Gate](
-    slug="gate-invalid", clash="Two gates are named {name!r}.", locate=_locate, identify=_locate
+    slug="gate-invalid", clash="Two gates are named {name!r}.", locate=lambda gate: name_function(gate.judge)
 )
 
 
@@ -199,7 +180,7 @@ def read_gates() -> tuple[Gate, ...]:
     Raises:
         HoneError: ``gate-invalid``: two gates have one name, or a module of a gate cannot be imported or has none.
     """
-    offers = list_offers(ENTRY_POINTS, list_modules(BUILTIN_GATES, "GATE"))
+    offers = list_offers(ENTRY_POINTS, list_modules("kedro_hone.comparing.gates", "GATE"))
     found, broken = load(offers, partial(check_kind, kind=Gate))
     for place, error in broken.items():
         raise HoneError(

@@ -32,13 +32,11 @@ class Host:
     Attributes:
         flags: CPU feature flags, as in ``/proc/cpuinfo``.
         cores: Logical cores that this process may use.
-        gpu: The GPU's name, or None.
+        gpu: The GPU's name.
         compilers: Programs on the path that adaptors ask for, such as ``c++``.
         fingerprint: Identifies CPU model, flags and operating system; part of the key of machine-specific results.
         machine: The processor's architecture, such as ``x86_64``.
-        cpu: The model of the processor.
         driver: The version of the GPU's driver, or None.
-        memory_bytes: All memory of the machine.
         os: The operating system and its kernel.
     """
 

@@ -1,21 +1,43 @@
-"""The contract of a model registry, what it says of a version, and the tags of a published one."""
+"""The contract of a model registry, what it says of a version, and which there are, by the scheme of a URI."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+import re
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any, Final, Protocol, cast, runtime_checkable
+from urllib.parse import urlsplit
 
 from pydantic import Field, TypeAdapter
 
 from kedro_hone.core.contract.proof import ProvenWinner
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.plugins import BUILT_IN, Offer, Plugins, check_kind, guard, list_offers, load
+from kedro_hone.core.text import suggest
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.decision import Verdict
+from kedro_hone.core.values.digest import digest_json
+
+REGISTRIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "models": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
+        "": "kedro_hone.adaptors.registries.local.registry:LocalRegistry",
+    }
+)
+"""Our model registries: the scheme of a URI to the class that serves it. A path has no scheme."""
+
+ENTRY_POINTS: Final = "kedro_hone.registries"
+"""The entry-point group of other packages: the name is a scheme, the value a class or a function that makes one."""
 
 SOURCE: Final = "hone.source"
 """The tag with the URI of the version that was optimized; only winners carry it."""
 RECIPE: Final = "hone.recipe"
 """The tag with the recipe's digest."""
+KEY: Final = "hone.publication"
+"""The tag with what ``derive_key`` returns."""
 
 
 class VersionInfo(Value):
@@ -23,7 +45,6 @@ class VersionInfo(Value):
 
     Attributes:
         uri: The URI with the version pinned, such as ``models:/digits/3``; ``find_registry`` finds its registry again.
-        name: The registered model's name.
     """
 
     uri: str
@@ -64,14 +85,12 @@ class Registry(Protocol):
         Raises:
             HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown`` or ``registry-unreachable``.
         """
-        ...
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
         """Download a version's files, as the registry holds them, and return the version; raises as ``resolve``.
 
         The folder is empty, and made when it does not exist.
         """
-        ...
 
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return the versions of all models that are new since the last call, oldest first, and the next cursor.
@@ -82,7 +101,6 @@ class Registry(Protocol):
         Raises:
             HoneError: ``registry-unreachable``.
         """
-        ...
 
     def publish(
         self,
@@ -95,17 +113,12 @@ class Registry(Protocol):
     ) -> Publication:
         """Write a new version with all its evidence, or none; the same publication twice gives the same version.
 
-        Args:
-            winner: The winner with what proves it.
-            name: The model, as ``VersionInfo.name`` or the recipe says.
-            tags: From ``make_tags``.
-            alias: What is to point to the new version, or None; it is moved last.
-            metrics: Numbers that the registry shows next to the version.
+        The model's ``name`` is that of ``VersionInfo`` or of the recipe, the ``tags`` are from ``make_tags``. The
+        ``alias`` is to point to the new version, and is moved last. The registry shows the ``metrics`` next to it.
 
         Raises:
             HoneError: ``registry-unreachable`` or ``evidence-incomplete``.
         """
-        ...
 
 
 def make_tags(
@@ -125,3 +138,105 @@ def make_tags(
         **({} if speedup is None else {"hone.speedup": f"{speedup:.3f}"}),
         **{f"hone.data.{split}": digest for split, digest in (data or {}).items()},
     }
+
+
+def derive_key(winner: ProvenWinner, *, name: str, tags: Mapping[str, str]) -> str:
+    """Return a digest of what makes two calls of ``publish`` the same publication: ``name`` is where the winner goes.
+
+    The evidence is in it, so that a killed publication is completed only by one with the same evidence.
+    """
+    return digest_json([winner.artifact.digest, name, winner.evidence.files, winner.source_digest, tags.get(RECIPE)])
+
+
+def explain_unknown(
+    slug: str, what: str, name: str, known: Sequence[str], nouns: str, *, advice: str = ""
+) -> HoneError:
+    """Return the error for an unknown name: what there is (``nouns``, in the plural), the nearest, and the advice."""
+    shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
+    hint = suggest(name, known).rstrip() or ("Choose one of these." if known else "Register one first.")
+    why = f"There are the {nouns} {shown}." if known else f"There are no {nouns}."
+    return HoneError(slug, what, why=why, hint=hint + advice)
+
+
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
+_PLUGINS: Final = Plugins[Offer](slug="registry-scheme-taken", clash="Two registries serve {name}:/….", locate=str)
+_RETURNS: Final[Mapping[str, type]] = MappingProxyType(
+    {"resolve": VersionInfo, "pull": VersionInfo, "versions_since": tuple, "publish": Publication}
+)
+
+
+class GuardedRegistry:
+    """A registry of another package: each method of the contract returns what it must, or raises a ``HoneError``.
+
+    Without it the exception of a stranger's code would be reported as a bug of ours, and its ``sys.exit(0)`` would end
+    a run as if all had gone well.
+    """
+
+    def __init__(self, registry: Registry, offer: Offer) -> None:
+        self.registry, self._offer = registry, offer
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _RETURNS:
+            raise AttributeError(name)
+
+        def call(*args: Any, **named: Any) -> Any:
+            with _guard(self._offer, f"its method {name}"):
+                return check_kind(getattr(self.registry, name)(*args, **named), _RETURNS[name])
+
+        return call
+
+
+def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> dict[str, Offer]:
+    """Return every registry that is installed, by its scheme: ours, then those of other packages. Nothing is imported.
+
+    Raises:
+        HoneError: ``registry-scheme-taken``, when two packages offer one scheme.
+    """
+    offers = [offer._replace(name=offer.name.lower()) for offer in list_offers(ENTRY_POINTS, builtin)]
+    return {scheme: offer for scheme, (offer, _) in _PLUGINS.merge(zip(offers, offers, strict=True)).items()}
+
+
+def find_broken(offers: Collection[Offer]) -> dict[str, BaseException]:
+    """Import registries, and return why those that cannot be used cannot, by where they come from."""
+    odd = {str(offer): offer.name for offer in offers if offer.name and not _SCHEME.fullmatch(offer.name)}
+    rule = "cannot be the scheme of a URI: write letters, digits, +, - and dots"
+    return load(offers, lambda _: None)[1] | {place: ValueError(f"{name!r} {rule}") for place, name in odd.items()}
+
+
+def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project: Path | None = None) -> Registry:
+    """Return the registry that serves a URI, such as ``models:/digits/3``, or a path, made with its defaults.
+
+    Relative paths count from the project, or from the current folder when it is not given.
+
+    Raises:
+        HoneError: ``registry-unknown``, with the schemes that are served; ``registry-scheme-taken``;
+            ``registry-broken``: the package of others cannot be imported, or makes something else; or what the registry
+            itself raises.
+    """
+    scheme, registries = urlsplit(uri).scheme, read_registries(builtin)
+    if scheme not in registries:
+        known = ", ".join(f"{name}:/…" if name else "a path" for name in sorted(registries, reverse=True))
+        raise HoneError(
+            "registry-unknown",
+            f"No registry serves {uri!r}.",
+            why=f"Nothing is known of the scheme {scheme!r}; there are: {known}.",
+            hint=suggest(scheme, filter(None, registries), "{}:/…")
+            + "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path.",
+        )
+    offer = registries[scheme]
+    with _guard(offer, offer.target):
+        factory = offer.load()
+        takes = project is not None and "project" in inspect.signature(factory).parameters
+        made = factory(project=project) if takes else factory()
+        registry: Registry = check_kind(made, Registry)  # type: ignore[type-abstract]  # a protocol, checked at run time
+    return registry if offer.origin == BUILT_IN else cast("Registry", GuardedRegistry(registry, offer))
+
+
+def _guard(offer: Offer, culprit: str) -> AbstractContextManager[None]:
+    return guard(
+        "registry-broken",
+        f"The registry of {offer.name}:/… cannot be used.",
+        culprit=f"It comes from {offer.origin}, and {culprit}",
+        hint="Update or uninstall the package; `kedro hone registries` shows what cannot be imported.",
+        ours=offer.origin == BUILT_IN,
+    )

@@ -45,8 +45,6 @@ class Toolchain:
         runs: The formats that its worker can ``load``.
         formats: Formats of its own: name to the files that must exist (glob patterns), beyond ``FORMATS``.
         environment: Variables set for its worker.
-        licence: The terms.
-        limits: Bounds of its workers.
         extra: The extra of the distribution that installs the *runtime* part, for users of the winner.
         runtime_requirements: What a process needs that only loads and runs its artifacts.
         default: Whether recipes use it without naming it.

@@ -1,11 +1,210 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
 from proof import SOURCE_DIGEST, SOURCE_URI, prove
 
-from kedro_hone.core.contract.registry import VersionInfo, make_tags
+from kedro_hone.cli.plugins import registries
+from kedro_hone.core.contract.registry import (
+    REGISTRIES,
+    Registry,
+    VersionInfo,
+    explain_unknown,
+    find_broken,
+    find_registry,
+    make_tags,
+    read_registries,
+)
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
+
+MODULE = """
+class Remote:
+    def resolve(self, uri): ...
+    def pull(self, uri, folder): ...
+    def publish(self, winner, *, name, tags, alias, metrics=None): ...
+    def versions_since(self, cursor): ...
+
+class Local(Remote): ...
+
+def make_remote():
+    return Remote()
+"""
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder of modules and installed packages; its modules are forgotten afterwards."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "fake_registries.py").write_text(MODULE)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith("fake_"):
+            del sys.modules[name]
+
+
+def install(site, package: str, scheme: str, target: str) -> None:
+    info = site / f"{package}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[kedro_hone.registries]\n{scheme} = {target}\n")
+
+
+def catch(call) -> HoneError:
+    with pytest.raises(HoneError) as caught:
+        call()
+    return caught.value
+
+
+def test_ours_keep_the_contract():
+    assert find_broken(read_registries().values()) == {}
+    assert isinstance(find_registry("models:/digits/1"), Registry)
+    assert isinstance(find_registry("./digits"), Registry)
+    assert {"models", ""} == set(REGISTRIES)
+
+
+def test_the_scheme_decides(site):
+    table = {"models": "fake_registries:Remote", "": "fake_registries:Local"}
+    assert type(find_registry("models:/digits@champion", table)).__name__ == "Remote"
+    assert type(find_registry("data/model:v1", table)).__name__ == "Local"
+    assert type(find_registry("./model", table)).__name__ == "Local"
+
+
+def test_an_unknown_registry_names_the_known_ones(site):
+    install(site, "hub", "hub", "fake_registries:Remote")
+    error = catch(lambda: find_registry("model:/digits/3"))
+    assert error.slug == "registry-unknown"
+    assert all(known in error.why for known in ("models:/…", "hub:/…", "a path"))
+    assert "Did you mean models:/…?" in error.hint
+
+
+@pytest.mark.parametrize("target", ["fake_registries:Remote", "fake_registries:make_remote"])
+def test_other_packages_come_by_entry_points_and_are_imported_when_asked_for(site, target):
+    install(site, "hub", "Hub", target)
+    assert read_registries()["hub"].origin == "the package hub"
+    assert "fake_registries" not in sys.modules
+    assert type(find_registry("hub://digits/3").registry).__name__ == "Remote"
+
+
+def test_a_registry_that_takes_the_project_is_given_it(site):
+    (site / "fake_home.py").write_text(
+        "from fake_registries import Remote\n"
+        "class Home(Remote):\n    def __init__(self, project=None):\n        self.project = project\n"
+    )
+    table = {"home": "fake_home:Home", "": "fake_registries:Local"}
+    assert find_registry("home://digits", table, project=site).project == site
+    assert find_registry("home://digits", table).project is None
+    assert isinstance(find_registry("./model", table, project=site), Registry)
+    assert find_registry("models/digits", project=site).root == site
+
+
+@pytest.mark.parametrize("scheme", ["models", "hub"])
+def test_a_scheme_that_is_taken_is_an_error(site, scheme):
+    install(site, "hub", "hub", "fake_registries:Remote")
+    install(site, "other", scheme, "fake_registries:Local")
+    error = catch(lambda: find_registry("./model"))
+    assert error.slug == "registry-scheme-taken"
+    assert "the package other" in error.why
+    assert ("built in" if scheme == "models" else "the package hub") in error.why
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "clue"),
+    [
+        ("raise RuntimeError('no client')", "fake_broken:Hub", "RuntimeError: no client"),
+        ("import sys; sys.exit('bye')", "fake_broken:Hub", "SystemExit: bye"),
+        ("", "fake_broken:Hub", "has no attribute 'Hub'"),
+        ("", "fake_missing:Hub", "No module named 'fake_missing'"),
+    ],
+)
+def test_a_broken_package_is_listed_and_stops_only_its_own_uris(site, text, target, clue):
+    (site / "fake_broken.py").write_text(text)
+    install(site, "hub", "hub", target)
+    error = catch(lambda: find_registry("hub://digits/3"))
+    assert error.slug == "registry-broken"
+    assert clue in error.why
+    assert isinstance(find_registry("./model"), Registry)
+    listed = CliRunner().invoke(registries)
+    assert listed.exit_code == 0
+    assert f"broken the package hub ({target})" in listed.output
+    assert clue in listed.output
+    assert "models:/…" in listed.output
+
+
+def test_what_lacks_a_method_of_the_contract_is_broken(site):
+    (site / "fake_broken.py").write_text("class Hub:\n    def resolve(self, uri): ...\n")
+    install(site, "hub", "hub", "fake_broken:Hub")
+    assert "is of the type Hub, not Registry" in catch(lambda: find_registry("hub://digits/3")).why
+
+
+def test_what_cannot_be_a_scheme_is_listed(site):
+    install(site, "hub", "my_hub", "fake_registries:Remote")
+    assert "cannot be the scheme of a URI" in CliRunner().invoke(registries).output
+
+
+def test_the_errors_of_a_registry_itself_are_its_own(site):
+    (site / "fake_broken.py").write_text(
+        "from kedro_hone.core.errors import HoneError\n"
+        "def make():\n    raise HoneError('registry-unreachable', 'No token.', why='None.', hint='Log in.')\n"
+    )
+    install(site, "hub", "hub", "fake_broken:make")
+    assert catch(lambda: find_registry("hub://digits/3")).slug == "registry-unreachable"
+
+
+CALLS = {
+    "resolve": lambda hub: hub.resolve("hub://digits/3"),
+    "pull": lambda hub: hub.pull("hub://digits/3", Path("pulled")),
+    "versions_since": lambda hub: hub.versions_since(None),
+    "publish": lambda hub: hub.publish(None, name="digits", tags={}, alias=None),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    ("text", "clue"),
+    [
+        ("raise KeyError('boom')", "KeyError: 'boom'"),
+        ("import sys; sys.exit(0)", "SystemExit: 0"),
+        ("return None", "TypeError: None is of the type NoneType, not "),
+    ],
+)
+def test_a_method_that_fails_names_its_package(site, name, text, clue):
+    body = "".join(f"    def {one}(self, *rest, **named):\n        {text}\n" for one in CALLS)
+    (site / "fake_broken.py").write_text(f"class Hub:\n{body}")
+    install(site, "hub", "hub", "fake_broken:Hub")
+    hub = find_registry("hub://digits/3")
+
+    error = catch(lambda: CALLS[name](hub))
+
+    assert error.slug == "registry-broken"
+    assert "the package hub" in error.why
+    assert f"{name} " in error.why
+    assert clue in error.why
+
+
+def test_what_a_method_returns_or_says_is_passed_on(site, tmp_path):
+    (site / "fake_hub.py").write_text(
+        "from kedro_hone.core.contract.registry import Publication, VersionInfo\n"
+        "from kedro_hone.core.errors import HoneError\n"
+        "INFO = VersionInfo(uri='hub:/digits/3', name='digits', version='3')\n"
+        "class Hub:\n"
+        "    def resolve(self, uri): raise HoneError('model-unknown', 'None.', why='None.', hint='None.')\n"
+        "    def pull(self, uri, folder): return INFO\n"
+        "    def versions_since(self, cursor): return (INFO,), '3'\n"
+        "    def publish(self, winner, *, name, tags, alias, metrics=None):\n"
+        "        return Publication(uri=name, version='4', alias=alias)\n"
+    )
+    install(site, "hub", "hub", "fake_hub:Hub")
+    hub = find_registry("hub://digits/3")
+
+    assert catch(lambda: hub.resolve("hub:/digits/3")).slug == "model-unknown"
+    assert hub.pull("hub:/digits/3", tmp_path).version == "3"
+    assert [info.version for info in hub.versions_since(None)[0]] == ["3"]
+    assert hub.publish(None, name="digits", tags={}, alias="best").alias == "best"
 
 
 def make_winner(folder: Path):
@@ -31,3 +230,16 @@ def test_a_version_with_our_tags_is_optimized_and_no_other(tmp_path):
     assert not version.is_optimized
     tags = make_tags(make_winner(tmp_path), recipe="sha256:2")
     assert version.model_copy(update={"tags": tags}).is_optimized
+
+
+@pytest.mark.parametrize(
+    ("known", "why", "hint"),
+    [
+        (["digits", "words"], "There are the models digits, words.", "Did you mean 'digits'?"),
+        (["words"], "There are the models words.", "Choose one of these."),
+        ([], "There are no models.", "Register one first."),
+    ],
+)
+def test_an_unknown_name_is_explained_by_those_that_there_are(known, why, hint):
+    error = explain_unknown("model-unknown", "There is no digit.", "digit", known, "models")
+    assert (error.slug, error.why, error.hint) == ("model-unknown", why, hint)

@@ -1,32 +1,13 @@
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 import time
 
 import pytest
 
-from kedro_hone.adaptors.registries import publication
 from kedro_hone.adaptors.registries.mlflow.connection import check_sqlite, find_sqlite_file, run_bounded
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.adaptors.registries.mlflow.versions import read_uri
-from kedro_hone.adaptors.registries.suggestions import explain_unknown
 from kedro_hone.core.errors import HoneError
-
-
-def test_who_publishes():
-    now = time.time()
-    assert publication.is_alive(publication.name_publisher(), changed=now)
-    done = subprocess.Popen([sys.executable, "-c", "pass"])
-    done.wait()
-    host = socket.gethostname()
-    assert not publication.is_alive(f"{host}:{done.pid}:1", changed=now)
-    assert not publication.is_alive(f"{host}:{os.getpid()}:1", changed=now)  # the number was given to another process
-    assert publication.is_alive("elsewhere:1:1", changed=now)
-    assert not publication.is_alive("elsewhere:1:1", changed=now - 2 * publication.STALE_AFTER_SECONDS)
-    assert not publication.is_alive(None, changed=now)
 
 
 @pytest.mark.parametrize(
@@ -50,19 +31,6 @@ def test_odd_uris(uri, slug):
     with pytest.raises(HoneError) as caught:
         read_uri(uri)
     assert caught.value.slug == slug
-
-
-@pytest.mark.parametrize(
-    ("known", "why", "hint"),
-    [
-        (["digits", "words"], "There are the models digits, words.", "Did you mean 'digits'?"),
-        (["words"], "There are the models words.", "Choose one of these."),
-        ([], "There are no models.", "Register one first."),
-    ],
-)
-def test_an_unknown_name_is_explained_by_those_that_there_are(known, why, hint):
-    error = explain_unknown("model-unknown", "There is no digit.", "digit", known, "models")
-    assert (error.slug, error.why, error.hint) == ("model-unknown", why, hint)
 
 
 def test_sqlite_files(tmp_path):

@@ -65,7 +65,7 @@ class Reference(Value):
     kind: str = Field(description="How the metric is compared: `proportion`, `mean` or `bootstrap`.")
     n: int
     cold_start_ms: float = Field(description="From loading to the first outputs, without the interpreter's start.")
-    peak_memory_bytes: int = Field(description="Resident memory of its worker after the last call.")
+    peak_memory_bytes: int = Field(description="Resident memory of its worker at its highest.")
     higher_is_better: bool = Field(default=True, description="The metric's direction.")
     doubt: str = Field("", description="Why the labels may not be the model's; empty where there is no doubt.")
     run: str = Field("", description="The run in which the outputs were computed, this one or an earlier one.")

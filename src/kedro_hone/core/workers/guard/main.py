@@ -231,9 +231,9 @@ class Guard:
                 return True
             if pid == 0:
                 return False
+            self.peak = max(self.peak, usage.ru_maxrss * 1024)  # kept by the kernel: misses nothing between two looks
             if pid == self.worker:
                 self.status = status
-                self.peak = max(self.peak, usage.ru_maxrss * 1024)
 
     def _end(self) -> None:
         left_behind = 0

@@ -83,16 +83,16 @@ class WorkerSession:
         """Return the resident memory of the worker and its children now; 0 when it is gone."""
         return int(self._guarded.request("memory", "memory") or 0)
 
-    def close(self) -> None:
-        """End the worker and everything that it started; returns when all are gone. Idempotent."""
-        if self._closed:
-            return
-        self._closed = True
-        self._guarded.close()
-        for descriptor in (self._commands, self._replies.descriptor):
-            os.close(descriptor)
-        if self._call.job.temporary is None:
-            shutil.rmtree(self._call.folder / "temporary", ignore_errors=True)
+    def close(self) -> End:
+        """End the worker and everything that it started; returns how it ended, when all are gone. Idempotent."""
+        if not self._closed:
+            self._closed = True
+            self._guarded.close()
+            for descriptor in (self._commands, self._replies.descriptor):
+                os.close(descriptor)
+            if self._call.job.temporary is None:
+                shutil.rmtree(self._call.folder / "temporary", ignore_errors=True)
+        return self._guarded.wait()
 
     def _ask(self, do: str, failure: FailureClass = FailureClass.CRASH, **arguments: Json) -> dict[str, Json] | Failed:
         if self._paused or self._closed:

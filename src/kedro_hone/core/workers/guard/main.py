@@ -63,22 +63,16 @@ class ClippedLog:
         self.head_left -= len(head)
         self.left_out += len(head) - self._write(head)
         self.tail += rest
-        if len(self.tail) > 2 * self.half:
-            self._cut()
+        excess = max(0, len(self.tail) - self.half)
+        self.left_out += excess
+        del self.tail[:excess]
 
     def finish(self) -> None:
         """Write the last half."""
-        self._cut()
         if self.left_out:
             self._write(f"\n[{self.left_out} bytes left out]\n".encode())
         self.left_out += len(self.tail) - self._write(bytes(self.tail))
         os.close(self.fd)
-
-    def _cut(self) -> None:
-        excess = len(self.tail) - self.half
-        if excess > 0:
-            self.left_out += excess
-            del self.tail[:excess]
 
     def _write(self, data: bytes) -> int:
         try:

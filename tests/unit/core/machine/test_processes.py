@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kedro_hone.core.machine.load import OtherLoad, read_cores, read_own
+from kedro_hone.core.machine.processes import OtherLoad, read_cores, read_own
 
 TICK = os.sysconf("SC_CLK_TCK")
 BURN = "import time\nwhile time.process_time() < 0.3: pass\n"

@@ -91,13 +91,10 @@ def is_alive(pid: int, start: int) -> bool:
     try:
         return read_start(pid) == start
     except FileNotFoundError:
-        pass
-    try:
-        os.kill(pid, 0)  # where /proc hides the processes of others
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+        try:
+            os.kill(pid, 0)
+        except OSError as error:
+            return isinstance(error, PermissionError)  # /proc hides the processes of others
     return False  # it is visible and has no start time: a zombie
 
 

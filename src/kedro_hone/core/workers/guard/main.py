@@ -14,6 +14,7 @@ there is no child left, none is left.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -265,10 +266,8 @@ class Guard:
 
 def report(message: dict[str, Any]) -> None:
     """Send the host a report; nothing happens when the host is gone."""
-    try:
+    with contextlib.suppress(OSError):
         os.write(1, json.dumps(message).encode() + b"\n")
-    except OSError:
-        return
 
 
 def main() -> None:

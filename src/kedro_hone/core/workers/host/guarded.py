@@ -48,12 +48,9 @@ class LineReader:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A program behind a guard, and its bounds.
+    """A program behind a guard, with its arguments, all its variables and its working directory, and its bounds.
 
     Attributes:
-        command: The program and its arguments.
-        environment: All its variables.
-        folder: Its working directory.
         log: Receives its output, of which ``log_bytes`` are kept.
         seconds: Its wall-clock limit; None where the caller limits each command.
         memory_bytes: The most that it and its children may hold.

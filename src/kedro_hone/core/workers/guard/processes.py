@@ -116,9 +116,7 @@ def become_worker(config: dict[str, Any], log: int, problem: int) -> NoReturn:
             limit = config["address_bytes"] if hard == resource.RLIM_INFINITY else min(hard, config["address_bytes"])
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as stream:
-            stream.write(
-                "500"
-            )  # killed first when memory runs out, not the guard or the host; not permitted everywhere
+            stream.write("500")  # killed before the guard and the host when memory runs out, where that is permitted
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)  # ignored signals would stay ignored in the new program

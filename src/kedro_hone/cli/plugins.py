@@ -68,8 +68,8 @@ def test(names: tuple[str, ...]) -> None:
 @click.option("--days", default=30.0, show_default=True, help="Remove environments not used for so many days.")
 def gc(days: float) -> None:
     """Remove environments that no run has used for a while."""
-    for stored in EnvironmentStore().collect(read_catalogue().toolchains.values(), days=days):
-        click.echo(f"removed {stored.environment.toolchain} ({stored.size_bytes / 2**20:.0f} MiB)")
+    for environment, size in EnvironmentStore().collect(read_catalogue().toolchains.values(), days=days):
+        click.echo(f"removed {environment.toolchain} ({size / 2**20:.0f} MiB)")
 
 
 @click.command()

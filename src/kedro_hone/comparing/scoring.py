@@ -42,7 +42,7 @@ def predict(
         for output, batch in outputs.items():
             if failed := session.run(setting.locate(split.feeds), output, batch=batch):
                 return failed
-        return Predicted(cold_start_ms=loaded, peak_memory_bytes=session.memory_bytes())
+        return Predicted(cold_start_ms=loaded, peak_memory_bytes=session.close().peak_memory_bytes)
 
 
 def score_predictions(

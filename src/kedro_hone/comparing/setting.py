@@ -11,7 +11,7 @@ from pathlib import Path
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.locks import hold_devices
-from kedro_hone.core.machine.load import OtherLoad
+from kedro_hone.core.machine.processes import OtherLoad
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact

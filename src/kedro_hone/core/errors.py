@@ -36,14 +36,7 @@ _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
 
 class HoneError(Exception):
-    """An error that the user can fix.
-
-    Attributes:
-        slug: The stable name, one of ``SLUGS``.
-        what: What happened, one sentence.
-        why: Why, as far as is known.
-        hint: What to do next.
-    """
+    """An error that the user can fix: what happened, in one sentence, why, as far as is known, and what to do next."""
 
     def __init__(self, slug: str, what: str, *, why: str, hint: str) -> None:
         if slug not in SLUGS:

@@ -23,14 +23,8 @@ def hold_lock(path: Path, *, purpose: str) -> Iterator[float]:
     """Hold a lock that one process at a time can hold; wait for it if need be, and log who holds it.
 
     The same process must not take a lock twice in one thread: it would wait for itself. The file, made with its parents
-    when missing, stays behind (removing it would let two processes hold "the" lock), and says who held it last.
-
-    Args:
-        path: The lock file.
-        purpose: What is done under the lock, for those who wait.
-
-    Yields:
-        The seconds that were spent waiting.
+    when missing, stays behind (removing it would let two processes hold "the" lock), and says who held it last and for
+    which purpose. Yielded are the seconds that were spent waiting.
 
     Raises:
         OSError: The file cannot be made.

@@ -109,7 +109,9 @@ class Plugins(Generic[_Plugin]):
 
 def list_offers(group: str, builtin: Mapping[str, str]) -> list[Offer]:
     """Return what is built in (name to target), then the entry points of a group; nothing is imported."""
-    points = _read_entry_points(group, _list_places())
+    folders = (Path(place or ".") for place in sys.path)
+    # An installation changes one of the folders of packages.
+    points = _read_entry_points(group, tuple((str(one), one.stat().st_mtime_ns) for one in folders if one.is_dir()))
     return [
         *(Offer(name, target, BUILT_IN) for name, target in builtin.items()),
         *(Offer(one.name, one.value, f"the package {one.dist.name if one.dist else 'unknown'}") for one in points),
@@ -171,12 +173,6 @@ def name_function(function: Callable[..., Any]) -> str:
     """Return where a function is defined, ``module.name``; a callable object is named by its class."""
     named = function if hasattr(function, "__qualname__") else type(function)
     return f"{named.__module__}.{named.__qualname__}"
-
-
-def _list_places() -> tuple[tuple[str, int], ...]:
-    """Every folder of packages and when it last changed: an installation changes one of them."""
-    folders = (Path(place or ".") for place in sys.path)
-    return tuple((str(folder), folder.stat().st_mtime_ns) for folder in folders if folder.is_dir())
 
 
 @lru_cache(maxsize=16)

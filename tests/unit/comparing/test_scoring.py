@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import closing, contextmanager
+from pathlib import Path
 from statistics import NormalDist
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from toolchains.toy.model import make_model
 
-from kedro_hone.comparing.scoring import UNBOUNDED, read_quality
+from kedro_hone.comparing import scoring
+from kedro_hone.comparing.scoring import UNBOUNDED, predict, read_quality
+from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.stats.proportions import smallest_provable_drop
+from kedro_hone.core.workers.host.job import Job, JobInput
+from kedro_hone.core.workers.host.run import open_session
 
 N = 1000
 REACH = smallest_provable_drop(N, 0.95)
@@ -74,3 +83,41 @@ def test_a_quality_knows_which_direction_is_better(higher):
     found = read_quality("fast", {**row, "lost": 1, "gained": 1}, 0.95, split="gate", limit=None)
 
     assert found.higher_is_better is higher
+
+
+WORKER = """
+class Session:
+    def run(self, feeds):
+        b"\\1" * (300 << 20)  # for a moment
+        return {"y": feeds["x"]}
+
+def load(job): return Session()
+"""
+
+
+def test_the_memory_of_predictions_is_the_peak_and_not_what_is_left(tmp_path, monkeypatch):
+    (tmp_path / "worker.py").write_text(WORKER)
+    artifact = make_model(tmp_path / "model")
+    np.savez(tmp_path / "feeds.npz", x=np.zeros((4, 4), np.float32))
+
+    @contextmanager
+    def launch(artifact, *, name, setting, output):
+        job = Job(
+            function="load",
+            worker=tmp_path / "worker.py",
+            adaptor=name,
+            input=JobInput.of(artifact, tmp_path / "model"),
+            output=output,
+        )
+        limits = Limits(seconds=600, memory_mb=1024)
+        opened = open_session(job, python=Path(sys.executable), folder=tmp_path / "step", limits=limits)
+        with closing(opened) as session:
+            yield session
+
+    monkeypatch.setattr(scoring, "launch", launch)
+    feeds = tmp_path / "feeds.npz"
+    setting = SimpleNamespace(batches={"b4": feeds}, shapes=["b4"], locate=lambda _: feeds)
+    outputs = {tmp_path / "output" / "y.npz": 4}
+    predicted = predict(artifact, name="it", split=SimpleNamespace(feeds=""), outputs=outputs, setting=setting)
+    assert predicted.peak_memory_bytes > 300 << 20
+    assert [path.exists() for path in outputs] == [True]

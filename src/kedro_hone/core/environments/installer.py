@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.requirements import explain_unsatisfied, list_versions, read_lines, read_pins
 from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.workers.host.guarded import Program, start_guarded
+from kedro_hone.core.workers.host.guarded import Guarded, Program
 from kedro_hone.core.workers.host.run import SECRET
 
 INSTALL_SECONDS: Final = 3600.0
@@ -151,7 +151,7 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | Non
         memory_bytes=1 << 62,  # no limit
         interval=0.5,
     )
-    with closing(start_guarded(program)) as guarded:
+    with closing(Guarded(program)) as guarded:
         end = guarded.wait()
     if end.reason is None and end.exit == 0:
         return None

@@ -61,14 +61,6 @@ class Environment(Value):
     build: str = ""
 
 
-class Stored(Value):
-    """An environment in the store, the space it takes, and when it was last asked for (in seconds since the epoch)."""
-
-    environment: Environment
-    size_bytes: int
-    used: float
-
-
 def environment_key(toolchain: Toolchain) -> str:
     """Return the key of a toolchain's environment, in hexadecimal: over python, platform and the locked requirements.
 
@@ -130,46 +122,29 @@ class EnvironmentStore:
         with self._hold(key, f"building the environment of {toolchain.name}"):
             return self._find(key, toolchain) or self._build(key, toolchain)
 
-    def list(self) -> tuple[Stored, ...]:
-        """Return every environment in the store, the last used first. Half-built ones are not listed."""
-        found = []
-        for folder in self._environments.glob("*"):
-            if environment := _read_record(folder):
-                size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
-                used = (folder / _RECORD).stat().st_mtime
-                found.append(Stored(environment=environment, size_bytes=size, used=used))
-        return tuple(sorted(found, key=lambda stored: -stored.used))
+    def collect(self, toolchains: Iterable[Toolchain], *, days: float = 30.0) -> list[tuple[Environment, int]]:
+        """Remove the environments that none of all toolchains refers to, and those not used for some days.
 
-    def remove(self, key: str) -> bool:
-        """Remove an environment, waiting while it is being built, and return whether there was one.
-
-        Raises:
-            HoneError: ``store-read-only``.
-        """
-        folder = self._environments / key
-        if Path(key).name != key or not folder.exists():
-            return False
-        with self._hold(key, "removing it"):
-            (folder / _RECORD).unlink(missing_ok=True)  # first: what is half removed does not exist
-            remove_tree(folder)
-        return True
-
-    def collect(self, toolchains: Iterable[Toolchain], *, days: float = 30.0) -> tuple[Stored, ...]:
-        """Remove and return the environments that none of all toolchains refers to, and those not used for some days.
-
-        One that was used within the last day is kept: a run may be using it.
+        One that was used within the last day is kept: a run may be using it. Half-built ones are not looked at.
+        Returned are those that were removed, with the bytes that they took.
 
         Raises:
             HoneError: ``store-read-only``.
         """
         known = {environment_key(toolchain) for toolchain in toolchains if toolchain.lock.exists()}
         removed = []
-        for stored in self.list():
-            idle_days = (time.time() - stored.used) / _DAY
-            if idle_days > (max(1.0, days) if stored.environment.key in known else 1.0):
-                self.remove(stored.environment.key)
-                removed.append(stored)
-        return tuple(removed)
+        for folder in sorted(self._environments.glob("*")):
+            environment = _read_record(folder)
+            if environment is None:
+                continue
+            idle_days = (time.time() - (folder / _RECORD).stat().st_mtime) / _DAY
+            if idle_days > (max(1.0, days) if environment.key in known else 1.0):
+                size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+                removed.append((environment, size))
+                with self._hold(folder.name, "removing it"):
+                    (folder / _RECORD).unlink(missing_ok=True)  # first: what is half removed does not exist
+                    remove_tree(folder)
+        return removed
 
     @contextmanager
     def _hold(self, key: str, purpose: str) -> Iterator[None]:

@@ -59,7 +59,7 @@ class Predicted(Value):
     """What it took to make a model's predictions on a split."""
 
     cold_start_ms: float = Field(description="From loading to the first outputs, without the interpreter's start.")
-    peak_memory_bytes: int = Field(description="Resident memory of its worker after the last call.")
+    peak_memory_bytes: int = Field(description="Resident memory of its worker at its highest.")
 
 
 class Reference(Predicted):

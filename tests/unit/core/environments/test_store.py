@@ -124,26 +124,21 @@ def test_what_is_damaged_is_not_found(store, tmp_path, damage):
     else:
         record.write_text(record.read_text().replace('"versions":{}', '"versions":{"six":"1.16.0"}'))
     assert isinstance(store.ensure(toolchain, build=False), Failed)
-    assert len(store.list()) == (damage != "record")
+    os.utime(record, (0, 0))
+    assert len(store.collect([])) == (damage != "record"), "without a record it does not exist"
 
 
-def test_the_list_tells_sizes_and_is_sorted_by_use(store):
-    assert store.list() == ()
-    put_environment(store, "old", days=5)
-    folder = put_environment(store, "new")
+def test_collect_tells_sizes_and_leaves_what_is_half_built(store):
+    assert store.collect([]) == []
+    put_environment(store, "small", days=5)
+    folder = put_environment(store, "large", days=5)
     (folder / "venv" / "weights").write_bytes(b"x" * 5000)
-    (store.root / "environments" / "half-built").mkdir()
-    new, old = store.list()
-    assert (new.environment.key, old.environment.key) == ("new", "old")
-    assert new.size_bytes > old.size_bytes + 4900
-
-
-def test_remove_takes_one_away(store):
-    folder = put_environment(store, "one")
-    assert store.remove("one")
-    assert not folder.exists()
-    assert not store.remove("one")
-    assert not store.remove("../environments")
+    half = store.root / "environments" / "half-built"
+    half.mkdir()
+    (large, most), (small, least) = store.collect([])
+    assert (large.key, small.key) == ("large", "small")
+    assert most > least + 4900
+    assert list(half.parent.iterdir()) == [half]
 
 
 def test_collect_takes_the_unknown_and_the_unused(store, tmp_path):
@@ -153,6 +148,7 @@ def test_collect_takes_the_unknown_and_the_unused(store, tmp_path):
     put_environment(store, environment_key(other), days=40)
     put_environment(store, "unknown", days=2)
     put_environment(store, "unknown-in-use", days=0.5)
-    removed = {stored.environment.key for stored in store.collect([toolchain, other], days=30)}
+    removed = {environment.key for environment, _ in store.collect([toolchain, other], days=30)}
     assert removed == {environment_key(other), "unknown"}
-    assert {stored.environment.key for stored in store.list()} == {environment_key(toolchain), "unknown-in-use"}
+    left = {folder.name for folder in (store.root / "environments").iterdir()}
+    assert left == {environment_key(toolchain), "unknown-in-use"}

@@ -245,7 +245,7 @@ def test_a_full_disk_is_told_from_a_worker_that_cannot_be_started(worker, tmp_pa
     def refuse(*_args, **_more):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("kedro_hone.core.workers.host.run.start_guarded", refuse)
+    monkeypatch.setattr("kedro_hone.core.workers.host.run.Guarded", refuse)
     job = Job(function="fine", worker=str(worker), adaptor="toy.test")
     arguments = {"python": Path(sys.executable), "toolchain": None, "folder": tmp_path / "step", "limits": Limits()}
     assert call_worker(job, **arguments).failure is FailureClass.DISK_FULL

@@ -36,6 +36,7 @@ class Session:
         if what == -2: os.kill(os.getpid(), signal.SIGSEGV)
         if what == -3: time.sleep(3600)
         if what == -4: b"".join(b"\\1" * (64 << 20) for _ in range(64))
+        if what == -5: b"\\1" * (300 << 20)  # for a moment
         print("noise")
         rows = np.full((len(x), 1), len(x))
         return {"double": x * 2, "rows/of call": rows, "file": np.float32(self.calls)}
@@ -247,6 +248,14 @@ def test_close_ends_a_paused_worker_and_twice_is_once(open_):
     assert not lives(pid)
     with pytest.raises(RuntimeError, match="closed"):
         session.load()
+
+
+def test_its_end_has_the_peak_of_memory_and_not_what_is_left_of_it(open_, tmp_path):
+    session = open_()
+    session.load()
+    assert session.run(feed(tmp_path / "f.npz", first=-5), tmp_path / "session" / "o.npz") is None
+    assert session.memory_bytes() < 300 << 20
+    assert session.close().peak_memory_bytes > 300 << 20
 
 
 def test_two_sessions_do_not_mix(tmp_path):

@@ -14,6 +14,7 @@ there is no child left, none is left.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -63,22 +64,16 @@ class ClippedLog:
         self.head_left -= len(head)
         self.left_out += len(head) - self._write(head)
         self.tail += rest
-        if len(self.tail) > 2 * self.half:
-            self._cut()
+        excess = max(0, len(self.tail) - self.half)
+        self.left_out += excess
+        del self.tail[:excess]
 
     def finish(self) -> None:
         """Write the last half."""
-        self._cut()
         if self.left_out:
             self._write(f"\n[{self.left_out} bytes left out]\n".encode())
         self.left_out += len(self.tail) - self._write(bytes(self.tail))
         os.close(self.fd)
-
-    def _cut(self) -> None:
-        excess = len(self.tail) - self.half
-        if excess > 0:
-            self.left_out += excess
-            del self.tail[:excess]
 
     def _write(self, data: bytes) -> int:
         try:
@@ -231,9 +226,9 @@ class Guard:
                 return True
             if pid == 0:
                 return False
+            self.peak = max(self.peak, usage.ru_maxrss * 1024)  # kept by the kernel: misses nothing between two looks
             if pid == self.worker:
                 self.status = status
-                self.peak = max(self.peak, usage.ru_maxrss * 1024)
 
     def _end(self) -> None:
         left_behind = 0
@@ -271,10 +266,8 @@ class Guard:
 
 def report(message: dict[str, Any]) -> None:
     """Send the host a report; nothing happens when the host is gone."""
-    try:
+    with contextlib.suppress(OSError):
         os.write(1, json.dumps(message).encode() + b"\n")
-    except OSError:
-        return
 
 
 def main() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
@@ -58,10 +59,8 @@ class Descendants:
     def send(self, number: int) -> None:
         """Send a signal to all that were known at the last refresh."""
         for pid in self.pids:
-            try:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
-            except (ProcessLookupError, PermissionError):
-                continue
 
 
 def find_descendants(root: int) -> list[int]:
@@ -116,7 +115,8 @@ def become_worker(config: dict[str, Any], log: int, problem: int) -> NoReturn:
             _, hard = resource.getrlimit(resource.RLIMIT_AS)
             limit = config["address_bytes"] if hard == resource.RLIM_INFINITY else min(hard, config["address_bytes"])
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        _prefer_for_killing()
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as stream:
+            stream.write("500")  # killed before the guard and the host when memory runs out, where that is permitted
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)  # ignored signals would stay ignored in the new program
@@ -131,12 +131,3 @@ def become_worker(config: dict[str, Any], log: int, problem: int) -> NoReturn:
         os.write(problem, f"{config['command'][0]}: {error}".encode())
     finally:
         os._exit(127)
-
-
-def _prefer_for_killing() -> None:
-    """Make the kernel kill the worker first when memory runs out, not the guard or the host."""
-    try:
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as stream:
-            stream.write("500")
-    except OSError:  # not permitted everywhere, and only a preference
-        return

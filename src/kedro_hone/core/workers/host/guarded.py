@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 
 from kedro_hone.core.values.base import Json
@@ -46,31 +46,61 @@ class LineReader:
         return json.loads(self._lines.pop(0)) if self._lines else None
 
 
-def wait_for_any(readers: Sequence[LineReader], seconds: float | None) -> bool:
-    """Wait until one of some readers has something, or its pipe closed; False when the time is over."""
-    poller = select.poll()
-    for reader in readers:
-        poller.register(reader.descriptor, select.POLLIN)
-    return bool(poller.poll(None if seconds is None else max(0.0, seconds) * 1000))
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A program behind a guard, with its arguments, all its variables and its working directory, and its bounds.
+
+    Attributes:
+        log: Receives its output, of which ``log_bytes`` are kept.
+        seconds: Its wall-clock limit; None where the caller limits each command.
+        memory_bytes: The most that it and its children may hold.
+        interval: Seconds between two looks of the guard.
+        address_bytes: The most that it may map, or None.
+        keep: Descriptors that it inherits.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: str
+    log: str
+    log_bytes: int
+    seconds: float | None
+    memory_bytes: int
+    interval: float
+    address_bytes: int | None = None
+    keep: tuple[int, ...] = ()
 
 
 class Guarded:
-    """A worker and the process that is its guard.
+    """A running program and its guard: should this process be killed, the program and all its children are killed too.
 
     Attributes:
         reports: Reads the guard's reports.
-        pid: The worker's process number, once it started.
-        end: How the worker ended, once it did.
+        pid: The program's process number, once it started.
+        end: How the program ended, once it did.
+
+    Raises:
+        OSError: The guard cannot be started.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, program: Program) -> None:
+        self._process = process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_GUARD_MAIN)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=program.keep,
+            start_new_session=True,  # a Ctrl-C in the terminal is for the host, which then closes
+            cwd="/",
+            env={name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ},
+        )
         if process.stdin is None or process.stdout is None or process.stderr is None:
             raise ValueError("a guard needs pipes")
-        self._process = process
-        self._input, self._output, self._errors = process.stdin, process.stdout, process.stderr
+        self._input, self._errors = process.stdin, process.stderr
         self.reports = LineReader(process.stdout.fileno())
         self.pid: int | None = None
         self.end: End | None = None
+        self.send({**asdict(program), "host": os.getpid()})
 
     def send(self, message: Mapping[str, Json]) -> None:
         """Send the guard a message; nothing happens when the guard is gone."""
@@ -111,14 +141,11 @@ class Guarded:
         """Make sure that worker, children and guard are gone."""
         if self.end is None:
             self.stop("closed")
-        for stream in (self._input, self._output, self._errors):
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()
         try:
-            self._process.wait(GUARD_SECONDS)
+            self._process.communicate(timeout=GUARD_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            self._process.communicate()
 
     def _wait_for(self, key: str, seconds: float | None = None) -> Json:
         """Return what the next report with a key says; None when the worker ended instead."""
@@ -129,7 +156,7 @@ class Guarded:
                 return report[key]
             if report is None and self.end is None:
                 left = None if deadline is None else deadline - time.monotonic()
-                if not wait_for_any([self.reports], left):
+                if not wait([self.reports.descriptor], left):
                     self._process.kill()
                     self._give_up("the guard does not respond")
         return None
@@ -140,52 +167,3 @@ class Guarded:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
         self.end = End(reason="guard-lost", detail=detail)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Program:
-    """A program behind a guard, and its bounds.
-
-    Attributes:
-        command: The program and its arguments.
-        environment: All its variables.
-        folder: Its working directory.
-        log: Receives its output, of which ``log_bytes`` are kept.
-        seconds: Its wall-clock limit; None where the caller limits each command.
-        memory_bytes: The most that it and its children may hold.
-        interval: Seconds between two looks of the guard.
-        address_bytes: The most that it may map, or None.
-        keep: Descriptors that it inherits.
-    """
-
-    command: Sequence[str]
-    environment: Mapping[str, str]
-    folder: str
-    log: str
-    log_bytes: int
-    seconds: float | None
-    memory_bytes: int
-    interval: float
-    address_bytes: int | None = None
-    keep: tuple[int, ...] = ()
-
-
-def start_guarded(program: Program) -> Guarded:
-    """Start a program behind a guard: should this process be killed, the program and all its children are killed too.
-
-    Raises:
-        OSError: The guard cannot be started.
-    """
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(_GUARD_MAIN)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        pass_fds=program.keep,
-        start_new_session=True,  # a Ctrl-C in the terminal is for the host, which then closes
-        cwd="/",
-        env={name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ},
-    )
-    guarded = Guarded(process)
-    guarded.send({**asdict(program), "host": os.getpid()})
-    return guarded

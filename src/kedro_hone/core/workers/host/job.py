@@ -47,7 +47,6 @@ class Job(Value):
 
     Attributes:
         function: The function's name: ``transform``, ``describe``, ``load`` or a program's own.
-        worker: The worker file.
         adaptor: The name in refusals and failures.
         stage: ``convert``, ``compress``, ``compile`` or ``load``: the class of an uncaught exception.
         output: An empty directory to fill; made when it does not exist.
@@ -57,8 +56,6 @@ class Job(Value):
             ``targets``, ``source`` (npz of the source model's outputs for the feeds: the targets of a program with
             ``NEEDS_TARGETS = False``) and ``outputs`` of a program that the worker calls.
         shapes: The shapes that every candidate must serve.
-        seed: For every random choice.
-        threads: How many threads the toolchain may use.
         produces: The format that the adaptor leaves.
         trust: What the recipe trusts by name. Absolute directories among it are put on the import path.
         interface: ``pytorch``: what a session times is the call with tensors that ``kedro_hone.load`` gives, where the
@@ -116,10 +113,9 @@ class End(Value):
 
 
 class StepResult(Value):
-    """What came out of one call.
+    """What came out of one call, among it the ``notes`` that the function returned.
 
     Attributes:
-        notes: What the function returned.
         seconds: From loading the worker file to the function's end, inside the worker.
         described: For ``transform``: what the toolchain reads from the *saved* files, or None when it cannot.
         landlock: The version of Landlock that kept it inside its folders; 0 where the kernel has none.

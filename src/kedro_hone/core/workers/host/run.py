@@ -21,7 +21,7 @@ from kedro_hone.core.contract.toolchain import Limits, Toolchain
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_code, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
-from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, Program, start_guarded
+from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, Program
 from kedro_hone.core.workers.host.job import Call, End, Job, StepResult
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.core.workers.host.verification import watch_tree
@@ -66,14 +66,9 @@ def call_worker(
     """Call one function of a worker file in a process of its own.
 
     When this returns, no process of the worker is left, and every byte of the job's input is as it was, or the outcome
-    says that it is not.
-
-    Args:
-        job: What the worker is to do.
-        python: The interpreter of the toolchain's environment.
-        toolchain: Whose variables the worker gets, if any.
-        folder: Receives ``job.json``, ``result.json`` and ``log``; made when it does not exist.
-        limits: The bounds, kept by the guard.
+    says that it is not. ``python`` is the interpreter of the toolchain's environment; of the toolchain, if any, the
+    worker gets the variables. The folder receives ``job.json``, ``result.json`` and ``log``, and is made when it does
+    not exist. The guard keeps the limits.
     """
     call = Call(job, folder.absolute(), limits)
     try:
@@ -153,7 +148,7 @@ def _start(call: Call, python: Path, toolchain: Toolchain | None, *, keep: tuple
     # A backstop for one huge allocation; generous, since runtimes reserve far more addresses than they touch.
     # GPU drivers reserve all memory of all devices many times over: there is no bound that fits them.
     addresses = None if any(Path(device).exists() for device in _GPU_DEVICES) else 4 * memory + (64 << 30)
-    return start_guarded(
+    return Guarded(
         Program(
             command=[str(python), str(WORKER_MAIN), str(folder), *map(str, keep)],
             environment=make_environment(job, toolchain=toolchain),

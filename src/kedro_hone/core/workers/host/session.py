@@ -7,11 +7,12 @@ import json
 import os
 import shutil
 import time
+from multiprocessing.connection import wait
 from pathlib import Path
 
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.workers.host.guarded import Guarded, LineReader, wait_for_any
+from kedro_hone.core.workers.host.guarded import Guarded, LineReader
 from kedro_hone.core.workers.host.job import Call, End
 
 
@@ -43,13 +44,11 @@ class WorkerSession:
         return reply if isinstance(reply, Failed) else float(reply["cold_start_ms"])
 
     def run(self, feeds: Path, output: Path, batch: int | None = None) -> Failed | None:
-        """Run all rows of a file and write the outputs, rows first; nothing is checked.
+        """Run all rows of an npz file (one array for each input, rows first) and write the outputs; nothing is checked.
 
-        Args:
-            feeds: An npz file with one array for each input, rows first.
-            output: The npz file to write, inside the session's folder or one of the job's.
-            batch: Rows of one call; None for all rows at once. A last chunk that is smaller is passed as it is, or
-                padded with its last row and cut again when the model was specialized for static shapes.
+        The outputs are an npz file inside the session's folder or one of the job's. ``batch`` is the rows of one call;
+        None for all rows at once. A last chunk that is smaller is passed as it is, or padded with its last row and cut
+        again when the model was specialized for static shapes.
         """
         reply = self._ask("run", feeds=str(feeds.absolute()), output=str(output.absolute()), batch=batch)
         return reply if isinstance(reply, Failed) else None
@@ -83,16 +82,16 @@ class WorkerSession:
         """Return the resident memory of the worker and its children now; 0 when it is gone."""
         return int(self._guarded.request("memory", "memory") or 0)
 
-    def close(self) -> None:
-        """End the worker and everything that it started; returns when all are gone. Idempotent."""
-        if self._closed:
-            return
-        self._closed = True
-        self._guarded.close()
-        for descriptor in (self._commands, self._replies.descriptor):
-            os.close(descriptor)
-        if self._call.job.temporary is None:
-            shutil.rmtree(self._call.folder / "temporary", ignore_errors=True)
+    def close(self) -> End:
+        """End the worker and everything that it started; returns how it ended, when all are gone. Idempotent."""
+        if not self._closed:
+            self._closed = True
+            self._guarded.close()
+            for descriptor in (self._commands, self._replies.descriptor):
+                os.close(descriptor)
+            if self._call.job.temporary is None:
+                shutil.rmtree(self._call.folder / "temporary", ignore_errors=True)
+        return self._guarded.wait()
 
     def _ask(self, do: str, failure: FailureClass = FailureClass.CRASH, **arguments: Json) -> dict[str, Json] | Failed:
         if self._paused or self._closed:
@@ -110,14 +109,12 @@ class WorkerSession:
     def _wait_for_reply(self) -> dict[str, Json] | None:
         """Return the next reply, or None when the worker ended instead."""
         deadline = time.monotonic() + self._call.limits.seconds
-        while True:
-            reply = self._replies.take()
-            if reply is not None:
-                return reply
+        while (reply := self._replies.take()) is None:
             self._guarded.receive()
             if self._guarded.end is not None:
                 return self._replies.take()
             readers = [self._guarded.reports] if self._replies.closed else [self._replies, self._guarded.reports]
-            if not wait_for_any(readers, deadline - time.monotonic()):
+            if not wait([reader.descriptor for reader in readers], deadline - time.monotonic()):
                 self._guarded.stop("time-out")
                 return None
+        return reply

@@ -8,22 +8,13 @@ from __future__ import annotations
 import ctypes
 import glob
 import os
+import struct
 from typing import Any
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _WRITE_FILE, _REFER, _TRUNCATE = 1 << 1, 1 << 13, 1 << 14
 _CHANGE_FOLDER = 0b1_1111_1111 << 4  # remove and make: directories, files, links, sockets, pipes, devices
 _DEVICES = ("null", "zero", "full", "tty", "nvidia*", "dri/*", "kfd", "dxg", "accel/*")
-
-
-class _Ruleset(ctypes.Structure):
-    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
-
-
-class _Beneath(ctypes.Structure):
-    _pack_ = 1
-    _layout_ = "ms"
-    _fields_ = (("allowed", ctypes.c_uint64), ("folder", ctypes.c_int32))
 
 
 def confine(folders: list[str]) -> int:
@@ -43,9 +34,9 @@ def confine(folders: list[str]) -> int:
         return 0
     in_file = _WRITE_FILE | (_TRUNCATE if version >= 3 else 0)
     in_folder = in_file | _CHANGE_FOLDER | _REFER
-    rules = _Ruleset(files=in_folder, network=0, scoped=0b10 if version >= 6 else 0)
-    size = 24 if version >= 6 else 16 if version >= 4 else 8
-    ruleset = call(_CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(size), ctypes.c_uint32(0))
+    scoped = 0b10 if version >= 6 else 0
+    rules = struct.pack("=3Q", in_folder, 0, scoped)[: 24 if version >= 6 else 16 if version >= 4 else 8]
+    ruleset = call(_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), ctypes.c_uint32(0))
     if ruleset < 0:
         return 0
     allowed = [(path, in_folder) for path in [*folders, "/dev/shm"]]  # noqa: S108
@@ -53,8 +44,8 @@ def confine(folders: list[str]) -> int:
     for path, rights in allowed:
         if os.path.exists(path):
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            rule = _Beneath(allowed=rights, folder=descriptor)
-            call(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(1), ctypes.byref(rule), ctypes.c_uint32(0))
+            rule = struct.pack("=Qi", rights, descriptor)
+            call(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(1), rule, ctypes.c_uint32(0))
             os.close(descriptor)
     restricted = call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0)) == 0
     os.close(ruleset)

@@ -47,13 +47,10 @@ def load_file(name: str, path: str, *, parts: bool = True) -> Any:
 
 
 def load_program(path: str, library: str) -> Any:
-    """Import a program, and return its module.
+    """Import a program (a file, or the ``__init__.py`` of a package, whose modules are its parts); return its module.
 
-    The built-in programs and their shared parts become importable as ``hone_programs``, without running the code of
-    kedro-hone that finds them.
-
-    The path is of a file, or of the ``__init__.py`` of a package, whose modules are its parts; the library is the
-    folder of the built-in programs.
+    The built-in programs, whose folder is the library, and their shared parts become importable as ``hone_programs``,
+    without running the code of kedro-hone that finds them.
 
     Raises:
         ImportError: It is no Python file, or one of its imports fails.

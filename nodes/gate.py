@@ -25,6 +25,9 @@ logger = open_logger(__name__)
 
 UNPUBLISHABLE = "its licence is for evaluation only"
 
+TOOK = {"cold_start_ms", "peak_memory_bytes"}
+"""What is gated as it was measured while a model's predictions were made."""
+
 
 def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, reference: Reference) -> Decision:
     """Decide which finalist wins, if any, with the reasons and the judgement of each gate on each finalist.
@@ -39,8 +42,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
         id=SOURCE,
         latency=confirmation.source_latency,
         size_bytes=setting.store.measure(source),
-        cold_start_ms=reference.cold_start_ms,
-        peak_memory_bytes=reference.peak_memory_bytes,
+        **reference.model_dump(include=TOOK),
     )
     with setting.store.workspace() as scratch:
         scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
@@ -72,16 +74,9 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
 
 
 def _gather(finalist: Finalist, validation: Validation) -> Measurements:
-    return Measurements(
-        id=finalist.id,
-        faster=finalist.verdict,
-        speedup=finalist.deciding,
-        speedups=finalist.speedups,
-        latency=finalist.latency,
-        size_bytes=validation.size_bytes,
-        cold_start_ms=validation.cold_start_ms,
-        peak_memory_bytes=validation.peak_memory_bytes,
-    )
+    measured = {name: getattr(finalist, name) for name in ("id", "speedups", "latency")}
+    took = validation.model_dump(include={"size_bytes", *TOOK})
+    return Measurements(faster=finalist.verdict, speedup=finalist.deciding, **measured, **took)
 
 
 @dataclass

@@ -43,9 +43,8 @@ def validate(
     checked = check_artifact(named, outcome, reference, setting)
     seconds = time.monotonic() - started
     validation = checked.model_copy(update={"run": setting.run.run_id, "seconds": seconds})
-    setting.run.note(
-        "validation", candidate=candidate, status=validation.status, reason=validation.reason, seconds=seconds
-    )
+    noted = validation.model_dump(include={"status", "reason", "seconds"})
+    setting.run.note("validation", candidate=candidate, **noted)
     logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
         setting.store.write_value(key, validation.model_dump(mode="json"))

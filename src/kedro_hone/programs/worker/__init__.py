@@ -21,18 +21,16 @@ from . import metrics, reading, scoring
 from .errors import SLUGS, ReportedError, explained
 
 Job = dict[str, Any]
-Notes = dict[str, Any]
 
 LIBRARY = str(Path(__file__).parents[1])
 """The folder of the built-in programs."""
 
 
 @explained
-def check(job: Job) -> Notes:
+def check(job: Job) -> dict[str, Any]:
     """Load the program, find the metric, and read the split ``gate`` (its path); no model is needed.
 
-    Returns:
-        ``rows``: how many rows of the split will be right or wrong, or None where the program does not say so.
+    Returned is how many ``rows`` of the split will be right or wrong, or None where the program does not say so.
     """
     program, options = _load(job)
     metric = metrics.find_metric(job["options"], program, options)
@@ -42,7 +40,7 @@ def check(job: Job) -> Notes:
 
 
 @explained
-def read(job: Job) -> Notes:
+def read(job: Job) -> dict[str, Any]:
     """Prepare the splits.
 
     Args:
@@ -75,7 +73,7 @@ def read(job: Job) -> Notes:
 
 
 @explained
-def evaluate(job: Job) -> Notes:
+def evaluate(job: Job) -> dict[str, Any]:
     """Score candidates against the source on the same rows.
 
     Args:
@@ -92,23 +90,15 @@ def evaluate(job: Job) -> Notes:
     targets = reading.load_npz(given["targets"]) if getattr(program, "NEEDS_TARGETS", True) else outputs
     if given.get("metric") in {None, program.METRIC} and hasattr(program, "describe_metric"):
         metric = dataclasses.replace(metric, **program.describe_metric(targets, options))
-    source = scoring.Comparison(
-        program=program,
-        options=options,
-        metric=metric,
-        outputs=outputs,
-        targets=targets,
-        replicates=given.get("replicates", 2000),
-        seed=given.get("seed", 0),
-    )
+    drawn = {name: given[name] for name in ("seed", "replicates") if name in given}
+    source = scoring.Comparison(program, options, metric, outputs=outputs, targets=targets, **drawn)
     compare = explained(lambda path: source.compare(reading.load_npz(path)))
-    scores = {}
-    for number, (name, path) in enumerate(given["candidates"].items()):
-        scores[name] = compare(path)
-        for key, value in scores[name].items():
+    scores = {name: compare(path) for name, path in given["candidates"].items()}
+    for number, score in enumerate(scores.values()):
+        for key, value in score.items():
             if isinstance(value, np.ndarray):
-                scores[name][key] = str(Path(job["output"], f"{number:03d}-{key}.npz"))
-                np.savez(scores[name][key], allow_pickle=False, **{key: value})
+                score[key] = str(Path(job["output"], f"{number:03d}-{key}.npz"))
+                np.savez(score[key], allow_pickle=False, **{key: value})
     return {"candidates": scores}
 
 
@@ -119,9 +109,8 @@ def _load(job: Job) -> tuple[Any, dict[str, Any]]:
     folders = [str(Path(given["project"], "src")), given["project"]]
     sys.path += [folder for folder in folders if folder not in sys.path]
     program = load_program(given["program"], LIBRARY)
-    defaults, options = getattr(program, "OPTIONS", None), given.get("program_options") or {}
-    if defaults is None:
-        return program, options
+    options = given.get("program_options") or {}
+    defaults = getattr(program, "OPTIONS", options)
     unknown = next((name for name in options if name not in defaults), None)
     if unknown is not None:
         near = difflib.get_close_matches(unknown, defaults, 1)

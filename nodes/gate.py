@@ -23,8 +23,6 @@ from kedro_hone.sources.catalogue import describe_baseline
 
 logger = open_logger(__name__)
 
-UNPUBLISHABLE = "its licence is for evaluation only"
-
 TOOK = {"cold_start_ms", "peak_memory_bytes"}
 """What is gated as it was measured while a model's predictions were made."""
 
@@ -47,8 +45,8 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
     with setting.store.workspace() as scratch:
         scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
         results = GateResults(asked=list_asked(recipe.gates), source=itself, score=scorer.score)
-        unpublishable = {name: UNPUBLISHABLE for name in finalists if not found[name].publishable}
-        ask_gates(results, [_gather(one, found[name]) for name, one in finalists.items()], unpublishable)
+        withheld = {name: "its licence is for evaluation only" for name in finalists if not found[name].publishable}
+        ask_gates(results, [_gather(one, found[name]) for name, one in finalists.items()], withheld)
         verdict, reasons = decide(
             results,
             compared=was_compared(confirmation, result.validations),

@@ -44,8 +44,8 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
             paths = {name: {"path": file.path} for name, file in files.items()}
             job = {"program": path, "program_options": dict(recipe.program.options), "splits": paths}
             notes = call_program("read", job=job, source=source, output=scratch, store=store, run=run)
-            for overlap in notes["overlaps"]:
-                raise _explain_overlap(**overlap)
+            if notes["overlaps"]:
+                raise _explain_overlap(**notes["overlaps"][0])
             calibration = scratch / CALIBRATION / "feeds.npz"
             kept_rows = {name: array[: recipe.calibration_rows] for name, array in _read_arrays(calibration).items()}
             np.savez(calibration, allow_pickle=False, **kept_rows)

@@ -8,6 +8,7 @@ recipe, and at an odd size where it takes any, and the worst of them counts.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,12 +42,11 @@ def validate(
 ) -> Validation:
     """Check the outcome of one candidate's route; for a candidate that may not race, the validation has the reason."""
     named = Candidate(id=candidate, route=route, outcome=outcome)
-    place = {"candidate": named, "since": reference.since}
+    judge = partial(Validation, candidate=named, since=reference.since)
     if isinstance(outcome, Refused):
-        reason = f"{outcome.by}: {outcome.reason}"
-        return Validation(**place, status=Status.REFUSED, slug=outcome.slug, reason=reason)
+        return judge(status=Status.REFUSED, slug=outcome.slug, reason=f"{outcome.by}: {outcome.reason}")
     if isinstance(outcome, Failed):
-        return _record_failure(named, outcome).model_copy(update=place)
+        return judge(status=Status.FAILED, slug=outcome.failure, reason=f"{outcome.by}: {outcome.reason}")
     _check_origin(outcome, candidate, setting)
     key = _make_key(outcome, reference, setting)
     known = setting.store.read_value(key)
@@ -54,17 +54,16 @@ def validate(
         found = Validation.model_validate(known)
         # The same artifact may have been validated as another candidate.
         quality = found.quality and found.quality.model_copy(update={"id": candidate})
-        return found.model_copy(update={**place, "quality": quality})
+        return found.model_copy(update={**judge.keywords, "quality": quality})
     started = time.monotonic()
-    checked = _check(named, outcome, reference, setting)
-    seconds = time.monotonic() - started
-    validation = checked.model_copy(update={"run": setting.run.run_id, "seconds": seconds})
+    checked = _check(outcome, reference, setting, name=candidate, judge=judge)
+    validation = checked.model_copy(update={"run": setting.run.run_id, "seconds": time.monotonic() - started})
     noted = validation.model_dump(include={"status", "reason", "seconds"})
     setting.run.note("validation", candidate=candidate, **noted)
     logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
         setting.store.write_value(key, validation.model_dump(mode="json"))
-    return validation.model_copy(update=place)
+    return validation
 
 
 def _check_origin(artifact: Artifact, name: str, setting: Setting) -> None:
@@ -83,24 +82,21 @@ def _make_key(artifact: Artifact, reference: Reference, setting: Setting) -> str
     return digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(artifact)])
 
 
-def _record_failure(named: Candidate, failed: Failed) -> Validation:
-    reason = f"{failed.by}: {failed.reason}"
-    return Validation(candidate=named, status=Status.FAILED, slug=failed.failure, reason=reason)
-
-
-def _check(named: Candidate, artifact: Artifact, reference: Reference, setting: Setting) -> Validation:
+def _check(
+    artifact: Artifact, reference: Reference, setting: Setting, *, name: str, judge: Callable[..., Validation]
+) -> Validation:
     """Compare the outputs of a candidate's artifact, and their score, with the source's."""
     outputs, split = setting.store.locate_tree(reference.digest) / reference.outputs, setting.samples.splits[SEARCH]
     batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
     if not artifact.static_shapes:
         batches[f"batch {ODD_BATCH}"] = ODD_BATCH
-    failed = partial(Validation, candidate=named, status=Status.FAILED)
+    failed = partial(judge, status=Status.FAILED)
     with setting.store.workspace() as scratch:
         sizes = {scratch / f"{batch}.npz": batch for batch in batches.values()}
-        predicted = predict(artifact, name=named.id, split=split, outputs=sizes, setting=setting)
+        predicted = predict(artifact, name=name, split=split, outputs=sizes, setting=setting)
         if isinstance(predicted, Failed):
-            return _record_failure(named, predicted)
-        predictions = {name: scratch / f"{batch}.npz" for name, batch in batches.items()}
+            return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
+        predictions = {where: scratch / f"{batch}.npz" for where, batch in batches.items()}
         error = _compare(predictions, outputs)
         if not isinstance(error, float):
             return failed(slug=error[0], reason=error[1])
@@ -108,18 +104,17 @@ def _check(named: Candidate, artifact: Artifact, reference: Reference, setting: 
     for reason in scores.values():
         if isinstance(reason, str):
             return failed(slug=FailureClass.BAD_OUTPUT, reason=reason)
-    judged = {name: found for name, found in scores.items() if isinstance(found, Quality)}
+    judged = {where: found for where, found in scores.items() if isinstance(found, Quality)}
     where, worst = max(judged.items(), key=lambda item: item[1].drop.estimate)
     limit = setting.recipe.gates.drop
     lost = worst.drop.low > limit
     fell = f"{worst.metric} on the search split fell from {worst.source:.4f} to {worst.candidate:.4f} at {where}"
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
-    return Validation(
-        candidate=named,
+    return judge(
         status=Status.DROPPED if lost else Status.MEASURED,
         slug="quality" if lost else "",
         reason=f"{fell}; the recipe allows {limit:g}" if lost else "",
-        quality=worst.model_copy(update={"id": named.id}),
+        quality=worst.model_copy(update={"id": name}),
         largest_error=error,
         size_bytes=setting.store.measure(artifact),
         publishable=toolchain.licence is not Licence.EVALUATION,

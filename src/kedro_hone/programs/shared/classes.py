@@ -107,7 +107,6 @@ def _read_numbers(labels: Array) -> Array:
 
 
 def _check_range(labels: Array, classes: int) -> None:
-    """Refuse labels that are not among so many classes."""
     if not labels.size or (labels.min() >= 0 and labels.max() < classes):
         return
     if labels.min() >= 1 and labels.max() == classes:

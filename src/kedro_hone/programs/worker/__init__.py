@@ -41,16 +41,11 @@ def check(job: Job) -> dict[str, Any]:
 
 @explained
 def read(job: Job) -> dict[str, Any]:
-    """Prepare the splits.
+    """Prepare the ``splits`` (name to ``{"path": file}``) for a model: the job's ``input``.
 
-    Args:
-        job: With ``options``: ``splits`` (name to ``{"path": file}``); with ``input``: the model's tensors; with
-            ``output``: where ``<split>/feeds.npz`` and ``<split>/targets.npz`` are written.
-
-    Returns:
-        ``splits``: name to ``{"n": rows}``; ``overlaps``: pairs of splits that share rows; ``warnings``: what the
-        program warned of (``UserWarning``), inputs with numbers that are not finite, and copies of rows in the gate
-        split, one line each.
+    Written are ``<split>/feeds.npz`` and ``<split>/targets.npz``. Returned are ``splits`` (name to ``{"n": rows}``),
+    ``overlaps`` (pairs of splits that share rows) and ``warnings``: what the program warned of (``UserWarning``),
+    inputs with numbers that are not finite, and copies of rows in the gate split, one line each.
     """
     program, options = _load(job)
     job = {**job, "program": {"path": job["options"]["program"], "options": options}}
@@ -61,28 +56,24 @@ def read(job: Job) -> dict[str, Any]:
             warnings.simplefilter("always", UserWarning)
             feeds, targets = _prepare(program, job, split=name, path=path)
         hashes[name] = reading.hash_rows(feeds)
-        copies = reading.describe_copies(hashes[name]) if name == "gate" else []
-        texts = [*_list_warnings(caught), *reading.describe_not_finite(feeds), *copies]
+        copies = reading.describe_copies(hashes[name]) if name == "gate" else ()
+        texts = (*_list_warnings(caught), *reading.describe_not_finite(feeds), *copies)
         said += [f"{name} ({path.name}): {text}" for text in texts]
         folder = Path(job["output"], name)
         folder.mkdir(parents=True, exist_ok=True)
         np.savez(folder / "feeds.npz", allow_pickle=False, **feeds)
         np.savez(folder / "targets.npz", allow_pickle=False, **targets)
     splits = {name: {"n": len(rows)} for name, rows in hashes.items()}
-    return {"splits": splits, "overlaps": reading.find_overlaps(hashes), "warnings": said}
+    return {"splits": splits, "overlaps": [*reading.find_overlaps(hashes)], "warnings": said}
 
 
 @explained
 def evaluate(job: Job) -> dict[str, Any]:
-    """Score candidates against the source on the same rows.
+    """Score ``candidates`` (id to npz) against the ``source`` (npz of its outputs) on the same rows.
 
-    Args:
-        job: With ``options``: ``source`` (npz of its outputs), ``candidates`` (id to npz), ``targets`` (npz), ``seed``
-            and ``replicates``; with ``output``: where arrays are written.
-
-    Returns:
-        ``candidates``: id to what ``Comparison.compare`` returns, where each array is the path of an npz file; a
-        candidate whose outputs cannot be scored has ``error`` instead.
+    The job's options have the ``targets`` (npz) too, and may have ``seed`` and ``replicates``. Returned are the
+    ``candidates``: id to what ``Comparison.compare`` returns, where each array is the path of an npz file in the job's
+    ``output``; a candidate whose outputs cannot be scored has ``error`` instead.
     """
     given, (program, options) = job["options"], _load(job)
     metric = metrics.find_metric(given, program, options)
@@ -103,7 +94,6 @@ def evaluate(job: Job) -> dict[str, Any]:
 
 
 def _load(job: Job) -> tuple[Any, dict[str, Any]]:
-    """Return the program and its whole options."""
     given = job["options"]
     # What is installed comes first: a file of the project must not stand in for a package.
     folders = [str(Path(given["project"], "src")), given["project"]]
@@ -131,7 +121,6 @@ def _list_warnings(caught: list[warnings.WarningMessage]) -> list[str]:
 
 
 def _prepare(program: Any, job: Job, *, split: str, path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read one split, let the program prepare it, and fit the result to the model."""
     data = reading.read_arrays(path)
     try:
         feeds, targets = program.prepare(data, job)

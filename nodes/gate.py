@@ -36,12 +36,8 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
     """
     source, recipe, found = setting.source, setting.recipe, result.validated
     finalists = {finalist.id: finalist for finalist in confirmation.finalists}
-    itself = Measurements(
-        id=SOURCE,
-        latency=confirmation.source_latency,
-        size_bytes=setting.store.measure(source),
-        **reference.model_dump(include=TOOK),
-    )
+    took = {"size_bytes": setting.store.measure(source), **reference.model_dump(include=TOOK)}
+    itself = Measurements(id=SOURCE, latency=confirmation.source_latency, **took)
     with setting.store.workspace() as scratch:
         scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
         results = GateResults(asked=list_asked(recipe.gates), source=itself, score=scorer.score)

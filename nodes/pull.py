@@ -73,7 +73,7 @@ def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFol
 
 
 def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder) -> dict[str, Json]:
-    """Let the toolchain read the model's specifications in a worker; the slug of a refusal is kept where it is known."""
+    """Let the toolchain read the model's specifications in a worker; a refusal's slug is kept where it is known."""
     environment = EnvironmentStore().ensure(toolchain)
     if isinstance(environment, Failed):
         raise HoneError(

@@ -48,7 +48,9 @@ def validate(
     if isinstance(outcome, Failed):
         return judge(status=Status.FAILED, slug=outcome.failure, reason=f"{outcome.by}: {outcome.reason}")
     _check_origin(outcome, candidate, setting)
-    key = _make_key(outcome, reference, setting)
+    gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
+    asked = [gates.drop, gates.confidence, setting.recipe.seed]
+    key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome)])
     known = setting.store.read_value(key)
     if known is not None:
         found = Validation.model_validate(known)
@@ -74,12 +76,6 @@ def _check_origin(artifact: Artifact, name: str, setting: Setting) -> None:
         origin = str(first.inputs["input"]) if first else "unknown"
     if origin != setting.source.digest:
         raise explain_outdated(f"{name}.outcome")
-
-
-def _make_key(artifact: Artifact, reference: Reference, setting: Setting) -> str:
-    gates, compared = setting.recipe.gates, [artifact.digest, reference.digest, setting.samples.digest]
-    asked = [gates.drop, gates.confidence, setting.recipe.seed]
-    return digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(artifact)])
 
 
 def _check(

@@ -205,10 +205,10 @@ class _Step:
 def say_step(
     word: str, adaptor: str, route: Sequence[str], *, seconds: float | None = None, outcome: Outcome | None = None
 ) -> str:
-    """Return the line of one step; one without a reason fits ``WIDTH``.
+    """Return the line of one step; one without a reason fits ``WIDTH``, and a refusal or a failure says why.
 
-    It has what became of it, such as ``built``, and by which route (the source's format and adaptors) its input came
-    about: steps of one adaptor differ by that alone. A refusal or a failure says why.
+    It has a word for what became of it, such as ``built``, and the route (the source's format and adaptors) by which
+    its input came about: steps of one adaptor differ by that alone.
     """
     line = f"{word:<9} {adaptor}" + ("" if seconds is None else f" in {seconds:.1f} s")
     line = f"{line} {say_route(route, room=WIDTH - len(line) - 1)}".rstrip()

@@ -34,9 +34,8 @@ def check(job: Job) -> dict[str, Any]:
     """
     program, options = _load(job)
     metric = metrics.find_metric(job["options"], program, options)
-    if not hasattr(program, "count_rows") or metric.name != program.METRIC:
-        return {"rows": None}
-    return {"rows": program.count_rows(reading.read_arrays(Path(job["options"]["gate"])), options)}
+    counts = hasattr(program, "count_rows") and metric.name == program.METRIC
+    return {"rows": program.count_rows(reading.read_arrays(Path(job["options"]["gate"])), options) if counts else None}
 
 
 @explained

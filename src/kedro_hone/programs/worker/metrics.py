@@ -34,11 +34,6 @@ class Metric:
     probabilities: bool = False
     kind: str | None = None
 
-    @property
-    def sign(self) -> float:
-        """1 where higher is better, else -1."""
-        return 1.0 if self.higher_is_better else -1.0
-
 
 _ROWS: dict[str, tuple[bool, Callable[[Array, Array], Array]]] = {
     "accuracy": (True, lambda given, wanted: given == wanted),

@@ -41,17 +41,17 @@ class Comparison:
 
     def __post_init__(self, outputs: dict[str, Array]) -> None:
         self._rows = len(next(iter(self.targets.values())))
+        self._sign = 1.0 if self.metric.higher_is_better else -1.0
         self._source = self._decode(outputs)
         self._value = self._measure(self._source)
 
     def compare(self, outputs: dict[str, Array]) -> dict[str, Any]:
         """Compare a candidate's outputs with the source's.
 
-        Returns:
-            ``metric``, ``higher_is_better``, ``source``, ``candidate``, ``n`` and ``kind``: ``proportion`` with
-            ``lost`` and ``gained`` rows where every row is right or wrong; ``mean`` with the ``differences`` of rows,
-            or ``bootstrap`` with the ``replicates`` of the drop (arrays; positive is worse), and with ``span``, how
-            much can be lost. ``doubt``, where there is one: why the targets may not belong to the predictions.
+        Returned are ``metric``, ``higher_is_better``, ``source``, ``candidate``, ``n`` and ``kind``: ``proportion``
+        with ``lost`` and ``gained`` rows where every row is right or wrong; ``mean`` with the ``differences`` of rows,
+        or ``bootstrap`` with the ``replicates`` of the drop (arrays; positive is worse), and with ``span``, how much
+        can be lost. ``doubt``, where there is one: why the targets may not belong to the predictions.
 
         Raises:
             ReportedError: ``labels-mismatch`` or ``program-failed``: the outputs have not one row for each target; the
@@ -102,7 +102,7 @@ class Comparison:
         if rows[0] is None or rows[1] is None:
             return None
         before, after = (np.asarray(row, dtype=np.float64) for row in rows)
-        for mean, wanted in ((before.mean(), metric.sign * self._value), (after.mean(), metric.sign * value)):
+        for mean, wanted in ((before.mean(), self._sign * self._value), (after.mean(), self._sign * value)):
             if not np.isclose(mean, wanted, rtol=ROUNDING, atol=ROUNDING):  # the interval would be of another
                 which = "metric" if metric.higher_is_better else "minus metric, since lower is better"
                 said = f"score (higher is better for each row) averages to {mean:.6g} instead of {wanted:.6g}"
@@ -114,7 +114,7 @@ class Comparison:
 
     def _compare_resamples(self, candidate: Any) -> dict[str, Any]:
         """Return the drops on the resamples on which the metric is defined: nearly all, or the sample is not fair."""
-        drops = self.metric.sign * (self._source_resampled - self._resample(candidate))
+        drops = self._sign * (self._source_resampled - self._resample(candidate))
         undefined = ~np.isfinite(drops)
         if undefined.mean() > UNDEFINED_LIMIT:
             why = f"it is not defined on {undefined.sum()} of {len(drops)} resamples; some class has too few rows"

@@ -22,9 +22,6 @@ from .errors import SLUGS, ReportedError, explained
 
 Job = dict[str, Any]
 
-LIBRARY = str(Path(__file__).parents[1])
-"""The folder of the built-in programs."""
-
 
 @explained
 def check(job: Job) -> dict[str, Any]:
@@ -97,7 +94,7 @@ def _load(job: Job) -> tuple[Any, dict[str, Any]]:
     # What is installed comes first: a file of the project must not stand in for a package.
     folders = [str(Path(given["project"], "src")), given["project"]]
     sys.path += [folder for folder in folders if folder not in sys.path]
-    program = load_program(given["program"], LIBRARY)
+    program = load_program(given["program"], str(Path(__file__).parents[1]))  # next to the built-in programs
     options = given.get("program_options") or {}
     defaults = getattr(program, "OPTIONS", options)
     unknown = next((name for name in options if name not in defaults), None)

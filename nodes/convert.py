@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
@@ -27,12 +28,12 @@ def convert_to_backend(
     reason = f"no adaptor converts {source.format} to {backend}, directly or by another backend"
     outcome: Outcome = Refused(by=backend, slug="no-converter", reason=reason)
     steps: dict[str, StepFacts] = {}
-    for parent in (source, *others.values()):
-        for name, options in converters.items():
-            adaptor = read_catalogue().find_adaptor(name)
-            if isinstance(parent, Artifact) and parent.format in adaptor.accepts:
-                outcome = transform(adaptor, options, parent, setting, reference=reference)
-                steps |= {step.key: step for step in outcome.steps}
-            if isinstance(outcome, Artifact):
-                return outcome.model_copy(update={"steps": tuple(steps.values())})
+    parents = [parent for parent in (source, *others.values()) if isinstance(parent, Artifact)]
+    for parent, (name, options) in product(parents, converters.items()):
+        adaptor = read_catalogue().find_adaptor(name)
+        if parent.format in adaptor.accepts:
+            outcome = transform(adaptor, options, parent, setting, reference=reference)
+            steps |= {step.key: step for step in outcome.steps}
+        if isinstance(outcome, Artifact):
+            break
     return outcome.model_copy(update={"steps": tuple(steps.values())})

@@ -23,7 +23,8 @@ from kedro_hone.sources.catalogue import describe_baseline
 
 logger = open_logger(__name__)
 
-UNPUBLISHABLE = "its licence is for evaluation only"
+TOOK = {"cold_start_ms", "peak_memory_bytes"}
+"""What is gated as it was measured while a model's predictions were made."""
 
 
 def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, reference: Reference) -> Decision:
@@ -35,18 +36,13 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
     """
     source, recipe, found = setting.source, setting.recipe, result.validated
     finalists = {finalist.id: finalist for finalist in confirmation.finalists}
-    itself = Measurements(
-        id=SOURCE,
-        latency=confirmation.source_latency,
-        size_bytes=setting.store.measure(source),
-        cold_start_ms=reference.cold_start_ms,
-        peak_memory_bytes=reference.peak_memory_bytes,
-    )
+    took = {"size_bytes": setting.store.measure(source), **reference.model_dump(include=TOOK)}
+    itself = Measurements(id=SOURCE, latency=confirmation.source_latency, **took)
     with setting.store.workspace() as scratch:
         scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
         results = GateResults(asked=list_asked(recipe.gates), source=itself, score=scorer.score)
-        unpublishable = {name: UNPUBLISHABLE for name in finalists if not found[name].publishable}
-        ask_gates(results, [_gather(one, found[name]) for name, one in finalists.items()], unpublishable)
+        withheld = {name: "its licence is for evaluation only" for name in finalists if not found[name].publishable}
+        ask_gates(results, [_gather(one, found[name]) for name, one in finalists.items()], withheld)
         verdict, reasons = decide(
             results,
             compared=was_compared(confirmation, result.validations),
@@ -72,16 +68,9 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
 
 
 def _gather(finalist: Finalist, validation: Validation) -> Measurements:
-    return Measurements(
-        id=finalist.id,
-        faster=finalist.verdict,
-        speedup=finalist.deciding,
-        speedups=finalist.speedups,
-        latency=finalist.latency,
-        size_bytes=validation.size_bytes,
-        cold_start_ms=validation.cold_start_ms,
-        peak_memory_bytes=validation.peak_memory_bytes,
-    )
+    measured = {name: getattr(finalist, name) for name in ("id", "speedups", "latency")}
+    took = validation.model_dump(include={"size_bytes", *TOOK})
+    return Measurements(faster=finalist.verdict, speedup=finalist.deciding, **measured, **took)
 
 
 @dataclass

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from kedro_hone.comparing.cutting import cut_calibration, cut_shapes, refuse_overlaps
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
@@ -38,8 +44,11 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
             paths = {name: {"path": file.path} for name, file in files.items()}
             job = {"program": path, "program_options": dict(recipe.program.options), "splits": paths}
             notes = call_program("read", job=job, source=source, output=scratch, store=store, run=run)
-            refuse_overlaps(notes["overlaps"])
-            cut_calibration(scratch / CALIBRATION / "feeds.npz", recipe.calibration_rows)
+            if notes["overlaps"]:
+                raise _explain_overlap(**notes["overlaps"][0])
+            calibration = scratch / CALIBRATION / "feeds.npz"
+            kept_rows = {name: array[: recipe.calibration_rows] for name, array in _read_arrays(calibration).items()}
+            np.savez(calibration, allow_pickle=False, **kept_rows)
             cut_shapes(scratch / SEARCH / "feeds.npz", source, recipe, scratch)
             store.keep_tree(digest, scratch)
         notes |= {"program": kept}
@@ -56,3 +65,60 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
         program=notes["program"],
         program_digest=program.digest,
     )
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    with np.load(path, allow_pickle=False) as archive:
+        return dict(archive)
+
+
+def _explain_overlap(*, splits: list[str], count: int, example_rows: list[int]) -> HoneError:
+    (first, second), (row, other) = splits, example_rows
+    return HoneError(
+        "data-overlap",
+        f"The {first} and {second} splits share {count} row(s).",
+        why=f"Row {row} of {first} is row {other} of {second}: a score on rows that were used before proves nothing.",
+        hint="Remove the shared rows from one of them, then dvc add, git commit, dvc push.",
+    )
+
+
+def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> None:
+    """Write the first rows of the search split's inputs (``feeds``, ``.npz``) for each shape to ``shapes/<name>.npz``.
+
+    Rows are repeated where they do not suffice.
+
+    Raises:
+        HoneError: ``recipe-invalid``: a shape names a dimension that the model does not have; ``data-unreadable``: the
+            data are smaller than a shape asks for.
+    """
+    known = {dim for spec in source.inputs for dim in spec.shape[1:] if isinstance(dim, str)}
+    arrays = _read_arrays(feeds)
+    (folder / "shapes").mkdir()
+    for shape in recipe.all_shapes:
+        if unknown := sorted(shape.sizes.keys() - known - {"batch"}):
+            raise HoneError(
+                "recipe-invalid",
+                f"The shape {shape.name!r} names {unknown[0]!r}, which is no dimension of the model.",
+                why=f"Besides batch, the sizes of the model that may change are: {', '.join(sorted(known)) or 'none'}.",
+                hint="Name one of these in the recipe's shapes, or leave it out.",
+            )
+        batch = {}
+        for spec in source.inputs:
+            rows = np.take(arrays[spec.name], range(shape.batch), axis=0, mode="wrap")
+            batch[spec.name] = np.ascontiguousarray(_crop(rows, spec.shape, shape.sizes))
+        np.savez(folder / "shapes" / f"{shape.name}.npz", allow_pickle=False, **batch)
+
+
+def _crop(rows: NDArray[Any], dims: tuple[int | str, ...], sizes: dict[str, int]) -> NDArray[Any]:
+    """Cut named dimensions beyond the batch to the sizes of a shape."""
+    named = [(axis, dim) for axis, dim in enumerate(dims) if axis > 0 and isinstance(dim, str) and dim in sizes]
+    for axis, dim in named:
+        if rows.shape[axis] < sizes[dim]:
+            raise HoneError(
+                "data-unreadable",
+                f"A shape of the recipe asks for {dim} = {sizes[dim]}, and the data have {rows.shape[axis]}.",
+                why="What is timed is real data; it is cut, never stretched.",
+                hint="Let the program prepare rows at least that long, or make the shape smaller.",
+            )
+        rows = np.take(rows, range(sizes[dim]), axis=axis)
+    return rows

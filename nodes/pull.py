@@ -13,7 +13,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.base import Format, Json
+from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.outcome import Failed, Refused
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
@@ -24,13 +24,6 @@ from kedro_hone.sources.files import write_files
 from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = open_logger(__name__)
-
-HINTS = {
-    "model-external-data": "Save the model with its data next to its file, and name the new version in the recipe."
-}
-"""What to do about a model that a worker refuses, by the slug of the refusal, where it is not what ``HINT`` says."""
-
-HINT = "Save the model so that it takes and returns tensors, and name the new file or version in the recipe."
 
 
 def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Artifact]:
@@ -58,7 +51,14 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
 
 
 def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFolder) -> Artifact:
-    toolchain = _find_runtime(flavor.format)
+    toolchain = next((one for one in read_catalogue().toolchains.values() if flavor.format in one.runs), None)
+    if toolchain is None:
+        raise HoneError(
+            "model-unsupported",
+            f"No toolchain runs models of the format {flavor.format}.",
+            why="The source model is the baseline of every comparison, so it must run.",
+            hint="See `kedro hone toolchains` for the formats that can be run.",
+        )
     inputs = recipe.model.inputs or flavor.inputs
     unread = JobInput(path=str(files), format=flavor.format, inputs=inputs, outputs=flavor.outputs)
     described = _describe(toolchain, unread, recipe, run)
@@ -71,23 +71,8 @@ def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFol
     return store.seal(files, format=flavor.format, runtime=toolchain.name, metadata=metadata, **specs)
 
 
-def _find_runtime(form: Format) -> Toolchain:
-    for toolchain in read_catalogue().toolchains.values():
-        if form in toolchain.runs:
-            return toolchain
-    raise HoneError(
-        "model-unsupported",
-        f"No toolchain runs models of the format {form}.",
-        why="The source model is the baseline of every comparison, so it must run.",
-        hint="See `kedro hone toolchains` for the formats that can be run.",
-    )
-
-
 def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder) -> dict[str, Json]:
-    """Let the toolchain read the model's specifications in a worker.
-
-    The error for a model that it does not take has the refusal's slug where there is such an error.
-    """
+    """Let the toolchain read the model's specifications in a worker; a refusal's slug is kept where it is known."""
     environment = EnvironmentStore().ensure(toolchain)
     if isinstance(environment, Failed):
         raise HoneError(
@@ -111,11 +96,13 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
     if isinstance(result, StepResult):
         return result.notes
     if isinstance(result, Refused):
+        outside = result.slug == "model-external-data"
+        mended = "with its data next to its file" if outside else "so that it takes and returns tensors"
         raise HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",
             f"{recipe.model.uri} cannot be optimized as it is.",
             why=result.reason,
-            hint=HINTS.get(result.slug, HINT),
+            hint=f"Save the model {mended}, and name the new file or version in the recipe.",
         )
     raise HoneError(
         "model-corrupt",

@@ -12,10 +12,7 @@ from kedro_hone.core.values.measurement import RaceResult, Validation
 
 
 def race(*, setting: Setting, **validations: Validation) -> RaceResult:
-    """Race all candidates that were found valid, and return the standing of each, best first, with all validations.
-
-    The validations may come under any names.
-    """
+    """Race the candidates that were found valid, and return the standings, best first, with all the validations."""
     heats = Race(validations.values(), setting)
     with measure_alone(setting.run, "race", artifacts=[setting.source, *heats.artifacts.values()]) as watch:
         budget_ended = heats.run()

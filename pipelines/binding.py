@@ -27,18 +27,11 @@ def place_node(
     tags: Sequence[str] = (),
     **bound: Any,
 ) -> Pipeline:
-    """Return a pipeline of one node.
+    """Return a pipeline of one node, whose name and outputs get the namespace as a prefix.
 
-    Datasets with a namespace are connected from outside, since Kedro warns of names with dots inside a node.
-
-    Args:
-        function: What runs; its arguments are the keys of ``inputs`` and ``bound``, next to ``setting``.
-        name: The node's name within its namespace.
-        inputs: Its arguments and the datasets that they are read from.
-        output: The dataset that it makes, or several; each gets the namespace as a prefix.
-        namespace: The node's namespace.
-        tags: Its tags, next to those of its pipeline.
-        **bound: Arguments that the graph sets, such as an adaptor's name or a route.
+    The function is called with the ``setting``, with the ``inputs``, from argument to the dataset that it is read from,
+    and with what the graph binds, such as an adaptor's name or a route. Datasets with a namespace are connected from
+    outside, since Kedro warns of names with dots inside a node.
     """
     # Kedro reads name and type hints of the function, and ParallelRunner pickles it.
     run = update_wrapper(partial(_run_in_setting, function=function, bound=bound, datasets={**inputs}), _run_in_setting)

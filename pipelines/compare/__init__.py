@@ -31,12 +31,11 @@ def create_pipeline(routes: Routes) -> Pipeline:
         for step in routes.ends
     ]
     validations = {step.namespace.replace(".", "__"): f"{step.namespace}.validation" for step in routes.ends}
-    raced = {"result": "race"}
-    asked = {**raced, "confirmation": "confirmation", "reference": "reference"}
+    asked = {"result": "race", "confirmation": "confirmation", "reference": "reference"}
     decided = {**asked, "decision": "decision", "version": "version"}
     nodes = (
         place_node(race, name="race", inputs=validations, output="race", tags=ALONE),
-        place_node(confirm, name="confirm", inputs=raced, output="confirmation", tags=ALONE),
+        place_node(confirm, name="confirm", inputs={"result": "race"}, output="confirmation", tags=ALONE),
         place_node(gate, name="gate", inputs=asked, output="decision"),
         place_node(report, name="report", inputs=decided, output=["evidence", "evidence_folder"]),
     )

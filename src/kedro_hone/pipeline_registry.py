@@ -9,8 +9,6 @@ from kedro.pipeline import Pipeline
 from kedro_hone.graph import read_plan
 from kedro_hone.pipelines import build, compare, demo, publish, pull
 
-__all__ = ["register_pipelines"]
-
 
 def register_pipelines() -> dict[str, Pipeline]:
     """Return ``pull``, ``build``, ``compare``, ``publish``, ``assess`` (all but publish), ``__default__``, ``demo``."""

@@ -32,7 +32,6 @@ INHERITED = ("interface", "structure", "threads", "machine_options")
 """Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, the number of
 threads, and earlier adaptors' options that depend on the machine unless the recipe sets them."""
 
-
 WIDTH: Final = 71
 """What a terminal of 80 columns leaves for a line behind the time."""
 
@@ -48,8 +47,7 @@ def transform(
     What its options leave to the machine is decided here, for the key and the worker alike. Returned is the artifact, a
     refusal or a failure, with the steps of its route; a toolchain's failure is not raised.
     """
-    step = _Step(adaptor, options.resolve(read_host()), parent, setting, reference)
-    outcome, facts = step.find_or_build()
+    outcome, facts = _Step(adaptor, options.resolve(read_host()), parent, setting, reference).find_or_build()
     return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
 
 
@@ -141,15 +139,14 @@ class _Step:
     def _run(self, python: Path, folder: Path) -> Outcome:
         toolchain = self.adaptor.toolchain
         with self.setting.store.workspace() as scratch:
-            (scratch / "temporary").mkdir()
-            job = self._make_job(scratch / "output", temporary=scratch / "temporary")
+            job = self._make_job(scratch)
             result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
             if not isinstance(result, StepResult):
                 return self.setting.run.name_log(result) if isinstance(result, Failed) else result
             output = verify_output(job, result, toolchain=toolchain)
             return output if isinstance(output, Failed) else self._seal(output, (result.described or {}).get("graph"))
 
-    def _make_job(self, output: Path, *, temporary: Path) -> Job:
+    def _make_job(self, scratch: Path) -> Job:
         adaptor, setting, recipe = self.adaptor, self.setting, self.setting.recipe
         calibration = setting.samples.splits[CALIBRATION]
         return Job(
@@ -158,8 +155,8 @@ class _Step:
             adaptor=adaptor.name,
             stage=adaptor.stage,
             input=JobInput.of(self.parent, setting.store.locate(self.parent)),
-            output=str(output),
-            temporary=str(temporary),
+            output=str(scratch / "output"),
+            temporary=str(scratch / "temporary"),
             produces=adaptor.produces,
             options=self.options.model_dump(mode="json"),
             calibration=str(setting.locate(calibration.feeds)) if Need.CALIBRATION_DATA in adaptor.needs else None,
@@ -208,10 +205,10 @@ class _Step:
 def say_step(
     word: str, adaptor: str, route: Sequence[str], *, seconds: float | None = None, outcome: Outcome | None = None
 ) -> str:
-    """Return the line of one step; one without a reason fits ``WIDTH``.
+    """Return the line of one step; one without a reason fits ``WIDTH``, and a refusal or a failure says why.
 
-    It has what became of it, such as ``built``, and by which route (the source's format and adaptors) its input came
-    about: steps of one adaptor differ by that alone. A refusal or a failure says why.
+    It has a word for what became of it, such as ``built``, and the route (the source's format and adaptors) by which
+    its input came about: steps of one adaptor differ by that alone.
     """
     line = f"{word:<9} {adaptor}" + ("" if seconds is None else f" in {seconds:.1f} s")
     line = f"{line} {say_route(route, room=WIDTH - len(line) - 1)}".rstrip()

@@ -167,19 +167,16 @@ def call_program(
         HoneError: ``program-failed`` when it ends otherwise; what it reports of bad data under its own slug.
     """
     folder = run.claim_step(f"program-{function}")
-    with store.workspace() as scratch:
-        (scratch / "temporary").mkdir()
-        called = Job(
-            function=function,
-            worker=str(WORKER),
-            adaptor=f"program.{function}",
-            stage="program",
-            input=JobInput.of(source, store.locate(source)) if source else None,
-            output=str(output) if output else None,
-            temporary=str(scratch / "temporary"),
-            options={**job, "project": str(run.project)},
-        )
-        result = call_worker(called, python=Path(sys.executable), toolchain=None, folder=folder, limits=LIMITS)
+    called = Job(
+        function=function,
+        worker=str(WORKER),
+        adaptor=f"program.{function}",
+        stage="program",
+        input=JobInput.of(source, store.locate(source)) if source else None,
+        output=str(output) if output else None,
+        options={**job, "project": str(run.project)},
+    )
+    result = call_worker(called, python=Path(sys.executable), toolchain=None, folder=folder, limits=LIMITS)
     if not isinstance(result, StepResult):
         log = result.log if isinstance(result, Failed) else None
         raise HoneError(

@@ -74,16 +74,14 @@ def _choose_all(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:
 
 def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:
     """Return the metric's name, and its kind: ``proportion`` where each row is right or wrong, else ``mean``."""
-    chosen = _choose_all(targets, options)
-    names = {NAMES[how] for how in chosen.values()}
-    once = all(_decides_once(targets[name].shape, how) for name, how in chosen.items())
-    return {"name": names.pop() if len(names) == 1 else "similarity", "kind": "proportion" if once else "mean"}
-
-
-def _decides_once(shape: tuple[int, ...], how: str) -> bool:
-    """Return whether one thing of a row can be right or wrong; similarity is a matter of degree."""
-    classes = shape[_find_class_axis(shape)] if how == "argmax" else 1
-    return how in {"argmax", "equal"} and np.prod(shape[1:]) == classes
+    names, kind = set(), "proportion"
+    for output, how in _choose_all(targets, options).items():
+        names.add(NAMES[how])
+        shape = targets[output].shape
+        classes = shape[_find_class_axis(shape)] if how == "argmax" else 1
+        if how not in {"argmax", "equal"} or np.prod(shape[1:]) != classes:  # of degree, or of several things in a row
+            kind = "mean"
+    return {"name": names.pop() if len(names) == 1 else "similarity", "kind": kind}
 
 
 def decode(outputs: Arrays, options: dict[str, Any]) -> Arrays:  # noqa: ARG001 - part of every program

@@ -65,24 +65,21 @@ def read_table(
     Raises:
         UnreadableError: An input has no array, or a column is not of the model's type.
     """
-    target = find_array(data, "target", arrays=options["arrays"], aliases=aliases)
-    columns = {name: array for name, array in data.items() if array is not target}
-    return _read_features(columns, job["input"]["inputs"], options), target
-
-
-def _read_features(data: Arrays, specs: list[dict[str, Any]], options: dict[str, Any]) -> Arrays:
-    arrays = options["arrays"]
-    if len(specs) == 1 and len(specs[0]["shape"]) == 2:
-        name = specs[0]["name"]
-        table = _find_input(data, 0, [name], arrays=arrays, aliases=TABLES)
-        column = specs[0]["shape"][1] == 1 and (name in data or not arrays.keys().isdisjoint((name, "input_0")))
-        if table is not None and (table.ndim == 2 or column):
-            return {name: table.reshape(len(table), -1)}
-        text = specs[0].get("dtype") == "str"
-        return {name: _stack_columns(data, options["features"] or list(data), text=text)}
-    columns = read_inputs(data, specs, arrays, kind="column")
+    arrays, specs = options["arrays"], job["input"]["inputs"]
+    target = find_array(data, "target", arrays=arrays, aliases=aliases)
+    data = {name: array for name, array in data.items() if array is not target}
     flat = {spec["name"] for spec in specs if len(spec["shape"]) == 2}
-    return {name: array[:, None] if array.ndim == 1 and name in flat else array for name, array in columns.items()}
+    if len(specs) > 1 or not flat:
+        columns = read_inputs(data, specs, arrays, kind="column")
+        feeds = {name: rows[:, None] if rows.ndim == 1 and name in flat else rows for name, rows in columns.items()}
+        return feeds, target
+    name = specs[0]["name"]
+    table = _find_input(data, 0, [name], arrays=arrays, aliases=TABLES)
+    column = specs[0]["shape"][1] == 1 and (name in data or not arrays.keys().isdisjoint((name, "input_0")))
+    if table is not None and (table.ndim == 2 or column):
+        return {name: table.reshape(len(table), -1)}, target
+    text = specs[0].get("dtype") == "str"
+    return {name: _stack_columns(data, options["features"] or list(data), text=text)}, target
 
 
 def _stack_columns(data: Arrays, names: list[str], *, text: bool) -> Array:

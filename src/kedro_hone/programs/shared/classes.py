@@ -71,8 +71,7 @@ def read_targets(labels: Array | None, job: dict[str, Any], options: dict[str, A
 
 def _count_classes(output: dict[str, Any] | None) -> int | None:
     """Return how many classes an output tells of, or None: one that names the class itself does not say."""
-    shape = output["shape"] if output else []
-    if output is None or len(shape) != 2 or not isinstance(shape[1], int):
+    if output is None or len(shape := output["shape"]) != 2 or not isinstance(shape[1], int):
         return None
     if shape[1] == 1:
         return 2 if np.dtype(output["dtype"]).kind == "f" else None
@@ -107,7 +106,6 @@ def _read_numbers(labels: Array) -> Array:
 
 
 def _check_range(labels: Array, classes: int) -> None:
-    """Refuse labels that are not among so many classes."""
     if not labels.size or (labels.min() >= 0 and labels.max() < classes):
         return
     if labels.min() >= 1 and labels.max() == classes:

@@ -21,38 +21,27 @@ from . import metrics, reading, scoring
 from .errors import SLUGS, ReportedError, explained
 
 Job = dict[str, Any]
-Notes = dict[str, Any]
-
-LIBRARY = str(Path(__file__).parents[1])
-"""The folder of the built-in programs."""
 
 
 @explained
-def check(job: Job) -> Notes:
+def check(job: Job) -> dict[str, Any]:
     """Load the program, find the metric, and read the split ``gate`` (its path); no model is needed.
 
-    Returns:
-        ``rows``: how many rows of the split will be right or wrong, or None where the program does not say so.
+    Returned is how many ``rows`` of the split will be right or wrong, or None where the program does not say so.
     """
     program, options = _load(job)
     metric = metrics.find_metric(job["options"], program, options)
-    if not hasattr(program, "count_rows") or metric.name != program.METRIC:
-        return {"rows": None}
-    return {"rows": program.count_rows(reading.read_arrays(Path(job["options"]["gate"])), options)}
+    counts = hasattr(program, "count_rows") and metric.name == program.METRIC
+    return {"rows": program.count_rows(reading.read_arrays(Path(job["options"]["gate"])), options) if counts else None}
 
 
 @explained
-def read(job: Job) -> Notes:
-    """Prepare the splits.
+def read(job: Job) -> dict[str, Any]:
+    """Prepare the ``splits`` (name to ``{"path": file}``) for a model: the job's ``input``.
 
-    Args:
-        job: With ``options``: ``splits`` (name to ``{"path": file}``); with ``input``: the model's tensors; with
-            ``output``: where ``<split>/feeds.npz`` and ``<split>/targets.npz`` are written.
-
-    Returns:
-        ``splits``: name to ``{"n": rows}``; ``overlaps``: pairs of splits that share rows; ``warnings``: what the
-        program warned of (``UserWarning``), inputs with numbers that are not finite, and copies of rows in the gate
-        split, one line each.
+    Written are ``<split>/feeds.npz`` and ``<split>/targets.npz``. Returned are ``splits`` (name to ``{"n": rows}``),
+    ``overlaps`` (pairs of splits that share rows) and ``warnings``: what the program warned of (``UserWarning``),
+    inputs with numbers that are not finite, and copies of rows in the gate split, one line each.
     """
     program, options = _load(job)
     job = {**job, "program": {"path": job["options"]["program"], "options": options}}
@@ -63,28 +52,24 @@ def read(job: Job) -> Notes:
             warnings.simplefilter("always", UserWarning)
             feeds, targets = _prepare(program, job, split=name, path=path)
         hashes[name] = reading.hash_rows(feeds)
-        copies = reading.describe_copies(hashes[name]) if name == "gate" else []
-        texts = [*_list_warnings(caught), *reading.describe_not_finite(feeds), *copies]
+        copies = reading.describe_copies(hashes[name]) if name == "gate" else ()
+        texts = (*_list_warnings(caught), *reading.describe_not_finite(feeds), *copies)
         said += [f"{name} ({path.name}): {text}" for text in texts]
         folder = Path(job["output"], name)
         folder.mkdir(parents=True, exist_ok=True)
         np.savez(folder / "feeds.npz", allow_pickle=False, **feeds)
         np.savez(folder / "targets.npz", allow_pickle=False, **targets)
     splits = {name: {"n": len(rows)} for name, rows in hashes.items()}
-    return {"splits": splits, "overlaps": reading.find_overlaps(hashes), "warnings": said}
+    return {"splits": splits, "overlaps": [*reading.find_overlaps(hashes)], "warnings": said}
 
 
 @explained
-def evaluate(job: Job) -> Notes:
-    """Score candidates against the source on the same rows.
+def evaluate(job: Job) -> dict[str, Any]:
+    """Score ``candidates`` (id to npz) against the ``source`` (npz of its outputs) on the same rows.
 
-    Args:
-        job: With ``options``: ``source`` (npz of its outputs), ``candidates`` (id to npz), ``targets`` (npz), ``seed``
-            and ``replicates``; with ``output``: where arrays are written.
-
-    Returns:
-        ``candidates``: id to what ``Comparison.compare`` returns, where each array is the path of an npz file; a
-        candidate whose outputs cannot be scored has ``error`` instead.
+    The job's options have the ``targets`` (npz) too, and may have ``seed`` and ``replicates``. Returned are the
+    ``candidates``: id to what ``Comparison.compare`` returns, where each array is the path of an npz file in the job's
+    ``output``; a candidate whose outputs cannot be scored has ``error`` instead.
     """
     given, (program, options) = job["options"], _load(job)
     metric = metrics.find_metric(given, program, options)
@@ -92,36 +77,26 @@ def evaluate(job: Job) -> Notes:
     targets = reading.load_npz(given["targets"]) if getattr(program, "NEEDS_TARGETS", True) else outputs
     if given.get("metric") in {None, program.METRIC} and hasattr(program, "describe_metric"):
         metric = dataclasses.replace(metric, **program.describe_metric(targets, options))
-    source = scoring.Comparison(
-        program=program,
-        options=options,
-        metric=metric,
-        outputs=outputs,
-        targets=targets,
-        replicates=given.get("replicates", 2000),
-        seed=given.get("seed", 0),
-    )
+    drawn = {name: given[name] for name in ("seed", "replicates") if name in given}
+    source = scoring.Comparison(program, options, metric, outputs=outputs, targets=targets, **drawn)
     compare = explained(lambda path: source.compare(reading.load_npz(path)))
-    scores = {}
-    for number, (name, path) in enumerate(given["candidates"].items()):
-        scores[name] = compare(path)
-        for key, value in scores[name].items():
+    scores = {name: compare(path) for name, path in given["candidates"].items()}
+    for number, score in enumerate(scores.values()):
+        for key, value in score.items():
             if isinstance(value, np.ndarray):
-                scores[name][key] = str(Path(job["output"], f"{number:03d}-{key}.npz"))
-                np.savez(scores[name][key], allow_pickle=False, **{key: value})
+                score[key] = str(Path(job["output"], f"{number:03d}-{key}.npz"))
+                np.savez(score[key], allow_pickle=False, **{key: value})
     return {"candidates": scores}
 
 
 def _load(job: Job) -> tuple[Any, dict[str, Any]]:
-    """Return the program and its whole options."""
     given = job["options"]
     # What is installed comes first: a file of the project must not stand in for a package.
     folders = [str(Path(given["project"], "src")), given["project"]]
     sys.path += [folder for folder in folders if folder not in sys.path]
-    program = load_program(given["program"], LIBRARY)
-    defaults, options = getattr(program, "OPTIONS", None), given.get("program_options") or {}
-    if defaults is None:
-        return program, options
+    program = load_program(given["program"], str(Path(__file__).parents[1]))  # next to the built-in programs
+    options = given.get("program_options") or {}
+    defaults = getattr(program, "OPTIONS", options)
     unknown = next((name for name in options if name not in defaults), None)
     if unknown is not None:
         near = difflib.get_close_matches(unknown, defaults, 1)
@@ -142,7 +117,6 @@ def _list_warnings(caught: list[warnings.WarningMessage]) -> list[str]:
 
 
 def _prepare(program: Any, job: Job, *, split: str, path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read one split, let the program prepare it, and fit the result to the model."""
     data = reading.read_arrays(path)
     try:
         feeds, targets = program.prepare(data, job)

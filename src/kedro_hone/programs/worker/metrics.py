@@ -20,15 +20,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One number for predictions and their targets.
+    """One number for predictions and their targets (``value``).
 
-    Attributes:
-        name: Its name in reports.
-        value: The number, from predictions and targets.
-        rows: One number for each row, higher is better, whose mean is the metric, or its negative where lower is
-            better; returns None when the metric is no mean over rows.
-        probabilities: Whether it takes the probabilities of classes as predictions.
-        kind: ``proportion`` or ``mean`` where the program says it; None lets the numbers tell.
+    Its ``rows`` are one number for each row, higher is better, whose mean is the metric, or its negative where lower is
+    better; None when the metric is no mean over rows. With ``probabilities`` it takes those of classes as predictions.
+    Its ``kind`` is ``proportion`` or ``mean`` where the program says it; None lets the numbers tell.
     """
 
     name: str
@@ -37,11 +33,6 @@ class Metric:
     rows: Callable[[Any, Any], Array | None] = lambda *_: None
     probabilities: bool = False
     kind: str | None = None
-
-    @property
-    def sign(self) -> float:
-        """1 where higher is better, else -1."""
-        return 1.0 if self.higher_is_better else -1.0
 
 
 _ROWS: dict[str, tuple[bool, Callable[[Array, Array], Array]]] = {
@@ -91,9 +82,8 @@ def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -
         )
     if ":" in name:
         return _import_metric(name, options, job["project"])
-    plain = name.removeprefix("neg_")
-    if plain not in {*_ROWS, *_SKLEARN}:
-        names = sorted([*_ROWS, *_SKLEARN])
+    plain, names = name.removeprefix("neg_"), sorted([*_ROWS, *_SKLEARN])
+    if plain not in names:
         near = difflib.get_close_matches(plain, [*names, program.METRIC], 1)
         why = f"did you mean {near[0]!r}? " if near else ""
         raise ReportedError("metric-unknown", f"There is no metric {name!r}.", f"{why}There are {', '.join(names)}.")

@@ -106,13 +106,11 @@ def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: s
     return fitted
 
 
-def describe_not_finite(feeds: Mapping[str, Array]) -> list[str]:
+def describe_not_finite(feeds: Mapping[str, Array]) -> Iterator[str]:
     """Say of each input how many rows hold numbers that are not finite: some models take NaN for a missing value."""
-    said = []
     for name, array in feeds.items():
         if array.dtype.kind in "fc" and (count := (~np.isfinite(array.reshape(len(array), -1))).any(axis=1).sum()):
-            said.append(f"{count} of {len(array)} rows of {name!r} hold numbers that are not finite")
-    return said
+            yield f"{count} of {len(array)} rows of {name!r} hold numbers that are not finite"
 
 
 def _find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) -> str | None:
@@ -196,21 +194,18 @@ def _encode_rows(array: Array) -> Iterator[bytes]:
         yield json.dumps(row.tolist()).encode() if row.dtype.kind == "U" else row.tobytes()
 
 
-def describe_copies(hashes: list[bytes]) -> list[str]:
+def describe_copies(hashes: list[bytes]) -> Iterator[str]:
     """Say how many rows are copies of other rows of the same split, where these are more than 1 % of them."""
-    count = len(hashes) - len(set(hashes))
-    text = f"{count} of {len(hashes)} rows are copies of other rows; they prove nothing more"
-    return [text] if count > COPIES_LIMIT * len(hashes) else []
+    if (count := len(hashes) - len(set(hashes))) > COPIES_LIMIT * len(hashes):
+        yield f"{count} of {len(hashes)} rows are copies of other rows; they prove nothing more"
 
 
-def find_overlaps(hashes: Mapping[str, list[bytes]]) -> list[dict[str, Any]]:
-    """Return of each pair of splits with shared rows: how many different ones, and the first places of one of them."""
+def find_overlaps(hashes: Mapping[str, list[bytes]]) -> Iterator[dict[str, Any]]:
+    """Yield of each pair of splits with shared rows: how many different ones, and the first places of one of them."""
     places = {name: {row: at for at, row in reversed(list(enumerate(rows)))} for name, rows in hashes.items()}
-    found = []
     for names in combinations(places, 2):
         first, second = (places[name] for name in names)
         if shared := first.keys() & second.keys():
             example = min(shared, key=first.__getitem__)
             rows = [first[example], second[example]]
-            found.append({"splits": [*names], "count": len(shared), "example_rows": rows})
-    return found
+            yield {"splits": [*names], "count": len(shared), "example_rows": rows}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import InitVar, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ UNDEFINED_LIMIT = 0.01
 """The largest share of resamples on which a metric may be undefined."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class Comparison:
     """The source's outputs on some rows, which those of candidates are compared with.
 
@@ -33,24 +33,25 @@ class Comparison:
     program: Any
     options: dict[str, Any]
     metric: Metric
+    _: KW_ONLY
     outputs: InitVar[dict[str, Array]]
     targets: dict[str, Array]
-    replicates: int
-    seed: int
+    replicates: int = 2000
+    seed: int = 0
 
     def __post_init__(self, outputs: dict[str, Array]) -> None:
         self._rows = len(next(iter(self.targets.values())))
+        self._sign = 1.0 if self.metric.higher_is_better else -1.0
         self._source = self._decode(outputs)
         self._value = self._measure(self._source)
 
     def compare(self, outputs: dict[str, Array]) -> dict[str, Any]:
         """Compare a candidate's outputs with the source's.
 
-        Returns:
-            ``metric``, ``higher_is_better``, ``source``, ``candidate``, ``n`` and ``kind``: ``proportion`` with
-            ``lost`` and ``gained`` rows where every row is right or wrong; ``mean`` with the ``differences`` of rows,
-            or ``bootstrap`` with the ``replicates`` of the drop (arrays; positive is worse), and with ``span``, how
-            much can be lost. ``doubt``, where there is one: why the targets may not belong to the predictions.
+        Returned are ``metric``, ``higher_is_better``, ``source``, ``candidate``, ``n`` and ``kind``: ``proportion``
+        with ``lost`` and ``gained`` rows where every row is right or wrong; ``mean`` with the ``differences`` of rows,
+        or ``bootstrap`` with the ``replicates`` of the drop (arrays; positive is worse), and with ``span``, how much
+        can be lost. ``doubt``, where there is one: why the targets may not belong to the predictions.
 
         Raises:
             ReportedError: ``labels-mismatch`` or ``program-failed``: the outputs have not one row for each target; the
@@ -58,20 +59,15 @@ class Comparison:
                 where lower is better); or it takes probabilities, which the program does not have.
         """
         candidate = self._decode(outputs)
-        row = self._compare_rows(candidate) or {"kind": "bootstrap", "replicates": self._compare_resamples(candidate)}
+        metric, value = self.metric, self._measure(candidate)
+        told = {"metric": metric.name, "higher_is_better": metric.higher_is_better, "n": self._rows}
+        row = self._compare_rows(candidate, value) or self._compare_resamples(candidate)
         if row["kind"] != "proportion":
             row["span"] = self._span
         find_doubt = getattr(self.program, "find_doubt", lambda *_: None)
         if doubt := find_doubt(outputs, self.targets, self.options):
             row["doubt"] = doubt
-        return {
-            "metric": self.metric.name,
-            "higher_is_better": self.metric.higher_is_better,
-            "source": self._value,
-            "candidate": self._measure(candidate),
-            "n": self._rows,
-            **row,
-        }
+        return {**told, "source": self._value, "candidate": value, **row}
 
     def _decode(self, outputs: dict[str, Array]) -> Any:
         """Return the program's predictions, or its probabilities where the metric takes these."""
@@ -99,34 +95,31 @@ class Comparison:
             raise self._explain(f"it is {value}")
         return value
 
-    def _compare_rows(self, candidate: Any) -> dict[str, Any] | None:
-        """Compare row by row; None when the metric is no mean over rows."""
-        metric, compared = self.metric, (self._source, candidate)
-        rows = [metric.rows(predictions, self.targets) for predictions in compared]
+    def _compare_rows(self, candidate: Any, value: float) -> dict[str, Any] | None:
+        """Compare row by row with a candidate of this value; None when the metric is no mean over rows."""
+        metric = self.metric
+        rows = [metric.rows(predictions, self.targets) for predictions in (self._source, candidate)]
         if rows[0] is None or rows[1] is None:
             return None
         before, after = (np.asarray(row, dtype=np.float64) for row in rows)
-        expected = "metric" if metric.higher_is_better else "minus metric, since lower is better"
-        for scores, predictions in zip((before, after), compared, strict=True):
-            mean, value = scores.mean(), metric.sign * self._measure(predictions)
-            if not np.isclose(mean, value, rtol=ROUNDING, atol=ROUNDING):  # the interval would be of another
-                why = (
-                    f"score (higher is better for each row) averages to {mean:.6g} instead of {value:.6g}, "
-                    f"which is {expected}; mend its sign, or let score return None if it is no mean"
-                )
+        for mean, wanted in ((before.mean(), self._sign * self._value), (after.mean(), self._sign * value)):
+            if not np.isclose(mean, wanted, rtol=ROUNDING, atol=ROUNDING):  # the interval would be of another
+                which = "metric" if metric.higher_is_better else "minus metric, since lower is better"
+                said = f"score (higher is better for each row) averages to {mean:.6g} instead of {wanted:.6g}"
+                why = f"{said}, which is {which}; mend its sign, or let score return None if it is no mean"
                 raise ReportedError("program-failed", f"The rows of {metric.name!r} do not average to it.", why)
         if metric.kind != "mean" and np.isin(before, (0, 1)).all() and np.isin(after, (0, 1)).all():
             return {"kind": "proportion", "lost": int((before > after).sum()), "gained": int((before < after).sum())}
         return {"kind": "mean", "differences": before - after}
 
-    def _compare_resamples(self, candidate: Any) -> Array:
+    def _compare_resamples(self, candidate: Any) -> dict[str, Any]:
         """Return the drops on the resamples on which the metric is defined: nearly all, or the sample is not fair."""
-        drops = self.metric.sign * (self._source_resampled - self._resample(candidate))
+        drops = self._sign * (self._source_resampled - self._resample(candidate))
         undefined = ~np.isfinite(drops)
         if undefined.mean() > UNDEFINED_LIMIT:
             why = f"it is not defined on {undefined.sum()} of {len(drops)} resamples; some class has too few rows"
             raise ReportedError("program-failed", f"The interval of {self.metric.name!r} cannot be computed.", why)
-        return drops[~undefined]
+        return {"kind": "bootstrap", "replicates": drops[~undefined]}
 
     @cached_property
     def _source_resampled(self) -> Array:

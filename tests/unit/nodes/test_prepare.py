@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kedro_hone.comparing.cutting import cut_shapes
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.nodes.prepare import cut_shapes
 from kedro_hone.recipe.schema import read_recipe
 
 SPEC = TensorSpec(name="ids", dtype="int64", shape=("rows", "length"))

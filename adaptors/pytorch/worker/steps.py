@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,16 +46,18 @@ def _export_dynamic(
     keywords: Sequence[str] = (),
     bounds: Mapping[str, dict[str, int]] | None = None,
 ) -> torch.export.ExportedProgram:
-    """Export with one ``Dim`` for each named dimension."""
+    """Export with one ``Dim`` for each named dimension; the last inputs are those that are given by name."""
     named = sorted({dim for spec in specs for dim in spec["shape"] if isinstance(dim, str)})
     dims = {name: torch.export.Dim(name, **(bounds or {}).get(name, {})) for name in named}
     axes = [{axis: dims[dim] for axis, dim in enumerate(spec["shape"]) if isinstance(dim, str)} for spec in specs]
+    count = len(specs) - len(keywords)
+    named_examples = dict(zip(keywords, examples[count:], strict=True))
+    shapes: Any = (tuple(axes),) if isinstance(module, Flat) else tuple(axes)
+    if keywords:
+        names = (*[*inspect.signature(module.forward).parameters][:count], *keywords)
+        shapes = dict(zip(names, axes, strict=True))
     with torch.no_grad():
-        if keywords:
-            by_name = dict(zip(keywords, axes, strict=True))
-            return torch.export.export(module, (), dict(zip(keywords, examples, strict=True)), dynamic_shapes=by_name)
-        variadic = isinstance(module, Flat)
-        return torch.export.export(module, examples, dynamic_shapes=(tuple(axes),) if variadic else tuple(axes))
+        return torch.export.export(module, examples[:count], named_examples, dynamic_shapes=shapes)
 
 
 def to_onnx(job: Job) -> Notes:

@@ -21,7 +21,7 @@ _LARGEST_ONNX = 1_900_000_000  # protobuf ends at 2 GiB, and the graph takes som
 
 def export(job: Job) -> Notes:
     """Export the author's class with its dynamic dimensions (``torch.export``)."""
-    flat, inputs, _ = jobs.open_module(job)
+    flat, inputs = jobs.open_module(job), job["input"]["inputs"]
     examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
     with torch.no_grad():
         result = flat.call(*examples)
@@ -34,8 +34,8 @@ def export(job: Job) -> Notes:
     except Exception as error:  # noqa: BLE001 - torch raises dozens of classes; only the reason is used
         return jobs.fail("convert", "torch.export cannot keep the sizes dynamic", error)
     described = models.describe_program(program, job["input"])
-    models.save_program(program, Path(job["output"]), described["inputs"], described["outputs"])
-    return {"inputs": described["inputs"], "outputs": described["outputs"]}
+    models.save_program(program, Path(job["output"]), described)
+    return described
 
 
 def _export_dynamic(
@@ -122,7 +122,7 @@ def quantize(job: Job) -> Notes:
     examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
     bounds = _find_bounds(program, inputs)
     quantized = _export_dynamic(converted, examples, inputs, keywords=flat.keywords, bounds=bounds)
-    models.save_program(quantized, Path(job["output"]), inputs, described["outputs"])
+    models.save_program(quantized, Path(job["output"]), described)
     return {"outputs": described["outputs"], "metadata": {"quantization": "pt2e-x86-int8"}}
 
 

@@ -26,21 +26,22 @@ TOOLCHAIN = Toolchain(
     ),
 )
 
-ENGINE = Adaptor(
-    name="deepsparse.engine",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPILE,
-    accepts=frozenset({"onnx"}),
-    produces="deepsparse-onnx",
-    summary="Lowers a model to opset 19 and runs it in DeepSparse, with one engine for each shape; evaluation only.",
-    precisions=frozenset({Precision.FP32, Precision.INT8}),
-    supports={
-        Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,
-        Capability.EXTERNAL_DATA: Support.NOT_IMPLEMENTED,
-        Capability.CONTROL_FLOW: Support.UNSUPPORTED,
-        Capability.DETERMINISTIC: Support.UNKNOWN,
-    },
+ADAPTORS = (
+    Adaptor(
+        name="deepsparse.engine",
+        version=1,
+        toolchain=TOOLCHAIN,
+        stage=Stage.COMPILE,
+        accepts=frozenset({"onnx"}),
+        produces="deepsparse-onnx",
+        summary="Lowers a model to opset 19 and runs it in DeepSparse, "
+        "with one engine for each shape; evaluation only.",
+        precisions=frozenset({Precision.FP32, Precision.INT8}),
+        supports={
+            Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,
+            Capability.EXTERNAL_DATA: Support.NOT_IMPLEMENTED,
+            Capability.CONTROL_FLOW: Support.UNSUPPORTED,
+            Capability.DETERMINISTIC: Support.UNKNOWN,
+        },
+    ),
 )
-
-ADAPTORS = (ENGINE,)

@@ -33,22 +33,22 @@ class CpuOptions(Options):
     """The most that one dispatch may put on the stack; LayerNormalization needs more than IREE's 32 KiB."""
 
 
-CPU = Adaptor(
-    name="iree.cpu",
-    version=1,
-    toolchain=TOOLCHAIN,
-    stage=Stage.COMPILE,
-    accepts=frozenset({"onnx"}),
-    produces="iree-vmfb",
-    summary="Compiles a model in fp32 for this CPU with IREE and runs it on IREE's own runtime.",
-    options=CpuOptions,
-    supports={
-        Capability.DYNAMIC_BATCH: Support.FULL,
-        Capability.EXTERNAL_DATA: Support.NOT_IMPLEMENTED,
-        Capability.CONTROL_FLOW: Support.UNKNOWN,
-        Capability.DETERMINISTIC: Support.FULL,
-    },
-    machine_specific=True,
+ADAPTORS = (
+    Adaptor(
+        name="iree.cpu",
+        version=1,
+        toolchain=TOOLCHAIN,
+        stage=Stage.COMPILE,
+        accepts=frozenset({"onnx"}),
+        produces="iree-vmfb",
+        summary="Compiles a model in fp32 for this CPU with IREE and runs it on IREE's own runtime.",
+        options=CpuOptions,
+        supports={
+            Capability.DYNAMIC_BATCH: Support.FULL,
+            Capability.EXTERNAL_DATA: Support.NOT_IMPLEMENTED,
+            Capability.CONTROL_FLOW: Support.UNKNOWN,
+            Capability.DETERMINISTIC: Support.FULL,
+        },
+        machine_specific=True,
+    ),
 )
-
-ADAPTORS = (CPU,)

@@ -1,8 +1,4 @@
-"""DeepSparse's own code: lower ONNX to what the engine reads, and run it.
-
-Run by path with the python of the toolchain's environment; imports the standard library, numpy, the toolchain and our
-loader only.
-"""
+"""DeepSparse's own code: lower ONNX to what the engine reads, and run it."""
 
 from __future__ import annotations
 
@@ -20,12 +16,10 @@ from onnx import TensorProto
 
 Json = dict[str, Any]
 
-HIGHEST_OPSET, BEST_OPSET, LOWEST_OPSET, IR_VERSION = 19, 17, 13, 8
-"""The opsets that the engine reads. The best one has the most operators; the highest has no quantized ones."""
-
-NEW_MEANING = frozenset({"GridSample", "GroupNormalization", "Resize"})
-"""Operators whose meaning changed between opsets; all others only take more types and inputs, or are new."""
-
+# The opsets that the engine reads. The best one has the most operators; the highest has no quantized ones.
+_HIGHEST_OPSET, _BEST_OPSET, _LOWEST_OPSET, _IR_VERSION = 19, 17, 13, 8
+# Operators whose meaning changed between opsets; all others only take more types and inputs, or are new.
+_NEW_MEANING = {"GridSample", "GroupNormalization", "Resize"}
 _TYPES = {"FLOAT", "DOUBLE", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
 
 
@@ -84,7 +78,7 @@ def transform(job: Json) -> Json:
     try:
         model = _lower(model)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        return {"refused": f"it cannot be written in opset {HIGHEST_OPSET}: {_first_line(error)}"}
+        return {"refused": f"it cannot be written in opset {_HIGHEST_OPSET}: {_first_line(error)}"}
     onnx.save(model, str(Path(job["output"], "model.onnx")))
     try:
         Session({**job, "input": {**job["input"], "path": job["output"], "static_shapes": job["shapes"]}})
@@ -96,8 +90,7 @@ def transform(job: Json) -> Json:
 def _find_refusal(model: Any) -> str | None:
     """Return why the engine cannot take a model."""
     weights, values = model.graph.initializer, (*model.graph.input, *model.graph.output)
-    foreign = sorted({node.domain for node in model.graph.node} - {"", "ai.onnx"})
-    if foreign:
+    if foreign := sorted({node.domain for node in model.graph.node} - {"", "ai.onnx"}):
         return f"it has operators of {', '.join(foreign)}"
     types = {value.type.tensor_type.elem_type for value in values} | {tensor.data_type for tensor in weights}
     if {TensorProto.DataType.Name(each) for each in types} - _TYPES:
@@ -105,10 +98,10 @@ def _find_refusal(model: Any) -> str | None:
     if any(tensor.data_location == TensorProto.EXTERNAL for tensor in weights):
         return "its weights are in external data, which this adaptor does not take"
     opset = _find_opset(model)
-    if opset < LOWEST_OPSET:
-        return f"its opset is {opset}, and the engine reads {LOWEST_OPSET} to {HIGHEST_OPSET}"
-    changed = sorted({node.op_type for node in model.graph.node} & NEW_MEANING) if opset > BEST_OPSET else []
-    return f"{', '.join(changed)} means something else in opset {BEST_OPSET}" if changed else None
+    if opset < _LOWEST_OPSET:
+        return f"its opset is {opset}, and the engine reads {_LOWEST_OPSET} to {_HIGHEST_OPSET}"
+    changed = sorted({node.op_type for node in model.graph.node} & _NEW_MEANING) if opset > _BEST_OPSET else []
+    return f"{', '.join(changed)} means something else in opset {_BEST_OPSET}" if changed else None
 
 
 def _find_opset(model: Any) -> int:
@@ -119,18 +112,18 @@ def _lower(model: Any) -> Any:
     """Return a model in the versions that the engine reads, without unused domains.
 
     This release's ONNX converter supports nothing after opset 19, and no quantized operators in 19. But from
-    one opset to the next the operators have only taken more types, attributes and inputs (those of ``NEW_MEANING``
+    one opset to the next the operators have only taken more types, attributes and inputs (those of ``_NEW_MEANING``
     excepted), so a new version number is enough wherever the checker then accepts every operator.
 
     Raises:
         onnx.checker.ValidationError: An operator does not exist in opset 19, or has an attribute that does not.
     """
-    opset = min(_find_opset(model), HIGHEST_OPSET)
+    opset = min(_find_opset(model), _HIGHEST_OPSET)
     del model.graph.value_info[:]
     model.DiscardUnknownFields()
     relabelled = _relabel(model, opset)
     try:
-        return _relabel(model, min(opset, BEST_OPSET))
+        return _relabel(model, min(opset, _BEST_OPSET))
     except Exception as error:  # noqa: BLE001 - the checker raises its own classes and shape inference others
         print(f"stays in opset {opset}: {_first_line(error)}")  # noqa: T201 - into the log
         return relabelled
@@ -141,11 +134,10 @@ def _relabel(model: Any, opset: int) -> Any:
     copy = deepcopy(model)
     del copy.opset_import[:]
     copy.opset_import.add(domain="", version=opset)
-    copy.ir_version = min(model.ir_version, IR_VERSION)
+    copy.ir_version = min(model.ir_version, _IR_VERSION)
     onnx.checker.check_model(copy, full_check=True)
     return copy
 
 
 def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]

@@ -1,8 +1,4 @@
-"""IREE's own code: import ONNX, compile it for this CPU, and run the result.
-
-Run by path with the python of the toolchain's environment; imports the standard library, numpy, the toolchain and our
-loader only.
-"""
+"""IREE's own code: import ONNX, compile it for this CPU, and run the result."""
 
 from __future__ import annotations
 
@@ -19,13 +15,9 @@ from hone_loading import require_cpu
 
 Json = dict[str, Any]
 
-LOWEST_OPSET = 17
-"""Older models are converted to it: IREE's importer supports few of their operators."""
-
+_LOWEST_OPSET = 17  # older models are converted to it: IREE's importer supports few of their operators
 _QUANTIZED = re.compile("QuantizeLinear|^QLinear|Integer$")
-
-NAMES_FILE = "names.json"
-"""A file next to the module, with the order of its arguments and results, which a module does not name."""
+_NAMES_FILE = "names.json"  # has the order of the module's arguments and results, which it does not name
 
 
 class Session:
@@ -36,7 +28,7 @@ class Session:
 
         require_cpu(job)
         folder = Path(job["input"]["path"])
-        names = json.loads((folder / NAMES_FILE).read_text())
+        names = json.loads((folder / _NAMES_FILE).read_text())
         self._inputs, self._outputs = names["inputs"], names["outputs"]
         runtime.flags.parse_flags(f"--task_topology_group_count={job['threads']}")  # read when the device is made
         config = runtime.Config("local-task")
@@ -68,20 +60,13 @@ def transform(job: Json) -> Json:
     temporary, output = Path(job["temporary"]), Path(job["output"])
     imported, module = temporary / "model.mlir", output / "model.vmfb"
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
-    upgrade = ["--opset-version", str(LOWEST_OPSET)] if opset < LOWEST_OPSET else []
+    upgrade = ["--opset-version", str(_LOWEST_OPSET)] if opset < _LOWEST_OPSET else []
     if failure := _call_tool("import_onnx", [str(source), *upgrade, "-o", str(imported)], imported):
         return {"failed": {"class": "convert", "reason": f"iree-import-onnx: {failure}"}}
+    options = job["options"]
     # From a folder of its own, since the compiler writes the name of its input into what it makes.
-    arguments = [imported.name, "-o", str(module), *_list_flags(job["options"])]
-    if failure := _call_tool("scripts.iree_compile", arguments, module, folder=temporary):
-        return {"failed": {"class": "compile", "reason": f"iree-compile: {failure}"}}
-    names = {side: [spec["name"] for spec in job["input"][side]] for side in ("inputs", "outputs")}
-    (output / NAMES_FILE).write_text(json.dumps(names))
-    return {}
-
-
-def _list_flags(options: Json) -> list[str]:
-    return [
+    arguments = [
+        *(imported.name, "-o", str(module)),
         "--iree-hal-target-device=local",
         "--iree-hal-local-target-device-backends=llvm-cpu",
         "--iree-llvmcpu-target-cpu=host",
@@ -91,6 +76,11 @@ def _list_flags(options: Json) -> list[str]:
         *(["--iree-opt-data-tiling"] if options["data_tiling"] else []),
         *(["--iree-global-opt-use-im2col-for-convs"] if options["im2col"] else []),
     ]
+    if failure := _call_tool("scripts.iree_compile", arguments, module, folder=temporary):
+        return {"failed": {"class": "compile", "reason": f"iree-compile: {failure}"}}
+    names = {side: [spec["name"] for spec in job["input"][side]] for side in ("inputs", "outputs")}
+    (output / _NAMES_FILE).write_text(json.dumps(names))
+    return {}
 
 
 def _find_refusal(model: Any) -> str | None:
@@ -98,15 +88,12 @@ def _find_refusal(model: Any) -> str | None:
     from onnx import TensorProto
 
     weights, values = model.graph.initializer, (*model.graph.input, *model.graph.output)
-    foreign = sorted({node.domain for node in model.graph.node} - {"", "ai.onnx"})
-    if foreign:
+    if foreign := sorted({node.domain for node in model.graph.node} - {"", "ai.onnx"}):
         return f"it has operators of {', '.join(foreign)}"
-    quantized = sorted({node.op_type for node in model.graph.node if _QUANTIZED.search(node.op_type)})
-    if quantized:
+    if quantized := sorted({node.op_type for node in model.graph.node if _QUANTIZED.search(node.op_type)}):
         return f"it is quantized ({', '.join(quantized)}), which IREE runs slower than fp32, or crashes on"
     types = {value.type.tensor_type.elem_type for value in values} | {tensor.data_type for tensor in weights}
-    half = {TensorProto.FLOAT16, TensorProto.BFLOAT16} & types
-    if half:
+    if half := {TensorProto.FLOAT16, TensorProto.BFLOAT16} & types:
         return f"it is in {TensorProto.DataType.Name(half.pop()).lower()}, which IREE runs slower than fp32 on a CPU"
     if any(tensor.data_location == TensorProto.EXTERNAL for tensor in weights):
         return "its weights are in external data, which this adaptor does not take"

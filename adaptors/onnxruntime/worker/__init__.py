@@ -1,7 +1,6 @@
 """ONNX Runtime: optimize, quantize and run ONNX models.
 
-Run by path with the python of the toolchain's environment; imports the standard library, numpy, the toolchain and our
-loader only. Every function raises ValueError where the file cannot be read, or its external data is outside its folder.
+Every function raises ValueError where the file cannot be read, or its external data is outside its folder.
 """
 
 from __future__ import annotations
@@ -26,4 +25,4 @@ def describe(job: dict[str, Any]) -> dict[str, Any]:
     """Return what ``graphs.describe`` finds in ``model.onnx``."""
     from . import graphs  # a session does without onnx
 
-    return graphs.describe(job["input"]["path"])
+    return graphs.describe(job)

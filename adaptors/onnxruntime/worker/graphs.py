@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 import onnx
 
-LARGEST = 1_800_000_000
-"""Bytes of weights that always fit into one protobuf file (its limit is 2 GiB); more go to external data."""
+_LARGEST = 1_800_000_000  # bytes of weights that always fit into one protobuf file, which ends at 2 GiB
 
 
 class OutsideError(ValueError):
     """External data that is located outside the model's folder."""
 
 
-def describe(folder: str) -> dict[str, Any]:
+def describe(job: dict[str, Any]) -> dict[str, Any]:
     """Return the inputs, the outputs and the digest of the graph of ``model.onnx``.
 
     A model that is not taken gives ``refused`` with the reason, and ``slug`` where its external data is located outside
@@ -30,7 +29,7 @@ def describe(folder: str) -> dict[str, Any]:
         ValueError: The file cannot be read.
     """
     try:
-        model = read(Path(folder))
+        model = read(Path(job["input"]["path"]))
     except OutsideError as error:
         return {"refused": str(error), "slug": "model-external-data"}
     if refusal := _find_refusal(model):
@@ -172,8 +171,8 @@ def count(model: Any) -> Counter[str]:
 
 
 def is_large(model: Any) -> bool:
-    """Return whether the weights need files of their own."""
-    return sum(len(tensor.raw_data) for tensor in model.graph.initializer) > LARGEST
+    """Return whether the weights need files of their own: external data."""
+    return sum(len(tensor.raw_data) for tensor in model.graph.initializer) > _LARGEST
 
 
 def stage(model: Any, job: dict[str, Any]) -> Path:

@@ -29,12 +29,10 @@ def transform(job: Json) -> Json:
     if all(node.domain not in ("", "ai.onnx") for node in model.graph.node):
         return {"nothing_to_do": "the graph has no standard operator that could be quantized"}
     output = Path(job["output"]) / "model.onnx"
-    notes = _TRANSFORMATIONS[job["adaptor"]](job, model, output)
-    if notes:
+    if notes := _TRANSFORMATIONS[job["adaptor"]](job, model, output):
         return notes
     gained = graphs.count(onnx.load(output, load_external_data=False)) - before
-    fresh = {name: gained[name] for name in sorted(gained.keys() & _QUANTIZED)}
-    if fresh:
+    if fresh := {name: gained[name] for name in sorted(gained.keys() & _QUANTIZED)}:
         return {"metadata": {"quantized_operators": fresh}}
     for path in output.parent.iterdir():
         path.unlink()

@@ -1,7 +1,10 @@
-"""Run IR on numpy arrays. Needs OpenVINO and nothing else."""
+"""Read IR, describe it, and run it on numpy arrays. Needs OpenVINO and nothing else."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,9 @@ with set_variables(CI="true"):
     import openvino as ov
 
 Arrays = dict[str, np.ndarray[Any, Any]]
+
+DIMENSIONS = "kedro_hone_dimensions"
+"""Where an IR keeps the names of its dynamic dimensions, which OpenVINO itself drops."""
 
 
 class Session:
@@ -31,21 +37,19 @@ class Session:
         return {name: results[index] for index, name in enumerate(self._outputs)}
 
 
-def open_session(job: dict[str, Any], properties: dict[str, Any] | None = None) -> Session:
-    """Compile the job's ``model.xml`` for the CPU with properties of OpenVINO's own, by default its run options.
+def open_session(job: dict[str, Any]) -> Session:
+    """Compile the job's ``model.xml`` for the CPU with its run options, which are properties of OpenVINO's own.
 
     Raises:
         ValueError: The files cannot be read; or the model is for another device; or this CPU does not compute in the
             precision that was asked for, which OpenVINO silently replaces by another.
     """
     require_cpu(job)
-    properties = job["input"].get("run_options", {}) if properties is None else properties
-    threads = {"INFERENCE_NUM_THREADS": int(job["threads"])}
-    compiled = ov.Core().compile_model(read(job["input"]["path"]), "CPU", properties | threads)
-    names = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
+    properties = {**job["input"].get("run_options", {}), "INFERENCE_NUM_THREADS": int(job["threads"])}
+    compiled = ov.Core().compile_model(read(job["input"]["path"]), "CPU", properties)
     wanted = properties.get("INFERENCE_PRECISION_HINT")
     got = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
-    if wanted is not None and names.get(got, got) != names.get(wanted, wanted):
+    if wanted not in (None, got):
         raise ValueError(f"OpenVINO computes in {got} on this CPU, not in {wanted}")
     return Session(compiled)
 
@@ -68,3 +72,51 @@ def read(folder: str) -> Any:
 def find_name(port: Any) -> str:
     """Return the tensor's name: the first of its names, or its node's where it has none."""
     return str(min(port.get_names(), default=port.get_node().get_friendly_name()))
+
+
+def describe(job: dict[str, Any]) -> dict[str, Any]:
+    """Return the inputs, the outputs and the digest of the graph of ``model.xml``.
+
+    Raises:
+        ValueError: The files cannot be read.
+    """
+    folder = job["input"]["path"]
+    model = read(folder)
+    names = json.loads(str(model.get_rt_info(DIMENSIONS).value)) if model.has_rt_info(DIMENSIONS) else {}
+    sides = {"inputs": model.inputs, "outputs": model.outputs}
+    specs = {side: [_spec(port, names) for port in ports] for side, ports in sides.items()}
+    return {**specs, "graph": _digest(Path(folder))}
+
+
+def _spec(port: Any, names: dict[str, list[int | str]]) -> dict[str, Any]:
+    """Return a tensor's specification; dimensions are named as the IR's source named them."""
+    name, partial = find_name(port), port.get_partial_shape()
+    if partial.rank.is_dynamic:
+        raise ValueError(f"the rank of {name!r} is not fixed")
+    known = dict(enumerate(names.get(name, [])))
+    shape: list[int | str] = []
+    for axis, dim in enumerate(partial):
+        noted, fresh = known.get(axis), f"dim_{axis}" if axis else "batch"
+        shape.append(dim.get_length() if dim.is_static else noted if isinstance(noted, str) else fresh)
+    element = port.get_element_type()
+    dtype = "bfloat16" if element.get_type_name() == "bf16" else np.dtype(element.to_dtype()).name
+    return {"name": name, "dtype": dtype, "shape": shape}
+
+
+def _digest(folder: Path) -> str:
+    """Return a digest of operators, attributes, edges and weights, without names and without rt_info.
+
+    Each constant is replaced by the hash of its bytes, so that its offset and its name do not change the digest.
+    """
+    weights = memoryview((folder / "model.bin").read_bytes())
+
+    def strip(element: ET.Element) -> list[Any]:
+        kept = {key: value for key, value in element.attrib.items() if key not in {"name", "names", "friendly_name"}}
+        if "offset" in kept and "size" in kept:
+            start = int(kept.pop("offset"))
+            kept["bytes"] = hashlib.sha256(weights[start : start + int(kept["size"])]).hexdigest()
+        children = [strip(child) for child in element if child.tag not in {"rt_info", "meta_data"}]
+        return [element.tag, sorted(kept.items()), (element.text or "").strip(), children]
+
+    tree = ET.parse(folder / "model.xml")  # noqa: S314 (expat bounds entities, the host bounds workers)
+    return "sha256:" + hashlib.sha256(json.dumps(strip(tree.getroot())).encode()).hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,17 @@ import numpy as np
 import openvino as ov
 from hone_loading import load_program
 
-from . import graphs, session
-
-os.environ.update(CI="true", NNCF_CI="true")  # no telemetry: see session; a step has its process for itself
+from . import session
 
 Json = dict[str, Any]
+
+_REACH = 4  # how many operators (casts, masks, views) may be between an attention's softmax and its matrix product
+
+
+def transform(job: Json) -> Json:
+    """Write ``model.xml`` and ``model.bin`` into the job's output as its adaptor demands, and return notes."""
+    os.environ.update(CI="true", NNCF_CI="true")  # no telemetry: see session; a step has its process for itself
+    return _STEPS[job["adaptor"]](job, Path(job["output"]))
 
 
 def _convert(job: Json, output: Path) -> Json:
@@ -28,14 +34,15 @@ def _convert(job: Json, output: Path) -> Json:
         if spec["name"] not in port.get_names():
             return {"failed": {"class": "convert", "reason": f"tensor {spec['name']!r} is not in the converted model"}}
         port.get_tensor().set_names({spec["name"]})
-    model.set_rt_info(json.dumps({spec["name"]: spec["shape"] for spec in specs}), graphs.DIMENSIONS)
+    model.set_rt_info(json.dumps({spec["name"]: spec["shape"] for spec in specs}), session.DIMENSIONS)
     ov.save_model(model, output / "model.xml", compress_to_fp16=False)  # as it would by default
     return {}
 
 
 def _compile(job: Json, output: Path) -> Json:
     """Copy the files, and check that this CPU supports the precision that the adaptor is named after."""
-    session.open_session(job, {"INFERENCE_PRECISION_HINT": job["adaptor"].removeprefix("openvino.")})
+    hint = {"INFERENCE_PRECISION_HINT": job["adaptor"].removeprefix("openvino.")}
+    session.open_session({**job, "input": {**job["input"], "run_options": hint}})
     for name in ("model.xml", "model.bin"):
         shutil.copyfile(Path(job["input"]["path"], name), output / name)
     return {}
@@ -51,41 +58,52 @@ def _quantize(job: Json, output: Path) -> Json:
     options, model = job["options"], session.read(job["input"]["path"])
     if _count_quantizers(model):
         return {"nothing_to_do": "the graph is quantized already"}
-    rows = Rows(job["calibration"], job["input"]["inputs"])
-    batches = rows.split(range(len(rows)))
-    transformer = graphs.has_attention(model) if options["transformer"] is None else options["transformer"]
+    inputs = job["input"]["inputs"]
+    first, name = next(iter(inputs[0]["shape"]), None), inputs[0]["name"]
+    size = first if isinstance(first, int) else 1
+    rows = _read_rows(job["calibration"], inputs)
+    batches = _split(rows, range(len(rows[name])), size)
+    transformer = _has_attention(model) if options["transformer"] is None else options["transformer"]
     # Seven bits for all weights, or NNCF's own default: for those of the first convolutions.
     fix = nncf.OverflowFix.ENABLE if options["reduce_range"] else nncf.OverflowFix.FIRST_LAYER
     advanced = nncf.AdvancedQuantizationParameters(overflow_fix=fix)
     arguments = {
         "preset": nncf.QuantizationPreset(options["preset"]) if options["preset"] else None,
         "model_type": nncf.ModelType.TRANSFORMER if transformer else None,
-        "subset_size": min(-(-options["subset_size"] // rows.batch), len(batches)),
+        "subset_size": min(-(-options["subset_size"] // size), len(batches)),
         "fast_bias_correction": options["fast_bias_correction"],
-        "ignored_scope": _ignore(options),
+        # Names that do not exist are an error, as by default in NNCF.
+        "ignored_scope": nncf.IgnoredScope(names=options["exclude"]) if options["exclude"] else None,
     }
     if job["adaptor"] == "openvino.int8-ptq":
         quantized = nncf.quantize(model, nncf.Dataset(batches), advanced_parameters=advanced, **arguments)
         return _finish(quantized, output, _count_quantizers(quantized))
-    validation = Validation(job)
-    kept = validation.rows
+    kept = _read_rows(job["program"]["feeds"], inputs)
+    metric, measure = _open_metric(job, kept, size if size == first else 64)
     quantized = nncf.quantize_with_accuracy_control(
         model,
         calibration_dataset=nncf.Dataset(batches),
-        validation_dataset=nncf.Dataset(range(len(kept)), lambda row: kept.take([row] * kept.fixed)),
-        validation_fn=validation.measure,
+        validation_dataset=nncf.Dataset(range(len(kept[name])), lambda row: _split(kept, [row], size)[0]),
+        validation_fn=measure,
         max_drop=options["max_drop"],
         advanced_quantization_parameters=advanced,
         **arguments,
     )
-    return _finish(quantized, output, _count_quantizers(quantized), metric=validation.name)
+    return _finish(quantized, output, _count_quantizers(quantized), metric=metric)
 
 
-def _ignore(options: Json) -> Any:
-    """Return NNCF's scope of nodes to leave alone; names that do not exist are an error, as by default in NNCF."""
-    import nncf
+def _has_attention(model: Any) -> bool:
+    """Return whether a graph has attention: its operator, or a softmax whose result goes into a matrix product."""
+    return any(
+        kind == "ScaledDotProductAttention" or (kind == "Softmax" and _feeds(node, _REACH))
+        for kind, node in ((node.get_type_name(), node) for node in model.get_ops())
+    )
 
-    return nncf.IgnoredScope(names=list(options["exclude"])) if options["exclude"] else None
+
+def _feeds(node: Any, reach: int) -> bool:
+    """Return whether a matrix product takes what a node gives, directly or through a few others."""
+    readers = [port.get_node() for output in node.outputs() for port in output.get_target_inputs()]
+    return any(each.get_type_name() == "MatMul" or (reach > 1 and _feeds(each, reach - 1)) for each in readers)
 
 
 def _compress(job: Json, output: Path) -> Json:
@@ -98,8 +116,10 @@ def _compress(job: Json, output: Path) -> Json:
     options, four = job["options"], job["adaptor"] == "openvino.int4-weights"
     types = ("i4", "u4") if four else ("i8", "u8")
     sizes = dict.fromkeys((options["group_size"], -1)) if four else (None,)
-    arguments: dict[str, Any] = {"ignored_scope": _ignore(options)}
-    arguments["mode"] = nncf.CompressWeightsMode[f"INT{4 if four else 8}_{'SYM' if options['symmetric'] else 'ASYM'}"]
+    arguments = {
+        "ignored_scope": nncf.IgnoredScope(names=options["exclude"]) if options["exclude"] else None,
+        "mode": nncf.CompressWeightsMode[f"INT{4 if four else 8}_{'SYM' if options['symmetric'] else 'ASYM'}"],
+    }
     if four:
         fallback = nncf.AdvancedCompressionParameters(group_size_fallback_mode=nncf.GroupSizeFallbackMode.ADJUST)
         arguments |= {"ratio": options["ratio"], "all_layers": options["all_layers"], "advanced_parameters": fallback}
@@ -107,13 +127,12 @@ def _compress(job: Json, output: Path) -> Json:
         model = session.read(job["input"]["path"])
         before = _count_weights(model, types)
         model = nncf.compress_weights(model, group_size=size, **arguments)
-        gained = _count_weights(model, types) - before
-        if gained:
+        if gained := _count_weights(model, types) - before:
             break
     return _finish(model, output, gained, **({"group_size": size} if four else {}))
 
 
-STEPS = {
+_STEPS = {
     "openvino.ir": _convert,
     "openvino.f32": _compile,
     "openvino.bf16": _compile,
@@ -137,69 +156,49 @@ def _count_quantizers(model: Any) -> int:
 
 def _count_weights(model: Any, types: tuple[str, ...]) -> int:
     """Return how many weights (constants of at least two dimensions) have one of these element types."""
-    constants = (node for node in model.get_ops() if node.get_type_name() == "Constant")
     return sum(
-        node.get_element_type().get_type_name() in types
+        node.get_type_name() == "Constant"
+        and node.get_element_type().get_type_name() in types
         and len(node.get_output_partial_shape(0)) > 1
         and not node.get_friendly_name().endswith("zero_point")
-        for node in constants
+        for node in model.get_ops()
     )
 
 
-class Rows:
-    """Feeds from a npz, one array for each input, rows first, in calls of the batch that the model takes.
-
-    Attributes:
-        fixed: The fixed batch, else 1.
-        batch: The fixed batch, else the one that was asked for.
-    """
-
-    def __init__(self, path: str, inputs: list[Json], batch: int = 1) -> None:
-        with np.load(path, allow_pickle=False) as data:
-            self._arrays = {spec["name"]: data[spec["name"]] for spec in inputs}
-        first = next(iter(inputs[0]["shape"]), None)
-        self.fixed, self.batch = (first, first) if isinstance(first, int) else (1, batch)
-
-    def __len__(self) -> int:
-        return len(next(iter(self._arrays.values())))
-
-    def take(self, rows: Sequence[int] | np.ndarray[Any, Any]) -> session.Arrays:
-        """Return these rows of every input."""
-        return {name: array[rows] for name, array in self._arrays.items()}
-
-    def split(self, rows: Sequence[int]) -> list[session.Arrays]:
-        """Return these rows in calls of one size; the last one is filled up with the first rows."""
-        return [self.take(part) for part in np.resize(rows, (-(-len(rows) // self.batch), self.batch))]
+def _read_rows(path: str, inputs: Sequence[Json]) -> session.Arrays:
+    with np.load(path, allow_pickle=False) as data:
+        return {spec["name"]: data[spec["name"]] for spec in inputs}
 
 
-class Validation:
-    """The program's metric as NNCF needs it: higher is better, with a score for each row where the metric has one."""
+def _split(arrays: session.Arrays, rows: Sequence[int], size: int) -> list[session.Arrays]:
+    """Return these rows of each array in calls of one size; the last one is filled up with the first rows."""
+    parts = np.resize(rows, (-(-len(rows) // size), size))
+    return [{name: array[part] for name, array in arrays.items()} for part in parts]
 
-    def __init__(self, job: Json) -> None:
-        program = job["program"]
-        self._program = load_program(program["path"], program["library"])
-        self._options = {**getattr(self._program, "OPTIONS", {}), **program["options"]}
-        self._outputs = program["outputs"]
-        self.name = str(getattr(self._program, "METRIC", "metric"))
-        self._sign = 1.0 if getattr(self._program, "HIGHER_IS_BETTER", True) else -1.0
-        self.rows = Rows(program["feeds"], job["input"]["inputs"], batch=64)
-        labelled = getattr(self._program, "NEEDS_TARGETS", True)
-        with np.load(program["targets" if labelled else "source"], allow_pickle=False) as data:
-            self._targets = dict(data)
 
-    def measure(self, compiled: Any, rows: Iterable[int]) -> tuple[float, list[Any]]:
+def _open_metric(job: Json, feeds: session.Arrays, size: int) -> tuple[str, Callable[..., Any]]:
+    """Return the name of the program's metric, and the metric as NNCF needs it: higher is better."""
+    row = job["program"]
+    program = load_program(row["path"], row["library"])
+    options = {**getattr(program, "OPTIONS", {}), **row["options"]}
+    sign = 1.0 if getattr(program, "HIGHER_IS_BETTER", True) else -1.0
+    labelled = getattr(program, "NEEDS_TARGETS", True)
+    with np.load(row["targets" if labelled else "source"], allow_pickle=False) as data:
+        targets = dict(data)
+
+    def measure(compiled: Any, rows: Iterable[int]) -> tuple[float, list[Any]]:
         """Return the metric over these rows of the validation data, and what NNCF compares row by row.
 
         That is each row's score, or its outputs where the metric does not decompose: a metric such as the area
         under a curve has no value for one row.
         """
         chosen, opened = list(rows), session.Session(compiled)
-        parts = [opened.run(feeds) for feeds in self.rows.split(chosen)]
-        outputs = {name: np.concatenate([part[name] for part in parts])[: len(chosen)] for name in self._outputs}
-        predictions = self._program.decode(outputs, self._options)
-        targets = {name: array[chosen] for name, array in self._targets.items()}
-        value = self._sign * float(self._program.metric(predictions, targets, self._options))
-        scores = self._program.score(predictions, targets, self._options)
+        parts = [opened.run(part) for part in _split(feeds, chosen, size)]
+        outputs = {name: np.concatenate([part[name] for part in parts])[: len(chosen)] for name in row["outputs"]}
+        judged = program.decode(outputs, options), {name: array[chosen] for name, array in targets.items()}, options
+        value, scores = sign * float(program.metric(*judged)), program.score(*judged)
         if scores is None:
-            return value, [[outputs[name][row] for name in self._outputs] for row in range(len(chosen))]
+            return value, [[outputs[name][each] for name in row["outputs"]] for each in range(len(chosen))]
         return value, [float(score) for score in scores]
+
+    return str(getattr(program, "METRIC", "metric")), measure

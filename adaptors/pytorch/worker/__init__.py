@@ -1,14 +1,12 @@
-"""PyTorch: export, quantize, compile and run models.
-
-Run by path with the environment's python; imports nothing of kedro-hone but its loader.
-"""
+"""PyTorch: export, quantize, compile and run models."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
-from . import compilers, jobs, models, session, steps
+from . import compilers, jobs, session, steps
 
 describe, load = jobs.describe, session.open_session
 
@@ -27,6 +25,6 @@ _STEPS = {
 def transform(job: dict[str, Any]) -> dict[str, Any]:
     """Make ``job["output"]`` from ``job["input"]`` as ``job["adaptor"]`` says; a class only where it is trusted."""
     if job["input"]["format"] == "pytorch-module" and "module" not in job["trust"]:
-        name = models.read_reference(Path(job["input"]["path"]))["class"]
+        name = json.loads(Path(job["input"]["path"], "module.json").read_text())["class"]
         return {"refused": f"{name} is code; 'trust: [module]' would allow it"}
     return _STEPS[job["adaptor"]](job)

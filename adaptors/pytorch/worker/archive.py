@@ -19,8 +19,6 @@ from typing import Any
 NAMES_FILE = "kedro_hone.json"
 """The extra file in which we keep the names of a program's inputs and outputs."""
 
-QUANTIZED = b"torch.ops.quantized_decomposed."
-
 _TARGET = re.compile(
     r"(?!torch\.ops\.aten\.from_file)"
     r"torch\.ops\.(aten|prims|higher_order|quantized|quantized_decomposed|onednn|torchao|torchvision)"
@@ -51,7 +49,8 @@ def read_names(path: Path) -> dict[str, Any] | None:
 def is_quantized(path: Path) -> bool:
     """Whether the program holds PT2E's quantized operators, which only torchao registers."""
     with zipfile.ZipFile(path) as archive:
-        return any(QUANTIZED in archive.read(name) for name in archive.namelist() if _is_model(name))
+        models = [archive.read(name) for name in archive.namelist() if _is_model(name)]
+    return any(b"torch.ops.quantized_decomposed." in model for model in models)
 
 
 def find_threat(path: Path) -> str | None:

@@ -12,7 +12,7 @@ import torch
 from torch import fx, nn
 
 from . import archive, jobs, models
-from .models import Flat, Job, Notes, Spec
+from .models import Job, Notes
 
 _INDUCTOR = {
     "freezing": True,
@@ -87,7 +87,15 @@ def _list_graphs(model: nn.Module) -> list[fx.GraphModule]:
 
 def trace(job: Job) -> Notes:
     """Trace a model into frozen TorchScript and check it at another batch size."""
-    flat, inputs, outputs = _open_flat(job)
+    described = job["input"]
+    if described["format"] == "pytorch-module":
+        flat = jobs.open_module(job)
+    else:
+        program, described = jobs.read_program(job)
+        flat = models.flatten_program(program)
+        for module in _list_graphs(flat):
+            _make_traceable(module)
+    inputs, outputs = described["inputs"], described["outputs"]
     sizes = jobs.choose_sizes(job, inputs)
     examples = jobs.make_examples(inputs, sizes)
     others = jobs.make_examples(inputs, {**sizes, "batch": 5})
@@ -108,16 +116,6 @@ def trace(job: Job) -> Notes:
     names = json.dumps({"inputs": inputs, "outputs": outputs})
     torch.jit.save(script, Path(job["output"]) / "model.ts", _extra_files={archive.NAMES_FILE: names})
     return {"outputs": outputs}
-
-
-def _open_flat(job: Job) -> tuple[Flat, list[Spec], list[Spec]]:
-    if job["input"]["format"] == "pytorch-module":
-        return jobs.open_module(job)
-    program, described = jobs.read_program(job)
-    flat = models.flatten_program(program)
-    for module in _list_graphs(flat):
-        _make_traceable(module)
-    return flat, described["inputs"], described["outputs"]
 
 
 def _make_traceable(module: fx.GraphModule) -> None:

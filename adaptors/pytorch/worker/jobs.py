@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
+from torch.utils import _pytree as pytree
 
-from . import archive, models, structure
+from . import archive, models
 from .models import Flat, Job, Notes, Spec
 
 
@@ -21,7 +23,7 @@ def describe(job: Job) -> Notes | None:
         case "pytorch":
             return _describe_file(folder / "model.pt2", job["trust"])
         case "pytorch-module":
-            return describe_module(job, *open_module(job))
+            return _describe_module(job)
         case "torchscript":
             files = {archive.NAMES_FILE: ""}
             model = torch.jit.load(folder / "model.ts", map_location="cpu", _extra_files=files)
@@ -41,43 +43,53 @@ def _describe_file(path: Path, trust: Sequence[str]) -> Notes:
         unknown = archive.find_result_class(path)
         if unknown is None:
             raise
-        return {"refused": f"the program returns {unknown}, a class of its author's; {structure.ADVICE}"}
-    value = structure.rebuild(program)
-    refusal = structure.find_refusal(value)
-    if refusal or None in program.graph_signature.user_outputs:
-        return {"refused": refusal or f"the program returns None next to tensors; {structure.ADVICE}"}
+        return {"refused": f"the program returns {unknown}, a class of its author's; {models.ADVICE}"}
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    leaves = program.graph_signature.user_outputs
+    placeholders = [values.get(leaf) if isinstance(leaf, str) else leaf for leaf in leaves]
+    result = pytree.tree_unflatten(placeholders, program.call_spec.out_spec)  # without running it
+    refusal = models.find_refusal(result)
+    if refusal or None in leaves:
+        return {"refused": refusal or f"the program returns None next to tensors; {models.ADVICE}"}
     names = archive.read_names(path)
-    plain = {"outputs": [{"name": name, "shape": ()} for name in structure.name_outputs(value)]}
+    plain = {"outputs": [{"name": name, "shape": ()} for name in models.name_outputs(result)]}
     described = models.describe_program(program, names or plain)
-    return {**described, **structure.describe(value, [spec["name"] for spec in described["outputs"]])}
+    shape = models.describe_structure(result, [spec["name"] for spec in described["outputs"]])
+    return {**described, "graph": models.digest_graph(program), **shape}
 
 
-def open_module(job: Job) -> tuple[Flat, list[Spec], list[Spec]]:
-    """Return the author's class as a flat model, with the specs that the host knows: no outputs at first.
+def open_module(job: Job) -> Flat:
+    """Return the author's class as a flat model.
+
+    Its inputs go by position, as most authors call a model; by name where ``forward`` has them in another order or with
+    others in between, as models of transformers do.
 
     Raises:
         PermissionError: The recipe does not trust the class.
         ValueError: Nothing says what it takes.
     """
-    inputs, outputs = job["input"]["inputs"], job["input"]["outputs"]
+    inputs = job["input"]["inputs"]
     if not inputs:
         raise ValueError("a class does not say what it takes: the recipe must state its inputs")
     module = models.read_module(Path(job["input"]["path"]), job["trust"])
-    return Flat(module, models.find_keywords(module, [spec["name"] for spec in inputs])), inputs, outputs
+    names, parameters = [spec["name"] for spec in inputs], [*inspect.signature(module.forward).parameters]
+    positional = parameters[: len(names)] == names or not set(names) <= set(parameters)
+    return Flat(module, () if positional else names)
 
 
-def describe_module(job: Job, flat: Flat, inputs: list[Spec], known: list[Spec]) -> Notes:
+def _describe_module(job: Job) -> Notes:
     """Run the class, and once more with each dynamic size changed: a class does not declare its results.
 
     Inputs that the signature does not name get the names of ``forward``'s arguments.
     """
+    flat, inputs, known = open_module(job), job["input"]["inputs"], job["input"]["outputs"]  # no outputs at first
     sizes = choose_sizes(job, inputs)
     with torch.inference_mode():
         result = flat.call(*make_examples(inputs, sizes))
-        if refusal := structure.find_refusal(result):
+        if refusal := models.find_refusal(result):
             return {"refused": refusal}
         changed = {name: flat(*make_examples(inputs, {**sizes, name: sizes[name] + 1})) for name in sizes}
-    named, outputs = structure.name_outputs(result), []
+    named, outputs = models.name_outputs(result), []
     names = [*named] if isinstance(result, Mapping) or len(known) != len(named) else [spec["name"] for spec in known]
     for index, value in enumerate(named.values()):
         shape: list[int | str] = list(value.shape)
@@ -86,7 +98,7 @@ def describe_module(job: Job, flat: Flat, inputs: list[Spec], known: list[Spec])
                 shape[axis] = dimension if size != value.shape[axis] else shape[axis]
         outputs.append({"name": names[index], "dtype": str(value.dtype).removeprefix("torch."), "shape": shape})
     inputs = models.name_inputs(flat.model, inputs, taken=names)
-    return {"inputs": inputs, "outputs": outputs, **structure.describe(result, names)}
+    return {"inputs": inputs, "outputs": outputs, **models.describe_structure(result, names)}
 
 
 def choose_sizes(job: Job, specs: Sequence[Spec]) -> dict[str, int]:

@@ -18,11 +18,13 @@ import torch
 from hone_loading import load_file, set_variables
 from torch import nn
 
-from . import archive, structure
+from . import archive
 
 Job = dict[str, Any]
 Notes = dict[str, Any]
 Spec = dict[str, Any]
+
+ADVICE = "return a tensor, or one tuple, list or dictionary of tensors (a small module around the model can do that)"
 
 
 class Flat(nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -44,13 +46,67 @@ class Flat(nn.Module):  # type: ignore[misc]  # torch has no types here
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Call the model, for the tensors of its result."""
-        return tuple(structure.name_outputs(self.call(*tensors)).values())
+        return tuple(name_outputs(self.call(*tensors)).values())
 
 
 def call(model: Callable[..., Any], tensors: Sequence[torch.Tensor], keywords: Sequence[str]) -> Any:
     """Call something with tensors, the last of them by these names."""
     count = len(tensors) - len(keywords)
     return model(*tensors[:count], **dict(zip(keywords, tensors[count:], strict=True)))
+
+
+def find_refusal(value: Any) -> str | None:
+    """Return why a result is not taken, or None.
+
+    It may hold tensors one level deep: the specs of an artifact are a flat list, as are the results of most runtimes.
+    """
+    if isinstance(value, torch.Tensor):
+        return None
+    container = isinstance(value, Mapping | tuple | list)
+    if not container or not value:
+        return f"the model returns {'nothing in its ' if container else ''}{_name(value)}; {ADVICE}"
+    for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+        if not isinstance(key, str | int):
+            return f"the model returns a dictionary with the key {key!r}, which is neither text nor a number"
+        absent = item is None and isinstance(value, Mapping)
+        if not absent and not isinstance(item, torch.Tensor):
+            return f"the model returns a {_name(value)} whose item {key!r} is {_name(item)}, no tensor; {ADVICE}"
+    return None
+
+
+def describe_structure(value: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return the structure of a result, whose tensors have these names in order, as a note; none for a tensor.
+
+    The source artifact keeps it, so that ``kedro_hone.load`` can give it back. ``structure`` has ``kind`` (``tuple``,
+    ``list`` or ``dict``), and the ``items``: each tensor's name, in a dictionary with its key before it; a value that
+    is None stays so.
+    """
+    if isinstance(value, torch.Tensor):
+        return {}
+    if not isinstance(value, Mapping):
+        return {"structure": {"kind": "list" if isinstance(value, list) else "tuple", "items": list(names)}}
+    given = iter(names)
+    pairs = [[key, None if item is None else next(given)] for key, item in value.items()]
+    return {"structure": {"kind": "dict", "items": pairs}}
+
+
+def name_outputs(value: Any) -> dict[str, torch.Tensor]:
+    """Return a result as tensors by name: a mapping's own names, else ``output_0`` and so on.
+
+    Raises:
+        TypeError: Such a result is not taken.
+    """
+    if isinstance(value, torch.Tensor):
+        return {"output_0": value}
+    if refusal := find_refusal(value):
+        raise TypeError(refusal)
+    if isinstance(value, Mapping):
+        return {str(key): item for key, item in value.items() if item is not None}
+    return {f"output_{index}": item for index, item in enumerate(value)}
+
+
+def _name(value: Any) -> str:
+    return "None" if value is None else type(value).__name__
 
 
 def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgram:
@@ -69,23 +125,22 @@ def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgr
         return torch.export.load(path)
 
 
-def save_program(program: torch.export.ExportedProgram, folder: Path, inputs: list[Spec], outputs: list[Spec]) -> None:
-    """Write ``model.pt2`` with the tensors' names, and without example rows and the paths of the author's machine."""
+def save_program(program: torch.export.ExportedProgram, folder: Path, specs: Notes) -> None:
+    """Write ``model.pt2`` with the tensors' specs, and without example rows and the paths of the author's machine."""
     program.example_inputs = None
     for node in program.graph.nodes:
         for name in ("stack_trace", "from_node"):  # the latter holds addresses in memory, other ones in each process
             node.meta.pop(name, None)
-    names = json.dumps({"inputs": inputs, "outputs": outputs})
-    torch.export.save(program, folder / "model.pt2", extra_files={archive.NAMES_FILE: names})
+    torch.export.save(program, folder / "model.pt2", extra_files={archive.NAMES_FILE: json.dumps(specs)})
 
 
-def describe_program(program: torch.export.ExportedProgram, names: Mapping[str, Any]) -> dict[str, Any]:
+def describe_program(program: torch.export.ExportedProgram, names: Mapping[str, Any]) -> Notes:
     """Return the specs that the graph itself states; only names of tensors and dimensions come from ``names``.
 
     A dynamic first dimension is called ``batch``, another one ``size_1``, ``size_2`` …, unless ``names`` knows better:
     each symbol has one name in the whole program.
     """
-    signature, symbols = program.graph_signature, dict[str, str]()
+    symbols: dict[str, str] = {}
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
 
     def describe(value: Any, known: Spec) -> Spec:
@@ -97,12 +152,12 @@ def describe_program(program: torch.export.ExportedProgram, names: Mapping[str, 
             shape.append(size if isinstance(size, int) else symbols.setdefault(str(size), name))
         return {"name": known["name"], "dtype": str(value.dtype).removeprefix("torch."), "shape": shape}
 
-    def describe_all(side: str, tensors: Sequence[Any]) -> list[Spec]:
+    specs = {}
+    for side in ("inputs", "outputs"):
+        tensors = getattr(program.graph_signature, f"user_{side}")
         known = names.get(side) or [{"name": str(name), "shape": ()} for name in tensors]
-        return [describe(values[str(name)], spec) for name, spec in zip(tensors, known, strict=True)]
-
-    inputs, outputs = describe_all("inputs", signature.user_inputs), describe_all("outputs", signature.user_outputs)
-    return {"inputs": inputs, "outputs": outputs, "graph": digest_graph(program)}
+        specs[side] = [describe(values[str(name)], spec) for name, spec in zip(tensors, known, strict=True)]
+    return specs
 
 
 def digest_graph(program: torch.export.ExportedProgram) -> str:
@@ -121,12 +176,7 @@ def digest_graph(program: torch.export.ExportedProgram) -> str:
 
 
 def flatten_program(program: torch.export.ExportedProgram) -> Flat:
-    """Return an exported program as a flat module; it must take plain tensors, as ``find_program_keywords`` says."""
-    return Flat(program.module(), find_program_keywords(program))
-
-
-def find_program_keywords(program: torch.export.ExportedProgram) -> tuple[str, ...]:
-    """Return the names of the inputs that a program takes by name, which follow those that it takes by position.
+    """Return an exported program as a flat module.
 
     Raises:
         TypeError: It takes something other than plain tensors.
@@ -134,7 +184,7 @@ def find_program_keywords(program: torch.export.ExportedProgram) -> tuple[str, .
     arguments, keywords = program.call_spec.in_spec.children()
     if not all(leaf.is_leaf() for leaf in (*arguments.children(), *keywords.children())):
         raise TypeError("the exported program takes nested arguments; only plain tensors can be fed")
-    return tuple(keywords.context or ())
+    return Flat(program.module(), keywords.context or ())
 
 
 def read_module(folder: Path, trust: Sequence[str]) -> nn.Module:
@@ -143,7 +193,7 @@ def read_module(folder: Path, trust: Sequence[str]) -> nn.Module:
     Raises:
         PermissionError: The recipe does not trust the class, or a file is outside the folder.
     """
-    reference = read_reference(folder)
+    reference = json.loads((folder / "module.json").read_text())
     if "module" not in trust:
         raise PermissionError(f"{reference['class']} is code; it runs only when the recipe says 'trust: [module]'")
     source, state = (_inside(folder, reference[name]) for name in ("file", "state"))
@@ -151,11 +201,6 @@ def read_module(folder: Path, trust: Sequence[str]) -> nn.Module:
     model: nn.Module = getattr(module, reference["class"].rpartition(":")[2])(**reference["kwargs"])
     model.load_state_dict(read_program(state, trust).state_dict)
     return model.eval()
-
-
-def read_reference(folder: Path) -> dict[str, Any]:
-    """Return ``module.json``."""
-    return dict(json.loads((folder / "module.json").read_text()))
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -166,24 +211,12 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str]) -> list[Spec]:
-    """Return the specs with the names of ``forward``'s arguments where the signature names none of the inputs.
+    """Return the specs with the names of ``forward``'s arguments, where none has a name but ``input_0``, ``input_1`` ….
 
-    Such inputs are ``input_0``, ``input_1`` and so on. The names of their dimensions stay, and so do all names where an
-    output would have the same one (``taken``).
+    The names of dimensions stay, and so do all names where an output would have the same one (``taken``).
     """
     parameters = [*inspect.signature(module.forward).parameters.values()][: len(inputs)]
     names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD and each.name not in taken]
     if len(names) < len(inputs) or any(spec["name"] != f"input_{index}" for index, spec in enumerate(inputs)):
         return inputs
     return [{**spec, "name": name} for spec, name in zip(inputs, names, strict=True)]
-
-
-def find_keywords(module: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the inputs' names when the module must be called by name, or nothing when position does.
-
-    Position is how most authors call a model; names are needed when ``forward`` has them in another order or with
-    others in between, as models of transformers do.
-    """
-    parameters = list(inspect.signature(module.forward).parameters)
-    positional = parameters[: len(names)] == list(names)
-    return () if positional or not set(names) <= set(parameters) else tuple(names)

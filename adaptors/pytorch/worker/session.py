@@ -15,7 +15,7 @@ from torch import fx
 from torch.export import _unlift
 from torch.utils import _pytree as pytree
 
-from . import jobs, models, structure
+from . import jobs, models
 
 Array = np.ndarray[Any, Any]
 
@@ -33,9 +33,8 @@ class PlainProgram:
         module: The graph with the program's own parameters, buffers and constants as attributes; it checks nothing.
     """
 
-    def __init__(self, program: torch.export.ExportedProgram) -> None:
-        self._keywords = models.find_program_keywords(program)
-        self._guarded = program.module()
+    def __init__(self, flat: models.Flat) -> None:
+        self._guarded, self._keywords = flat.model, flat.keywords
         self._dtypes = [node.meta["val"].dtype for node in self._guarded.graph.find_nodes(op="placeholder")]
         self.module = _make_plain(self._guarded)
         self._known: set[tuple[tuple[torch.Size, torch.dtype], ...]] = set()
@@ -107,8 +106,8 @@ def _checks_types_only(node: fx.Node) -> bool:
 class Session:
     """A loaded model, with its inputs' names in the order of its arguments, and the names given to its results."""
 
-    def __init__(self, call: Callable[..., Any], names: dict[str, list[str]], keywords: Sequence[str] = ()) -> None:
-        self.inputs, self.outputs = names["inputs"], names["outputs"]
+    def __init__(self, call: Callable[..., Any], artifact: dict[str, Any], keywords: Sequence[str] = ()) -> None:
+        self.inputs, self.outputs = ([spec["name"] for spec in artifact[side]] for side in ("inputs", "outputs"))
         self._call, self._keywords = call, keywords
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
@@ -118,7 +117,7 @@ class Session:
             value = models.call(self._call, tensors, self._keywords) if self._keywords else self._call(*tensors)
         if isinstance(value, torch.Tensor):
             return {self.outputs[0]: value.numpy()}
-        named = structure.name_outputs(value)
+        named = models.name_outputs(value)
         return {name: tensor.numpy() for name, tensor in zip(self.outputs, named.values(), strict=True)}
 
 
@@ -187,22 +186,18 @@ def open_session(job: models.Job) -> Session | StaticPackages:
     torch.set_num_threads(job["threads"])
     if form == "aot-inductor":
         return StaticPackages(folder)
-    names = {side: [spec["name"] for spec in artifact[side]] for side in ("inputs", "outputs")}
     if form == "torchscript":
-        return Session(torch.jit.load(folder / "model.ts", map_location="cpu"), names)
-    call: Callable[..., Any]
-    keywords: tuple[str, ...] = ()
+        return Session(torch.jit.load(folder / "model.ts", map_location="cpu"), artifact)
     if form == "pytorch-module":
-        call = models.read_module(folder, job["trust"])
-        keywords = models.find_keywords(call, names["inputs"])
+        flat = jobs.open_module(job)
     else:
-        program = models.read_program(folder / "model.pt2", job["trust"])
-        call = program.module() if compiled else PlainProgram(program)
-        keywords = models.find_program_keywords(program) if compiled else ()
+        flat = models.flatten_program(models.read_program(folder / "model.pt2", job["trust"]))
+        if not compiled:
+            return AuthorsSession(PlainProgram(flat), artifact)
     if not compiled:
-        return AuthorsSession(call, names, keywords)
-    call = torch.compile(call, mode=options.get("mode", "default"), dynamic=options.get("dynamic"))
-    session = Session(call, names, keywords)
+        return AuthorsSession(flat.model, artifact, flat.keywords)
+    call = torch.compile(flat.model, mode=options.get("mode", "default"), dynamic=options.get("dynamic"))
+    session = Session(call, artifact, flat.keywords)
     for shape in job["shapes"]:
         tensors = jobs.make_examples(artifact["inputs"], shape["sizes"])
         session.run({name: tensor.numpy() for name, tensor in zip(session.inputs, tensors, strict=True)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ _LARGEST_ONNX = 1_900_000_000  # protobuf ends at 2 GiB, and the graph takes som
 
 def export(job: Job) -> Notes:
     """Export the author's class with its dynamic dimensions (``torch.export``)."""
-    flat, inputs, _ = jobs.open_module(job)
+    flat, inputs = jobs.open_module(job), job["input"]["inputs"]
     examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
     with torch.no_grad():
         result = flat.call(*examples)
@@ -33,8 +34,8 @@ def export(job: Job) -> Notes:
     except Exception as error:  # noqa: BLE001 - torch raises dozens of classes; only the reason is used
         return jobs.fail("convert", "torch.export cannot keep the sizes dynamic", error)
     described = models.describe_program(program, job["input"])
-    models.save_program(program, Path(job["output"]), described["inputs"], described["outputs"])
-    return {"inputs": described["inputs"], "outputs": described["outputs"]}
+    models.save_program(program, Path(job["output"]), described)
+    return described
 
 
 def _export_dynamic(
@@ -45,16 +46,18 @@ def _export_dynamic(
     keywords: Sequence[str] = (),
     bounds: Mapping[str, dict[str, int]] | None = None,
 ) -> torch.export.ExportedProgram:
-    """Export with one ``Dim`` for each named dimension."""
+    """Export with one ``Dim`` for each named dimension; the last inputs are those that are given by name."""
     named = sorted({dim for spec in specs for dim in spec["shape"] if isinstance(dim, str)})
     dims = {name: torch.export.Dim(name, **(bounds or {}).get(name, {})) for name in named}
     axes = [{axis: dims[dim] for axis, dim in enumerate(spec["shape"]) if isinstance(dim, str)} for spec in specs]
+    count = len(specs) - len(keywords)
+    named_examples = dict(zip(keywords, examples[count:], strict=True))
+    shapes: Any = (tuple(axes),) if isinstance(module, Flat) else tuple(axes)
+    if keywords:
+        names = (*[*inspect.signature(module.forward).parameters][:count], *keywords)
+        shapes = dict(zip(names, axes, strict=True))
     with torch.no_grad():
-        if keywords:
-            by_name = dict(zip(keywords, axes, strict=True))
-            return torch.export.export(module, (), dict(zip(keywords, examples, strict=True)), dynamic_shapes=by_name)
-        variadic = isinstance(module, Flat)
-        return torch.export.export(module, examples, dynamic_shapes=(tuple(axes),) if variadic else tuple(axes))
+        return torch.export.export(module, examples[:count], named_examples, dynamic_shapes=shapes)
 
 
 def to_onnx(job: Job) -> Notes:
@@ -119,7 +122,7 @@ def quantize(job: Job) -> Notes:
     examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
     bounds = _find_bounds(program, inputs)
     quantized = _export_dynamic(converted, examples, inputs, keywords=flat.keywords, bounds=bounds)
-    models.save_program(quantized, Path(job["output"]), inputs, described["outputs"])
+    models.save_program(quantized, Path(job["output"]), described)
     return {"outputs": described["outputs"], "metadata": {"quantization": "pt2e-x86-int8"}}
 
 

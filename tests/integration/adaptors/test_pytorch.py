@@ -242,3 +242,39 @@ def test_int8_survives_to_both_compilers(bench, digits_exported, digits_samples)
     assert "nothing_to_do" in again
     refused, _ = transform(bench, "pytorch.aoti-bf16", quantized, "pytorch")
     assert "refused" in refused
+
+
+MIXED = (
+    "import sys, torch\n"
+    "class Mixed(torch.nn.Module):\n"
+    "    def __init__(self):\n"
+    "        super().__init__()\n"
+    "        torch.manual_seed(0)\n"
+    "        self.first, self.second = torch.nn.Linear(16, 16), torch.nn.Linear(16, 8)\n"
+    "    def forward(self, x, *, gate, shift):\n"
+    "        return self.second(torch.relu(self.first(x)) * gate) + shift\n"
+    "rows = {0: torch.export.Dim('batch')}\n"
+    "named = {'gate': torch.rand(3, 16), 'shift': torch.rand(3, 8)}\n"
+    "dims = {'x': rows, 'gate': rows, 'shift': rows}\n"
+    "program = torch.export.export(Mixed(), (torch.rand(3, 16),), named, dynamic_shapes=dims)\n"
+    "torch.export.save(program, sys.argv[1])\n"
+)
+
+
+def test_int8_of_a_program_that_takes_inputs_by_position_and_by_name(bench, tmp_path):
+    source = tmp_path / "mixed"
+    source.mkdir()
+    subprocess.run([sys.executable, "-W", "ignore", "-c", MIXED, str(source / "model.pt2")], check=True)
+    described = bench.describe(source, "pytorch")
+    shapes = {spec["name"]: spec["shape"] for spec in described["inputs"]}
+    assert shapes == {"x": ["batch", 16], "gate": ["batch", 16], "shift": ["batch", 8]}
+    draw = np.random.default_rng(0)
+    rows = {name: draw.random((128, shape[1]), np.float32) for name, shape in shapes.items()}
+    np.savez(tmp_path / "calibration.npz", **rows)
+    job = {"form": "pytorch", "calibration": str(tmp_path / "calibration.npz")}
+    notes, quantized = bench.transform("pytorch.pt2e-int8", source, **job)
+    assert notes.get("metadata") == {"quantization": "pt2e-x86-int8"}, notes
+    assert bench.describe(quantized, "pytorch")["inputs"] == described["inputs"]
+    feeds = [{name: array[:size] for name, array in rows.items()} for size in (1, 7, 64)]
+    for got, want in zip(*(bench.run(each, "pytorch", feeds) for each in (quantized, source)), strict=True):
+        close([got[name] for name in want], list(want.values()), 0.02)

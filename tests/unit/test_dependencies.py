@@ -105,3 +105,11 @@ def test_a_winner_asks_for_the_extra_that_the_project_has():
     for toolchain in TOGETHER:
         assert toolchain.extra in EXTRAS
         assert set(EXTRAS[toolchain.extra]) == set(toolchain.runtime_requirements)
+
+
+def test_what_the_mutants_name_exists():
+    asked = PROJECT["tool"]["mutmut"]
+    named = [*asked["only_mutate"], *asked["also_copy"], *asked["pytest_add_cli_args_test_selection"]]
+    named += [arg.partition("=")[2] for arg in asked["pytest_add_cli_args"] if arg.startswith("--ignore=")]
+
+    assert [path for path in named if not any(ROOT.glob(path))] == []

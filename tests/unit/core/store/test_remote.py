@@ -232,20 +232,27 @@ def test_a_file_whose_upload_fails_does_not_appear(url):
     assert remote.read("values/v.json") == b"old"
 
 
-@pytest.mark.parametrize("name", ["../../../evil", "{folder}/evil", "deep/../../../evil"])
-def test_a_manifest_cannot_name_a_file_outside(machines, url, name, tmp_path):
-    one, two = machines
+@pytest.mark.parametrize("name", ["../../../made/evil", "{folder}/made/evil", "/{folder}/made/evil", "a/../../../../evil"])
+def test_a_manifest_cannot_name_a_file_outside(machines, url, name, tmp_path, monkeypatch):
+    _, two = machines
     name = name.format(folder=tmp_path)
-    digest = seal(one).digest
-    files, root = fsspec.core.url_to_fs(url)
-    place = f"{root}/objects/{digest.removeprefix('sha256:')}"
-    manifest = json.loads(files.cat_file(f"{place}/artifact.json"))
-    manifest["files"][name] = {"size": 4, "digest": "sha256:0"}
-    files.pipe_file(f"{place}/artifact.json", json.dumps(manifest).encode())
-    files.pipe_file(f"{place}/files/{name}", b"evil")
+    folder = tmp_path / "x"
+    folder.mkdir()
+    (folder / "good").write_bytes(b"evil")
+    made = Manifest.measure(folder, {"tree": KEY})
+    files = {name: made.files["good"]}  # whoever writes to the store can make the digest fit
+    forged = Manifest(digest=manifest_digest(files, made.attributes), files=files, attributes=made.attributes)
+    assert forged.is_of(f"trees/{KEY}")
+    forged.write(folder / "artifact.json")
+    remote, root = fsspec.core.url_to_fs(url)
+    remote.pipe_file(f"{root}/trees/{KEY}/artifact.json", (folder / "artifact.json").read_bytes())
+    seen = []
+    monkeypatch.setattr(two._remote._files, "get_file", lambda _, target: seen.append(target))
 
-    assert two.find_artifact(digest) is None
+    assert two.find_tree(KEY) is None
+    assert seen == []
     assert not list(tmp_path.rglob("evil"))
+    assert not (tmp_path / "made").exists()
 
 
 def test_a_damaged_record_is_a_miss_and_is_removed(machines, url):

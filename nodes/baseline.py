@@ -61,6 +61,16 @@ def _make_reference(key: str, setting: Setting) -> Reference:
             )
         kept = setting.store.keep_tree(key, scratch) / "outputs.npz"
     itself = score_source(kept, split, setting)
-    told = itself.model_dump(include={"metric", "higher_is_better", "kind", "n", "doubt"})
-    took, run = predicted.model_dump(), setting.run.run_id
-    return Reference(outputs=kept.name, digest=key, value=itself.source, run=run, **told, **took)
+    return Reference(
+        outputs=kept.name,
+        digest=key,
+        metric=itself.metric,
+        value=itself.source,
+        kind=itself.kind,
+        n=itself.n,
+        higher_is_better=itself.higher_is_better,
+        doubt=itself.doubt,
+        run=setting.run.run_id,
+        cold_start_ms=predicted.cold_start_ms,
+        peak_memory_bytes=predicted.peak_memory_bytes,
+    )

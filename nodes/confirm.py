@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kedro_hone.comparing.confirming import Launches
-from kedro_hone.comparing.setting import Setting, measure_alone
+from kedro_hone.comparing.setting import Setting, Took, measure_alone
 from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Confirmation, RaceResult, Status
@@ -15,7 +15,7 @@ def confirm(*, setting: Setting, result: RaceResult) -> Confirmation:
     validated = result.validated
     artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
     launches = Launches(artifacts, setting)
-    took: dict[str, float | None] = {"seconds": 0.0}
+    took = Took(0.0, None)
     if artifacts:
         with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as watch:
             launches.run()
@@ -28,5 +28,6 @@ def confirm(*, setting: Setting, result: RaceResult) -> Confirmation:
         looks=sum(look <= launches.count for look in setting.recipe.confirm.looks),
         timings=launches.timings.keep(setting.store, "confirm"),
         workers=launches.timings.workers,
-        **took,
+        seconds=took.seconds,
+        other_load=took.other_load,
     )

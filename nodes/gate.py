@@ -23,9 +23,6 @@ from kedro_hone.sources.catalogue import describe_baseline
 
 logger = open_logger(__name__)
 
-TOOK = {"cold_start_ms", "peak_memory_bytes"}
-"""What is gated as it was measured while a model's predictions were made."""
-
 
 def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, reference: Reference) -> Decision:
     """Decide which finalist wins, if any, with the reasons and the judgement of each gate on each finalist.
@@ -36,8 +33,13 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
     """
     source, recipe, found = setting.source, setting.recipe, result.validated
     finalists = {finalist.id: finalist for finalist in confirmation.finalists}
-    took = {"size_bytes": setting.store.measure(source), **reference.model_dump(include=TOOK)}
-    itself = Measurements(id=SOURCE, latency=confirmation.source_latency, **took)
+    itself = Measurements(
+        id=SOURCE,
+        latency=confirmation.source_latency,
+        size_bytes=setting.store.measure(source),
+        cold_start_ms=reference.cold_start_ms,
+        peak_memory_bytes=reference.peak_memory_bytes,
+    )
     with setting.store.workspace() as scratch:
         scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
         results = GateResults(asked=list_asked(recipe.gates), source=itself, score=scorer.score)
@@ -68,9 +70,16 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
 
 
 def _gather(finalist: Finalist, validation: Validation) -> Measurements:
-    measured = {name: getattr(finalist, name) for name in ("id", "speedups", "latency")}
-    took = validation.model_dump(include={"size_bytes", *TOOK})
-    return Measurements(faster=finalist.verdict, speedup=finalist.deciding, **measured, **took)
+    return Measurements(
+        id=finalist.id,
+        faster=finalist.verdict,
+        speedup=finalist.deciding,
+        speedups=finalist.speedups,
+        latency=finalist.latency,
+        size_bytes=validation.size_bytes,
+        cold_start_ms=validation.cold_start_ms,
+        peak_memory_bytes=validation.peak_memory_bytes,
+    )
 
 
 @dataclass

@@ -25,5 +25,6 @@ def race(*, setting: Setting, **validations: Validation) -> RaceResult:
         budget_ended=budget_ended,
         timings=heats.timings.keep(setting.store, "race"),
         workers=heats.timings.workers,
-        **took,
+        seconds=took.seconds,
+        other_load=took.other_load,
     )

@@ -12,6 +12,7 @@ from typing import Final
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
 from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.host import Host
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.steps import StepRecord, list_machine_options, step_key
@@ -47,7 +48,8 @@ def transform(
     What its options leave to the machine is decided here, for the key and the worker alike. Returned is the artifact, a
     refusal or a failure, with the steps of its route; a toolchain's failure is not raised.
     """
-    outcome, facts = _Step(adaptor, options.resolve(read_host()), parent, setting, reference).find_or_build()
+    host = read_host()
+    outcome, facts = _Step(adaptor, options.resolve(host), parent, setting, reference, host).find_or_build()
     return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
 
 
@@ -71,6 +73,7 @@ class _Step:
     parent: Artifact
     setting: Setting
     reference: Reference
+    host: Host
 
     def find_or_build(self) -> tuple[Outcome, tuple[StepFacts, ...]]:
         """Return the outcome, and the facts of the step; none of these where the adaptor could not be tried."""
@@ -108,7 +111,7 @@ class _Step:
         logger.info("%s", say_step(word, self.adaptor.name, route, seconds=seconds, outcome=outcome))
 
     def _find_refusal(self) -> Refused | None:
-        adaptor, parent, host = self.adaptor, self.parent, read_host()
+        adaptor, parent, host = self.adaptor, self.parent, self.host
         text = [spec.name for spec in (*parent.inputs, *parent.outputs) if spec.dtype == "str"]
         if missing := adaptor.find_missing(host):
             slug, reason = "host", missing
@@ -129,7 +132,7 @@ class _Step:
             self.options,
             worker=digest_worker(self.adaptor.toolchain.worker),
             environment=environment,
-            host=read_host(),
+            host=self.host,
             seed=self.setting.recipe.seed,
             shapes=self.setting.recipe.all_shapes,
             calibration=digest_json([samples, CALIBRATION]) if Need.CALIBRATION_DATA in needs else None,
@@ -187,7 +190,7 @@ class _Step:
             return Refused(by=adaptor.name, slug="nothing-to-do", reason=reason)
         compiled = adaptor.stage is Stage.COMPILE
         inherited = {name: value for name, value in parent.metadata.items() if name in INHERITED}
-        if machine := list_machine_options(adaptor, self.options, read_host()):
+        if machine := list_machine_options(adaptor, self.options, self.host):
             inherited["machine_options"] = {**inherited.get("machine_options", {}), adaptor.name: machine}
         return self.setting.store.seal(
             Path(output.path),

@@ -53,8 +53,6 @@ def gather_evidence(
     joined = [join_candidate(one, standings.get(name)) for name, one in sorted(race.validated.items())]
     raced = race.model_dump(include={"rounds", "seconds", "budget_ended", "other_load"})
     host = read_host()
-    hardware = {name: getattr(host, name) for name in records.Hardware.model_fields if hasattr(host, name)}
-    hardware["flags"] = sorted(host.flags)
     return Evidence(
         run_id=setting.run.run_id,
         created=dt.datetime.now(dt.UTC),
@@ -73,7 +71,17 @@ def gather_evidence(
         candidates=(_join_source(setting.store.measure(source), reference, race), *joined),
         race=records.RaceRecord(**raced, timings=TIMINGS),
         confirmation=confirmation,
-        hardware=records.Hardware(**hardware, threads=recipe.thread_count),
+        hardware=records.Hardware(
+            cpu=host.cpu,
+            cores=host.cores,
+            flags=tuple(sorted(host.flags)),
+            instructions=host.instructions,
+            gpu=host.gpu,
+            driver=host.driver,
+            os=host.os,
+            memory_bytes=host.memory_bytes,
+            threads=recipe.thread_count,
+        ),
         environments=_list_environments(source, validations),
         data=tuple(setting.samples.splits.values()),
         break_even_calls=_find_break_even(speed["latency"], effort["optimization_seconds"]),
@@ -154,17 +162,24 @@ def _say_options(machine_options: Mapping[str, Mapping[str, Json]]) -> str:
 
 def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> records.CandidateRecord:
     """The source is a candidate too, and what the others are compared with."""
-    told, value = reference.model_dump(include={"metric", "higher_is_better", "n"}), reference.value
-    drop = Interval(estimate=0.0, low=0.0, high=0.0)
     return records.CandidateRecord(
         id=SOURCE,
         route=(),
         status=Status.MEASURED,
         latency=race.source_latency,
         ratios={latency.shape: 1.0 for latency in race.source_latency},
-        quality=Quality(**told, split=SEARCH, source=value, candidate=value, drop=drop),
+        quality=Quality(
+            metric=reference.metric,
+            higher_is_better=reference.higher_is_better,
+            n=reference.n,
+            split=SEARCH,
+            source=reference.value,
+            candidate=reference.value,
+            drop=Interval(estimate=0.0, low=0.0, high=0.0),
+        ),
         size_bytes=size_bytes,
-        **reference.model_dump(include={"cold_start_ms", "peak_memory_bytes"}),
+        cold_start_ms=reference.cold_start_ms,
+        peak_memory_bytes=reference.peak_memory_bytes,
         rounds=race.rounds,
     )
 
@@ -174,8 +189,14 @@ def _name_winner(decision: Decision, validations: Sequence[Validation], path: st
     if artifact is None or name is None:
         return None
     route = next(one.candidate.route for one in validations if one.candidate.id == name)
-    told = artifact.model_dump(include={"format", "digest"})
-    return records.WinnerRecord(candidate=name, route=route, **told, runtime=artifact.runtime or "", path=path)
+    return records.WinnerRecord(
+        candidate=name,
+        route=route,
+        format=artifact.format,
+        digest=artifact.digest,
+        runtime=artifact.runtime or "",
+        path=path,
+    )
 
 
 def _compare_speed(race: RaceResult, confirmation: Confirmation, decision: Decision) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -85,7 +85,7 @@ class Entrant:
     id: str
     session: WorkerSession
     calls: Mapping[str, int]  # for each shape, how many fill one burst
-    stack: ExitStack = field(default_factory=ExitStack)  # ends the worker when it is closed
+    stack: ExitStack  # ends the worker when it is closed
 
 
 def enter(

@@ -18,7 +18,7 @@ from kedro_hone.core.stats.proportions import interval_of_paired_proportions, sm
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.measurement import Interval, Quality, Spread
-from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.values.samples import Predicted, Split
 from kedro_hone.programs import call_program
 
@@ -42,7 +42,11 @@ def predict(
         for output, batch in outputs.items():
             if failed := session.run(setting.locate(split.feeds), output, batch=batch):
                 return failed
-        return Predicted(cold_start_ms=loaded, peak_memory_bytes=session.close().peak_memory_bytes)
+        peak = session.close().peak_memory_bytes
+        if not peak:
+            reason = "what memory it took is not known, since its guard was killed; run again"
+            return Failed(by=name, failure=FailureClass.KILLED, reason=reason)
+        return Predicted(cold_start_ms=loaded, peak_memory_bytes=peak)
 
 
 def score_predictions(

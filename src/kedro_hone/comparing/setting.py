@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.errors import HoneError
@@ -42,19 +43,23 @@ def explain_outdated(name: str) -> HoneError:
     )
 
 
+class Took(NamedTuple):
+    """How many seconds a node measured, and the share of the cores' time that other processes took, if known."""
+
+    seconds: float
+    other_load: float | None
+
+
 @contextmanager
-def measure_alone(
-    run: RunFolder, node: str, *, artifacts: Iterable[Artifact]
-) -> Iterator[Callable[[], dict[str, float | None]]]:
+def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -> Iterator[Callable[[], Took]]:
     """Hold the devices of all that a node measures, the source too, and yield a watch that starts when they are held.
 
-    It returns the ``seconds`` until now, and ``other_load``, what other processes took of the cores' time, if known.
     The wait for another run's measuring does not count; the run's events get its seconds, as ``waited``.
     """
     with hold_devices(find_home() / "locks", {artifact.device for artifact in artifacts}) as waited:
         run.note("waited", node=node, seconds=waited)
         started, others = time.monotonic(), OtherLoad()
-        yield lambda: {"seconds": time.monotonic() - started, "other_load": others.share()}
+        yield lambda: Took(time.monotonic() - started, others.share())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from kedro_hone.core.plugins import Offer, Plugins, check_kind, list_modules, list_offers, load, name_function
+from kedro_hone.core.plugins import BUILT_IN, Offer, Plugins, check_kind, list_modules, list_offers, load, name_function
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Format, Json
 from kedro_hone.sources.source_format import THREADS, Flavor, SourceFormat
@@ -49,6 +49,9 @@ def read_sources() -> tuple[dict[str, tuple[SourceFormat, Offer]], dict[str, Bas
     """
     offers = list_offers(ENTRY_POINTS, list_modules("kedro_hone.sources.formats", "SOURCE_FORMAT"))
     found, broken = load(offers, partial(check_kind, kind=SourceFormat))
+    for offer in offers:
+        if offer.origin == BUILT_IN and str(offer) in broken:  # a bug of ours: a model must not be taken by another one
+            raise broken[str(offer)]
     ordered = sorted(_PLUGINS.merge(found).items(), key=lambda item: (item[1][0].order, item[0]))
     return dict(ordered), broken
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ class Session:
 @pytest.mark.parametrize(("limit", "heat"), [(1400, ["a", "b"]), (1399, ["a"]), (100, ["a"])])
 def test_a_heat_is_what_fits_next_to_the_memory_that_the_source_really_takes(limit, heat):
     race = line_up(*(validation(name, f"sha256:{name}", memory=300 << 20) for name in "abcd"), memory_mb=limit)
-    race._running["source"] = Entrant(id="source", session=Session(800), calls={})
+    race._running["source"] = Entrant(id="source", session=Session(800), calls={}, stack=ExitStack())
 
     assert race._fill_heat() == heat
     assert race._waiting == [name for name in "abcd" if name not in heat]

@@ -42,7 +42,9 @@ class Clock:
 
 def entrants(journal, names, failing=()):
     return [
-        Entrant(id=name, session=Clock(name, journal, fails=name in failing), calls={"b1": 3, "b64": 5})
+        Entrant(
+            id=name, session=Clock(name, journal, fails=name in failing), calls={"b1": 3, "b64": 5}, stack=ExitStack()
+        )
         for name in names
     ]
 

@@ -16,6 +16,7 @@ from kedro_hone.comparing import scoring
 from kedro_hone.comparing.scoring import UNBOUNDED, predict, read_quality
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.stats.proportions import smallest_provable_drop
+from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import open_session
 
@@ -95,7 +96,7 @@ def load(job): return Session()
 """
 
 
-def test_the_memory_of_predictions_is_the_peak_and_not_what_is_left(tmp_path, monkeypatch):
+def run_predict(tmp_path, monkeypatch, *, before_end=lambda _: None):
     (tmp_path / "worker.py").write_text(WORKER)
     artifact = make_model(tmp_path / "model")
     np.savez(tmp_path / "feeds.npz", x=np.zeros((4, 4), np.float32))
@@ -112,6 +113,8 @@ def test_the_memory_of_predictions_is_the_peak_and_not_what_is_left(tmp_path, mo
         limits = Limits(seconds=600, memory_mb=1024)
         opened = open_session(job, python=Path(sys.executable), folder=tmp_path / "step", limits=limits)
         with closing(opened) as session:
+            close = session.close
+            session.close = lambda: (before_end(session), close())[1]
             yield session
 
     monkeypatch.setattr(scoring, "launch", launch)
@@ -119,5 +122,19 @@ def test_the_memory_of_predictions_is_the_peak_and_not_what_is_left(tmp_path, mo
     setting = SimpleNamespace(batches={"b4": feeds}, shapes=["b4"], locate=lambda _: feeds)
     outputs = {tmp_path / "output" / "y.npz": 4}
     predicted = predict(artifact, name="it", split=SimpleNamespace(feeds=""), outputs=outputs, setting=setting)
-    assert predicted.peak_memory_bytes > 300 << 20
     assert [path.exists() for path in outputs] == [True]
+    return predicted
+
+
+def test_the_memory_of_predictions_is_the_peak_and_not_what_is_left(tmp_path, monkeypatch):
+    assert run_predict(tmp_path, monkeypatch).peak_memory_bytes > 300 << 20
+
+
+def test_a_memory_that_is_not_known_is_never_0(tmp_path, monkeypatch):
+    def kill_the_guard(session):
+        session._guarded._process.kill()  # nothing where it has ended
+
+    failed = run_predict(tmp_path, monkeypatch, before_end=kill_the_guard)
+
+    assert isinstance(failed, Failed)
+    assert "guard was killed" in failed.reason

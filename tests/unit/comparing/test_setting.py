@@ -36,7 +36,7 @@ def test_the_clock_starts_when_the_device_is_held(tmp_path, monkeypatch):
 
     def measure():
         with measure_alone(run, "race", artifacts=[make_artifact("cpu")]) as watch:
-            measured["seconds"] = watch()["seconds"]
+            measured["seconds"] = watch().seconds
             measured["at"] = time.monotonic()
 
     thread = threading.Thread(target=measure)
@@ -56,9 +56,9 @@ def test_the_clock_runs_while_the_device_is_held(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     run = RunFolder(root=tmp_path / "hone" / "runs", run_id="one", project=tmp_path)
     with measure_alone(run, "race", artifacts=[make_artifact("cpu")]) as watch:
-        began, before = time.monotonic(), watch()["seconds"]
+        began, before = time.monotonic(), watch().seconds
         time.sleep(0.05)
-        assert 0.05 <= watch()["seconds"] - before <= time.monotonic() - began
+        assert 0.05 <= watch().seconds - before <= time.monotonic() - began
 
 
 def test_what_others_used_meanwhile_is_known(tmp_path, monkeypatch):
@@ -68,7 +68,7 @@ def test_what_others_used_meanwhile_is_known(tmp_path, monkeypatch):
         began = time.monotonic()
         while time.monotonic() - began < 0.2:
             sum(range(1000))
-        assert 0 <= watch()["other_load"] <= 1
+        assert 0 <= watch().other_load <= 1
 
 
 def make_setting(project, **recipe) -> Setting:

@@ -202,6 +202,13 @@ def test_a_built_in_format_that_is_registered_too_is_one_format():
     assert read_sources()[0]["onnx"][0] is onnx.SOURCE_FORMAT
 
 
+def test_a_built_in_format_that_cannot_be_imported_is_an_error_and_no_warning(monkeypatch):
+    monkeypatch.setitem(sys.modules, "kedro_hone.sources.formats.onnx", None)
+
+    with pytest.raises(ImportError, match=r"formats\.onnx"):
+        read_sources()
+
+
 def test_a_project_that_is_loaded_again_replaces_its_own_format():
     register(SourceFormat(name="here", noun="a file of here", detect=detect_here))
     edited = register(SourceFormat(name="here", noun="an edited file of here", detect=detect_here))

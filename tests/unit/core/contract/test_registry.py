@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from proof import SOURCE_DIGEST, SOURCE_URI, prove
 
 from kedro_hone.cli.plugins import registries
+from kedro_hone.core.contract import registry
 from kedro_hone.core.contract.registry import (
     REGISTRIES,
     Registry,
@@ -243,3 +244,9 @@ def test_a_version_with_our_tags_is_optimized_and_no_other(tmp_path):
 def test_an_unknown_name_is_explained_by_those_that_there_are(known, why, hint):
     error = explain_unknown("model-unknown", "There is no digit.", "digit", known, "models")
     assert (error.slug, error.why, error.hint) == ("model-unknown", why, hint)
+
+
+def test_the_guard_knows_each_method_of_the_contract():
+    methods = {name for name, value in vars(registry.Registry).items() if callable(value) and not name.startswith("_")}
+
+    assert methods == set(registry._RETURNS)

@@ -232,7 +232,9 @@ def test_a_file_whose_upload_fails_does_not_appear(url):
     assert remote.read("values/v.json") == b"old"
 
 
-@pytest.mark.parametrize("name", ["../../../made/evil", "{folder}/made/evil", "/{folder}/made/evil", "a/../../../../evil"])
+@pytest.mark.parametrize(
+    "name", ["../../../made/evil", "{folder}/made/evil", "/{folder}/made/evil", "a/../../../../evil"]
+)
 def test_a_manifest_cannot_name_a_file_outside(machines, url, name, tmp_path, monkeypatch):
     _, two = machines
     name = name.format(folder=tmp_path)

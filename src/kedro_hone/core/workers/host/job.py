@@ -97,7 +97,8 @@ class End(Value):
             ``guard-lost`` when the guard itself was killed.
         detail: The operating system's message.
         seconds: How long it ran, without the time in which it was paused.
-        peak_memory_bytes: The most that the worker and all its children held at once.
+        peak_memory_bytes: The most that its processes were seen to hold together, or that one of them held by the
+            kernel's count, whichever is more; 0 when not known.
         left_behind: How many processes still lived after it and had to be killed.
         log_left_out: How many bytes of its output were too many for the log.
     """

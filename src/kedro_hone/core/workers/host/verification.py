@@ -61,8 +61,8 @@ def verify_output(job: Job, result: StepResult, *, toolchain: Toolchain | None =
     """Check the output of a ``transform``, and return it as what the next job may work on, or why it cannot be sealed.
 
     It has what the adaptor's notes promise, and its input's values for what they leave out. That the input is unchanged
-    is checked by ``call_worker``. Formats of the toolchain's own are accepted in addition to ``core.values.formats``.
-    The failure is of the class ``bad-output``.
+    is checked by ``call_worker``. Formats of the toolchain's own are accepted in addition to ``FORMATS``. The
+    failure is of the class ``bad-output``.
 
     Raises:
         ValueError: The job has no input, no output directory or no format to produce.

@@ -39,7 +39,7 @@ WIDTH = 512
 def make_source(store: Store) -> Artifact:
     """Write a small net of three layers as ONNX: some dozens of microseconds at one row, where noise is worst."""
     import onnx  # noqa: PLC0415 - only where no other source is given
-    from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415
+    from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415 - as above
 
     rng = np.random.default_rng(0)
     sizes, value, nodes, weights = (64, WIDTH, WIDTH, 10), "x", [], []

@@ -150,7 +150,7 @@ def read_order(run: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any]
 
 def connect(tracking_uri: str) -> None:
     """Tell MLflow where the registry is."""
-    import mlflow  # noqa: PLC0415
+    import mlflow  # noqa: PLC0415 - slow to import
 
     mlflow.set_tracking_uri(tracking_uri)
 

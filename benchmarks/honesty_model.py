@@ -46,7 +46,7 @@ def load_source(order: dict[str, Any]) -> Callable[[dict[str, Any]], Call]:
     if order["flavor"] == "onnx":
         return load_onnx_source(order)
     import mlflow.pytorch  # noqa: PLC0415 - each launch imports what its model needs, and nothing else
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415 - only where it is needed
 
     torch.set_num_threads(order["threads"])
     model = mlflow.pytorch.load_model(order["source"])
@@ -72,8 +72,8 @@ def load_source(order: dict[str, Any]) -> Callable[[dict[str, Any]], Call]:
 
 def load_onnx_source(order: dict[str, Any]) -> Callable[[dict[str, Any]], Call]:
     """Open an ONNX model in ONNX Runtime."""
-    import mlflow.onnx  # noqa: PLC0415
-    import onnxruntime  # noqa: PLC0415
+    import mlflow.onnx  # noqa: PLC0415 - only where it is needed
+    import onnxruntime  # noqa: PLC0415 - only where it is needed
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = order["threads"]
@@ -84,14 +84,14 @@ def load_onnx_source(order: dict[str, Any]) -> Callable[[dict[str, Any]], Call]:
 
 def load_winner(order: dict[str, Any]) -> Callable[[dict[str, Any]], Call]:
     """Load the winner as its users do, and return what makes a call of it from arrays."""
-    import kedro_hone  # noqa: PLC0415
+    import kedro_hone  # noqa: PLC0415 - only where it is needed
 
     winner = kedro_hone.load(order["winner"], threads=order["threads"])
     if order["call"] == "arrays":
         return lambda arrays: lambda: winner.run(arrays)
     if order["flavor"] == "onnx":
         return lambda arrays: lambda: winner(arrays)
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415 - only where it is needed
 
     def prepare(arrays: dict[str, Any]) -> Call:
         tensors = [torch.from_numpy(array) for array in arrays.values()]

@@ -115,7 +115,8 @@ def _check(
         size_bytes=setting.store.measure(artifact),
         publishable=toolchain.licence is not Licence.EVALUATION,
         note=toolchain.note,
-        **predicted.model_dump(),
+        cold_start_ms=predicted.cold_start_ms,
+        peak_memory_bytes=predicted.peak_memory_bytes,
     )
 
 

@@ -70,7 +70,7 @@ def make_signature(
 
     A single tensor may go ``unnamed``, as in PyTorch's flavor; MLflow then asks for an array, else for a dictionary.
     """
-    from mlflow import models, types  # noqa: PLC0415
+    from mlflow import models, types  # noqa: PLC0415 - slow to import, and only needed to publish
 
     if not all(_is_known(spec.dtype) for spec in (*inputs, *outputs)):
         return None

@@ -14,7 +14,7 @@ __all__ = ["__version__", "load"]
 def __getattr__(name: str) -> Any:
     """Import ``load`` when it is first asked for: the pipelines import this package and have no use for it."""
     if name == "load":
-        from kedro_hone.learner import load  # noqa: PLC0415
+        from kedro_hone.learner import load  # noqa: PLC0415 - see the docstring
 
         return load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -52,6 +52,7 @@ def compile_ahead(job: Job) -> Notes:
         name = f"model-{shape['name']}.pt2"
         with torch.no_grad():  # without it, freezing is silently ignored
             static, path = torch.export.export(flat, examples), str(Path(job["output"]) / name)
+            # The AOTInductor API has no other name than this one.
             torch._inductor.aoti_compile_and_package(static, package_path=path, inductor_configs=_INDUCTOR)  # noqa: SLF001
         packages.append({"file": name, "shapes": [list(example.shape) for example in examples]})
     cpu = torch.backends.cpu.get_cpu_capability()

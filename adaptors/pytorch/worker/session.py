@@ -61,7 +61,7 @@ class PlainProgram:
         """Check inputs as torch's hook does before each call, and by the guards that are part of some programs."""
         _unlift._check_input_constraints_pre_hook(self._guarded, args, kwargs)  # noqa: SLF001 - there is no public name
         if hasattr(self._guarded, "_guards_fn"):
-            self._guarded._guards_fn(*args, *kwargs.values())  # noqa: SLF001
+            self._guarded._guards_fn(*args, *kwargs.values())  # noqa: SLF001 - a submodule that torch names so
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
         """Call the program."""
@@ -155,7 +155,7 @@ class StaticPackages:
             raise RuntimeError(f"compiled for a CPU with {index['cpu']}; this one has {here}")
         self.inputs, self.outputs = ([spec["name"] for spec in index[side]] for side in ("inputs", "outputs"))
         open_package = torch._C._aoti.AOTIModelPackageLoader  # noqa: SLF001 - there is no public name
-        self._loaders = {  # each with its one model and one runner
+        self._loaders = {  # each with its one model and one runner; torch's binding takes no names
             tuple(map(tuple, each["shapes"])): open_package(str(folder / each["file"]), "model", False, 1, -1)  # noqa: FBT003
             for each in index["packages"]
         }

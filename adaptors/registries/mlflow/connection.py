@@ -76,14 +76,14 @@ def find_probe(uri: str) -> Callable[[], object] | None:
         return None
     if kind in {"http", "https"}:
         importlib.import_module("mlflow.tracking.request_header.registry")  # which a request imports by itself
-        from mlflow.utils.credentials import get_default_host_creds  # noqa: PLC0415
-        from mlflow.utils.rest_utils import http_request_safe  # noqa: PLC0415
+        from mlflow.utils.credentials import get_default_host_creds  # noqa: PLC0415 - for servers
+        from mlflow.utils.rest_utils import http_request_safe  # noqa: PLC0415 - for servers
 
         # Two tries of 8 s with a pause between them stay under the patience.
         limits = {"timeout": 8, "max_retries": 1, "backoff_factor": 1, "params": {"max_results": 1}}
         return partial(http_request_safe, get_default_host_creds(uri), _PROBE, "GET", **limits)
     if kind in _DATABASES:
-        from mlflow.store.db.utils import create_sqlalchemy_engine  # noqa: PLC0415
+        from mlflow.store.db.utils import create_sqlalchemy_engine  # noqa: PLC0415 - for databases
 
         engine = create_sqlalchemy_engine(uri)  # imports the driver, and does not connect
         return lambda: engine.connect().close()

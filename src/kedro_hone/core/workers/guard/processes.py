@@ -124,7 +124,7 @@ def become_worker(config: dict[str, Any], log: int, problem: int) -> NoReturn:
         os.dup2(log, 1)
         os.dup2(log, 2)
         for descriptor in config["keep"]:
-            os.set_inheritable(descriptor, True)  # noqa: FBT003
+            os.set_inheritable(descriptor, True)  # noqa: FBT003 - it takes no names
         os.chdir(config["folder"])
         os.execve(config["command"][0], config["command"], config["environment"])  # noqa: S606
     except OSError as error:

@@ -114,7 +114,7 @@ def serve(
     ``protect`` calls a function and returns what it returns, or the error that it raised, as JSON.
     """
     for descriptor in (commands, replies):
-        os.set_inheritable(descriptor, False)  # noqa: FBT003
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no names
     with os.fdopen(commands, "r", encoding="utf-8") as lines, os.fdopen(replies, "w", encoding="utf-8") as stream:
         for line in lines:
             command = json.loads(line)

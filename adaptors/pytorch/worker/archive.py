@@ -1,42 +1,51 @@
 """Read a ``.pt2`` archive without running anything that it holds.
 
 ``torch.export.load`` can run code from the file in five ways: pickled tensors and constants, custom objects,
-shared libraries of AOTInductor, symbolic expressions (``sympy.sympify`` evaluates them), and operator names that are
-looked up in ``torch`` by attribute. A model from a registry may use none of them, so the archive is checked here,
-with the standard library alone, before torch opens it.
+shared libraries of AOTInductor, symbolic expressions, and operator names that are looked up in ``torch`` by attribute.
+A model from a registry may use none of them. So the archive is checked here, with the standard library alone, and torch
+gets a new one that holds what was checked and nothing else: torch's reader of archives and Python's do not always find
+the same bytes under a name, and torch reads entries and formats that nothing needs.
 """
 
 from __future__ import annotations
 
-import ast
+import io
 import json
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from . import program
 
 NAMES_FILE = "kedro_hone.json"
 """The extra file in which we keep the names of a program's inputs and outputs."""
 
-_TARGET = re.compile(
-    r"(?!torch\.ops\.aten\.from_file)"
-    r"torch\.ops\.(aten|prims|higher_order|quantized|quantized_decomposed|onednn|torchao|torchvision)"
-    r"\.(_?[A-Za-z0-9]\w*|__i?(and|or|xor|lshift|rshift)__)(\.[A-Za-z]\w*)?"
-    r"|_operator\.(getitem|add|sub|mul|floordiv|truediv|mod|pow|neg|pos|abs|eq|ne|lt|le|gt|ge|and_|or_|not_)"
-    r"|torch\._?sym_\w+|math\.[a-z]\w*"
-)
-_EXPRESSION_CALLS = frozenset(
-    """Symbol Integer Rational Float Add Mul Pow Max Min Mod PythonMod FloorDiv CeilDiv CleanDiv floor ceiling Abs
-    Piecewise Eq Ne Lt Le Gt Ge And Or Not TruncToInt TruncToFloat CeilToInt FloorToInt RoundToInt RoundDecimal ToFloat
-    IntTrueDiv FloatTrueDiv PowByNatural FloatPow Where Identity ModularIndexing size stride storage_offset
-    max min abs int float round ceil trunc sqrt isnan""".split()  # noqa: SIM905 - a list of words
-)
-_EXPRESSION_NODES = (
-    ast.Expression, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant, ast.Subscript, ast.Tuple,
-    ast.keyword, ast.boolop, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
-)  # fmt: skip
-_TREE_TYPES = frozenset({None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
+_PROGRAM = "models/model.json"
+_PAYLOADS = {
+    "data/weights/model_weights_config.json": r"weight_\d+",
+    "data/constants/model_constants_config.json": r"tensor_\d+",
+}
+"""What lists the tensors of a folder, and the names that they have there."""
+_PLAIN = {
+    "archive_format": r"pt2",
+    "archive_version": r"\d{1,4}",
+    "byteorder": r"little|big",
+    ".data/version": r"\d{1,4}\n?",
+    ".data/serialization_id": r"\w{0,80}",
+}
+"""Short texts that torch's writer adds, and what they may say."""
+_SAMPLES = "data/sample_inputs/model.pt"
+"""Pickled rows, which torch reads without running them under ``TORCH_FORCE_WEIGHTS_ONLY_LOAD`` only."""
+_TENSOR = re.compile(r"data/weights/weight_\d+|data/constants/tensor_\d+")
+_EXTRA = re.compile(r"extra/[\w.-]+")
+_LARGEST_JSON = 256 << 20
+"""Bytes of the program's or a list's JSON; that of a model of ten thousand operators has ten million."""
+
+
+class Threat(PermissionError):  # noqa: N818 - it reads as what it says
+    """Loading a file could run code from it; the message says why."""
 
 
 def read_names(path: Path) -> dict[str, Any] | None:
@@ -49,94 +58,99 @@ def read_names(path: Path) -> dict[str, Any] | None:
 def is_quantized(path: Path) -> bool:
     """Whether the program holds PT2E's quantized operators, which only torchao registers."""
     with zipfile.ZipFile(path) as archive:
-        models = [archive.read(name) for name in archive.namelist() if _is_model(name)]
+        models = [archive.read(name) for name in archive.namelist() if name.endswith(f"/{_PROGRAM}")]
     return any(b"torch.ops.quantized_decomposed." in model for model in models)
 
 
 def find_threat(path: Path) -> str | None:
     """Return why loading a file that ``torch.export.save`` wrote could run code from it, or None when it cannot."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            return next(_find_threats(archive), None)
-    except (zipfile.BadZipFile, ValueError, KeyError) as error:
-        return f"it is not an archive of an exported program: {error}"
+        copy_checked(path)
+    except Threat as threat:
+        return str(threat)
+    return None
 
 
-def _is_model(name: str) -> bool:
-    return "/models/" in name and name.endswith(".json")
+def copy_checked(path: Path) -> io.BytesIO:
+    """Return an archive of a program, in memory, with the entries that were checked and nothing else.
 
-
-def _find_threats(archive: zipfile.ZipFile) -> Iterator[str]:
-    names = archive.namelist()
-    if not any(map(_is_model, names)):
-        yield "it holds no exported program of a format that can be checked"
-    for name in names:
-        base = name.rpartition("/")[2]
-        if "/data/aotinductor/" in name or base.endswith(".so"):
-            yield f"it holds compiled code ({name})"
-        if base.startswith(("custom_obj_", "opaque_obj_")) or re.search(r"/data/(constants|weights)/[^/]*\.pt$", name):
-            yield f"it holds a pickled object ({name})"
-        if name.endswith("_config.json") and '"use_pickle": true' in archive.read(name).decode():
-            yield f"it holds pickled tensors ({name})"
-    for name in filter(_is_model, names):
-        yield from _find_threats_in_program(json.loads(archive.read(name)))
-
-
-def _find_threats_in_program(program: dict[str, Any]) -> Iterator[str]:
-    for guard in program.get("guards_code") or ():
-        if not _is_plain_expression(guard):
-            yield f"its guard {guard[:80]!r} is more than a comparison of sizes"
-    for symbol in program.get("range_constraints", {}):
-        if not re.fullmatch(r"\w+", symbol):
-            yield f"its symbol {symbol[:80]!r} is not a name"
-    for key, value in _walk(program):
-        if key == "target" and isinstance(value, str) and not _TARGET.fullmatch(value):
-            yield f"it calls {value[:80]!r}, which is no tensor operator"
-        if key == "expr_str" and not _is_plain_expression(str(value)):
-            yield f"its size {str(value)[:80]!r} is more than an expression"
-        if key in ("in_spec", "out_spec") and isinstance(value, str) and _find_class(value) is not None:
-            yield "its arguments or results are of a class that would have to be imported"
-
-
-def _walk(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield every key and value of nested JSON."""
-    stack = [value]
-    while stack:
-        top = stack.pop()
-        if isinstance(top, dict):
-            yield from top.items()
-            stack.extend(top.values())
-        elif isinstance(top, list):
-            stack.extend(top)
-
-
-def _is_plain_expression(text: str) -> bool:
-    """Whether a text is arithmetic on sizes: only known functions, and strings only as names.
-
-    These are the names of symbols, and the keys of inputs as in ``L['x'].size()[0] == 3``.
+    Raises:
+        Threat: Loading the file could run code from it.
     """
     try:
-        nodes = [*ast.walk(ast.parse(text, mode="eval"))]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    names = {id(node.slice) for node in nodes if isinstance(node, ast.Subscript)}
-    for node in nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Symbol":
-            names.update(map(id, node.args))
+        with zipfile.ZipFile(path) as archive:
+            entries = _list_entries(archive, path.stat().st_size)
+            documents = {name: _read_json(archive, entries[name]) for name in (_PROGRAM, *_PAYLOADS) if name in entries}
+            for threat in _find_threats(archive, entries, documents):
+                raise Threat(threat)
+            return _copy(archive, entries, documents)
+    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RecursionError, EOFError) as error:
+        raise Threat(f"it is not an archive of an exported program: {type(error).__name__}: {error}") from error
 
-    def is_plain(node: ast.AST) -> bool:
-        match node:
-            case ast.Call(func=ast.Name(name) | ast.Attribute(attr=name)):
-                return name in _EXPRESSION_CALLS
-            case ast.Attribute(attr=name):
-                return name in _EXPRESSION_CALLS | {"inf"}
-            case ast.Name(name):
-                return "__" not in name
-            case ast.Constant(str() | bytes()):
-                return id(node) in names
-        return isinstance(node, _EXPRESSION_NODES)
 
-    return all(map(is_plain, nodes))
+def _list_entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+    """Return the entries by their names below the archive's one folder.
+
+    Raises:
+        Threat: There is one that could be found under another's name, or that nothing needs.
+    """
+    entries: dict[str, zipfile.ZipInfo] = {}
+    folders = set()
+    for info in archive.infolist():
+        folder, _, name = info.filename.partition("/")
+        folders.add(folder)
+        if name.startswith("data/aotinductor/") or name.endswith((".so", ".dll", ".dylib")):
+            raise Threat(f"it holds compiled code ({info.filename})")
+        if name.rpartition("/")[2].startswith(("custom_obj_", "opaque_obj_")):
+            raise Threat(f"it holds a pickled object ({info.filename})")
+        if not (name in {_PROGRAM, _SAMPLES, *_PAYLOADS, *_PLAIN} or _TENSOR.fullmatch(name) or _EXTRA.fullmatch(name)):
+            raise Threat(f"it holds an entry that is no part of an exported program ({info.filename})")
+        if name in entries:
+            raise Threat(f"it holds two entries of one name ({info.filename})")
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+            raise Threat(f"it holds an entry that is compressed or encrypted ({info.filename})")
+        entries[name] = info
+    if len(folders) != 1:
+        raise Threat("its entries are not in one folder")
+    if sum(info.file_size for info in entries.values()) > size:
+        raise Threat("its entries are larger than the file")
+    return entries
+
+
+def _read_json(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
+    if info.file_size > _LARGEST_JSON:
+        raise Threat(f"{info.filename} is larger than {_LARGEST_JSON >> 20} MiB")
+    return json.loads(archive.read(info))
+
+
+def _find_threats(
+    archive: zipfile.ZipFile, entries: Mapping[str, zipfile.ZipInfo], documents: Mapping[str, Any]
+) -> Iterator[str]:
+    missing = [name for name in (_PROGRAM, *_PAYLOADS, _SAMPLES) if name not in entries]
+    if missing:
+        yield f"it holds no exported program of a format that can be checked: {missing[0]} is missing"
+    for name, pattern in _PLAIN.items():
+        if name in entries and not re.fullmatch(pattern, archive.read(entries[name])[:100].decode()):
+            yield f"{name} says something else than torch would write"
+    for name, pattern in _PAYLOADS.items():
+        for tensor, payload in documents[name]["config"].items():
+            if payload["use_pickle"] is not False:
+                yield f"it holds pickled tensors ({tensor[:80]})"
+            if not re.fullmatch(pattern, payload["path_name"]):
+                yield f"it holds a pickled object ({payload['path_name'][:80]})"
+    for document in documents.values():
+        yield from program.find_threats(document)
+
+
+def _copy(archive: zipfile.ZipFile, entries: Mapping[str, zipfile.ZipInfo], documents: Mapping[str, Any]) -> io.BytesIO:
+    """Write what was checked into a new archive: documents from their parsed values, all else byte for byte."""
+    copy = io.BytesIO()
+    with zipfile.ZipFile(copy, "w") as new:
+        for name, info in entries.items():
+            if not _EXTRA.fullmatch(name):
+                new.writestr(f"model/{name}", json.dumps(documents[name]) if name in documents else archive.read(info))
+    copy.seek(0)
+    return copy
 
 
 def find_result_class(path: Path) -> str | None:
@@ -147,16 +161,6 @@ def find_result_class(path: Path) -> str | None:
     try:
         with zipfile.ZipFile(path) as archive:
             text = next(archive.read(name) for name in archive.namelist() if name.endswith("/models/model.json"))
-        return _find_class(json.loads(text)["graph_module"]["module_call_graph"][0]["signature"]["out_spec"])
+        return program.find_class(json.loads(text)["graph_module"]["module_call_graph"][0]["signature"]["out_spec"])
     except (zipfile.BadZipFile, ValueError, KeyError, IndexError, TypeError, StopIteration):
         return None
-
-
-def _find_class(spec: str) -> str | None:
-    """Return the first class in a tree of arguments or results that is no plain container, or what else is odd."""
-    try:
-        tree = json.loads(spec) if spec else None
-    except ValueError:
-        return spec
-    types = (value for key, value in _walk(tree) if key == "type" and not isinstance(value, dict))
-    return next((str(name) for name in types if name not in _TREE_TYPES), None)

@@ -115,14 +115,16 @@ def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgr
     Raises:
         PermissionError: Loading the file could run code from it.
     """
-    threat = None if "pickle" in trust else archive.find_threat(path)
-    if threat:
-        raise PermissionError(f"loading {path.name} could run code from it: {threat}; 'trust: [pickle]' would allow it")
+    try:
+        source = path if "pickle" in trust else archive.copy_checked(path)
+    except archive.Threat as threat:
+        reason = f"loading {path.name} could run code from it: {threat}; 'trust: [pickle]' would allow it"
+        raise PermissionError(reason) from threat
     if archive.is_quantized(path):
         importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")  # registers PT2E's operators
     # Makes every torch.load in it refuse pickled code, if asked for it too.
     with set_variables(**({} if "pickle" in trust else {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"})):
-        return torch.export.load(path)
+        return torch.export.load(source)
 
 
 def save_program(program: torch.export.ExportedProgram, folder: Path, specs: Notes) -> None:

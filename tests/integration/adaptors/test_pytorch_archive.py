@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 import zipfile
 
 import pytest
@@ -16,7 +17,7 @@ from kedro_hone.core.workers.inside.loading import load_file
 
 pytestmark = pytest.mark.toolchain
 
-archive = load_file("hone_worker_of_archives", str(module.TOOLCHAIN.worker.with_name("archive.py")), parts=False)
+archive = load_file("hone_worker_of_archives", str(module.TOOLCHAIN.worker.with_name("archive.py")))
 
 CODE = "__import__('os').system('touch \"$HONE_TRACE\"')"
 
@@ -97,6 +98,21 @@ def evil_tree(program):
             call["signature"]["out_spec"] = json.dumps([1, {"type": "builtins.x", "context": "", "children_spec": []}])
 
 
+def evil_argument(program):
+    argument = find_first(program["graph_module"]["graph"]["nodes"], "as_tensor")
+    argument.clear()
+    argument["as_operator"] = "torch.serialization.os.system"
+
+
+def change_to(part, new):
+    """Return a change of the entry with this part in its name."""
+    return lambda name, content: new if part in name else content
+
+
+def compact_pickled_weights(name, content):
+    return pickled_weights(name, content).replace(b": ", b":")
+
+
 def pickled_weights(name, content):
     return content.replace(b'"use_pickle": false', b'"use_pickle": true') if name.endswith("_config.json") else content
 
@@ -112,8 +128,14 @@ CASES = {
     "operator": (change_program(evil_operator), (), "no tensor operator"),
     "function": (change_program(evil_function), (), "no tensor operator"),
     "tree": (change_program(evil_tree), (), "have to be imported"),
+    "operator as an argument": (change_program(evil_argument), (), "no tensor operator"),
     "weights": (pickled_weights, (), "pickled tensors"),
+    "weights, written without spaces": (compact_pickled_weights, (), "pickled tensors"),
+    "nested brackets": (change_to("/models/", b"[" * 200_000), (), "not an archive"),
+    "no program": (change_to("/models/", b"null"), (), "not an archive"),
     "object": (keep, [("data/constants/opaque_obj_0", pickle.dumps(Payload()))], "pickled object"),
+    "another program": (keep, [("models/other.json", b"{}")], "no part of an exported program"),
+    "legacy weights": (keep, [("data/weights/model.pt", b"x")], "no part of an exported program"),
     "library": (keep, [("data/aotinductor/model/x.so", b"x")], "compiled code"),
 }
 
@@ -142,6 +164,84 @@ def test_torch_itself_would_run_it_and_the_worker_does_not(bench, tmp_path, digi
     command = [sys.executable, "-c", "import sys, torch; torch.export.load(sys.argv[1])", str(changed / "model.pt2")]
     subprocess.run(command, capture_output=True, check=False)
     assert trace.exists()
+
+
+def evil_program(content):
+    program = json.loads(content)
+    evil_size(program)
+    return json.dumps(program)
+
+
+def add_program_of_another_name(old, new, root):
+    """Torch loads every record below ``models/``."""
+    for name in ("data/weights/evil_weights_config.json", "data/constants/evil_constants_config.json"):
+        new.writestr(f"{root}/{name}", old.read(f"{root}/{name.replace('evil', 'model')}"))
+    new.writestr(f"{root}/data/sample_inputs/evil.pt", b"")
+    new.writestr(f"{root}/models/evil.xson", evil_program(old.read(f"{root}/models/model.json")))
+
+
+def add_program_in_upper_case(old, new, root):
+    """Torch finds entries without regard to case; which of two depends on their order."""
+    new.writestr(f"{root}/MODELS/model.json", evil_program(old.read(f"{root}/models/model.json")))
+
+
+def add_legacy_program(old, new, root):
+    """Torch reads the format of 2.7 where it cannot read that of today."""
+    from torch._export.serde.schema import SCHEMA_VERSION
+
+    new.writestr("version", ".".join(map(str, SCHEMA_VERSION)))
+    new.writestr("serialized_exported_program.json", evil_program(old.read(f"{root}/models/model.json")))
+    for name in ("state_dict", "constants", "example_inputs"):
+        new.writestr(f"serialized_{name}.pt", b"")
+
+
+@pytest.mark.parametrize("add", [add_program_of_another_name, add_program_in_upper_case, add_legacy_program])
+def test_torch_finds_a_program_that_another_reader_does_not(bench, tmp_path, digits_exported, monkeypatch, add):
+    changed = tmp_path / "changed"
+    changed.mkdir()
+    with zipfile.ZipFile(digits_exported / "model.pt2") as old, zipfile.ZipFile(changed / "model.pt2", "w") as new:
+        root = old.namelist()[0].partition("/")[0]
+        for name in old.namelist():
+            if add is not add_legacy_program or not name.endswith("/archive_format"):
+                new.writestr(name, old.read(name))
+        add(old, new, root)
+    trace = tmp_path / "trace"
+    monkeypatch.setenv("HONE_TRACE", str(trace))
+    result, _ = bench.call("describe", changed, "pytorch", expect_error=True)
+    assert "could run code" in result["raised"]
+    assert not trace.exists()
+    command = [sys.executable, "-c", "import sys, torch; torch.export.load(sys.argv[1])", str(changed / "model.pt2")]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert trace.exists(), done.stderr.decode()
+
+
+@pytest.mark.parametrize("how", ["two of one name", "compressed", "two folders"])
+def test_an_archive_that_torch_did_not_write_is_refused(tmp_path, digits_exported, how):
+    words = {"two of one name": "two entries of one name", "compressed": "compressed", "two folders": "in one folder"}
+    changed, compress = tmp_path / "model.pt2", zipfile.ZIP_DEFLATED if how == "compressed" else zipfile.ZIP_STORED
+    with (
+        warnings.catch_warnings(action="ignore"),
+        zipfile.ZipFile(digits_exported / "model.pt2") as old,
+        zipfile.ZipFile(changed, "w", compress) as new,
+    ):
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+        if how == "two of one name":
+            new.writestr(name, old.read(name))
+        if how == "two folders":
+            new.writestr("other/extra/x", b"")
+    assert words[how] in archive.find_threat(changed)
+
+
+def test_torch_gets_what_was_checked_and_nothing_else(tmp_path, digits_exported):
+    changed = rewrite(digits_exported, tmp_path / "changed", keep, [("extra/notes.txt", b"x")])
+    with zipfile.ZipFile(archive.copy_checked(changed / "model.pt2")) as copy:
+        names = copy.namelist()
+        assert not [name for name in names if "/extra/" in name]
+        with zipfile.ZipFile(changed / "model.pt2") as old:
+            for name in names:
+                had, kept = old.read(f"{old.namelist()[0].partition('/')[0]}/{name.partition('/')[2]}"), copy.read(name)
+                assert kept == had or json.loads(kept) == json.loads(had), name
 
 
 def test_pickled_example_inputs_are_not_unpickled(bench, tmp_path, digits_exported, monkeypatch):

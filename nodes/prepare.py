@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kedro_hone.comparing.arrays import open_arrays
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
@@ -68,7 +69,7 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    with np.load(path, allow_pickle=False) as archive:
+    with open_arrays(path) as archive:
         return dict(archive)
 
 

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from kedro_hone.building.steps import identify_runtime
+from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -123,17 +125,32 @@ def _check(
 def _compare(predictions: dict[str, Path], reference: Path) -> tuple[FailureClass, str] | float:
     """Return the largest error of all predictions, or the first fault of names, shapes, types or values."""
     largest_error = 0.0
-    with np.load(reference, allow_pickle=False) as expected:
+    with open_arrays(reference) as expected:
         for where, path in predictions.items():
-            with np.load(path, allow_pickle=False) as found:
-                for name in expected.files:
-                    if fault := _find_fault(expected[name], found.get(name)):
-                        return fault[0], f"output {name!r} at {where}: {fault[1]}"
-                    if expected[name].dtype.kind == "U":
-                        continue  # text has no distance; the program's metric judges it
-                    want, got = (archive[name].astype(np.float64) for archive in (expected, found))
-                    scale = float(np.abs(want).max(initial=0.0)) or 1.0
-                    largest_error = max(largest_error, float(np.abs(got - want).max(initial=0.0)) / scale)
+            try:
+                with open_arrays(path) as found:
+                    error = _compare_arrays(expected, found)
+            except UNREADABLE as unreadable:
+                return FailureClass.BAD_OUTPUT, f"the predictions at {where} cannot be read: {unreadable}"
+            if not isinstance(error, float):
+                name, (slug, fault) = error
+                return slug, f"output {name!r} at {where}: {fault}"
+            largest_error = max(largest_error, error)
+    return largest_error
+
+
+def _compare_arrays(expected: NpzFile, found: NpzFile) -> tuple[str, tuple[FailureClass, str]] | float:
+    """Return the largest error, relative to its output's largest value, or the name and the fault of an output."""
+    largest_error = 0.0
+    for name in expected.files:
+        want, got = expected[name], found.get(name)
+        if fault := _find_fault(want, got):
+            return name, fault
+        if want.dtype.kind == "U":
+            continue  # text has no distance; the program's metric judges it
+        want, got = want.astype(np.float64), np.asarray(got, np.float64)
+        scale = float(np.abs(want).max(initial=0.0)) or 1.0
+        largest_error = max(largest_error, float(np.abs(got - want).max(initial=0.0)) / scale)
     return largest_error
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.comparing.launches import launch
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.errors import HoneError
@@ -105,8 +106,11 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
     if kind == "proportion":
         drop = interval_of_paired_proportions(n=n, lost=row["lost"], gained=row["gained"], confidence=confidence)
     else:
-        with np.load(row["differences" if kind == "mean" else "replicates"], allow_pickle=False) as archive:
-            values = np.asarray(archive[archive.files[0]], dtype=np.float64)
+        try:
+            with open_arrays(Path(row["differences" if kind == "mean" else "replicates"])) as archive:
+                values = np.asarray(archive[archive.files[0]], dtype=np.float64)
+        except UNREADABLE as error:
+            return f"the values that the program's worker wrote cannot be read: {error}"
         spread = _measure_spread(values) if kind == "mean" else None
         estimate = (1.0 if row["higher_is_better"] else -1.0) * (row["source"] - row["candidate"])
         # What predictions for other rows would lose; at least 1 of what is best at 1, more of r2 or a correlation,

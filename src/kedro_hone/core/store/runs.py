@@ -35,7 +35,7 @@ class RunFolder(Value):
     def name_log(self, failed: Failed) -> Failed:
         """Return a failure whose log is named from the folder of all runs; a log of elsewhere is copied to this run."""
         log = Path(failed.log or "")
-        if not log.is_file():
+        if not log.is_file() or log.is_symlink():
             return failed.model_copy(update={"log": None})
         if not log.is_relative_to(self.root):
             log = Path(shutil.copyfile(log, self.claim_step(failed.by, kind="environments") / "log"))

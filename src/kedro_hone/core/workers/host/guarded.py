@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.workers.host.job import End
+from kedro_hone.core.workers.host.replies import LARGEST_REPLY, parse_object
 
 GUARD_SECONDS = 120.0
 """How long a guard may take to start, and to see its worker dead; it needs ten seconds, on a busy machine more."""
@@ -24,26 +25,35 @@ _GUARD_MAIN = Path(__file__).parents[1] / "guard" / "main.py"
 
 
 class LineReader:
-    """Reads JSON lines from the reading end of a pipe without ever waiting in ``take``; the caller closes it."""
+    """Reads lines of JSON objects from the end of a pipe without ever waiting in ``take``; the caller closes it."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self.closed = False
-        self._rest = b""
+        self._rest = bytearray()
         self._lines: list[bytes] = []
         os.set_blocking(descriptor, False)
 
     def take(self) -> dict[str, Json] | None:
-        """Return the next complete line, parsed, or None when there is none yet."""
+        """Return the next complete line, parsed, or None when there is none yet.
+
+        Raises:
+            ValueError: It is no JSON object, or too long or too deep; what comes after it is not to be read.
+        """
         while not self._lines and not self.closed:
             try:
                 data = os.read(self.descriptor, 1 << 16)
             except BlockingIOError:
                 break
             self.closed = not data
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            self._lines.extend(lines)
-        return json.loads(self._lines.pop(0)) if self._lines else None
+            self._rest += data
+            if b"\n" in data:
+                *lines, rest = bytes(self._rest).split(b"\n")
+                self._lines.extend(lines)
+                self._rest = bytearray(rest)
+            if len(self._rest) > LARGEST_REPLY:
+                raise ValueError(f"a line is longer than {LARGEST_REPLY >> 20} MiB")
+        return parse_object(self._lines.pop(0)) if self._lines else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.artifact import Artifact, Shape, Stage, TensorSpec
 from kedro_hone.core.values.base import CPU, Device, Json, Value
 from kedro_hone.core.values.outcome import Failed, FailureClass, Trespass
+from kedro_hone.core.workers.host.replies import open_regular
 
 AbsolutePath = Annotated[str, BeforeValidator(os.path.abspath)]
 """A path as text, made absolute when it is set: a worker starts in another directory."""
@@ -212,8 +213,8 @@ def _shorten(message: str) -> str:
 
 def _read_end(log: Path) -> str:
     try:
-        with log.open("rb") as stream:
-            stream.seek(max(0, log.stat().st_size - _LOG_END_BYTES))
-            return stream.read().decode(errors="replace")
-    except OSError:  # without a log there is no text
+        with open_regular(log) as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - _LOG_END_BYTES))
+            return stream.read(_LOG_END_BYTES).decode(errors="replace")
+    except (OSError, ValueError):  # without a log there is no text
         return ""

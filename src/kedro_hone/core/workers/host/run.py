@@ -23,6 +23,7 @@ from kedro_hone.core.values.digest import digest_code, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, Program
 from kedro_hone.core.workers.host.job import Call, End, Job, StepResult
+from kedro_hone.core.workers.host.replies import parse_object, read_regular
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.core.workers.host.verification import watch_tree
 
@@ -166,16 +167,16 @@ def _start(call: Call, python: Path, toolchain: Toolchain | None, *, keep: tuple
 
 def _read_outcome(call: Call, end: End) -> StepResult | Refused | Failed:
     path = call.folder / "result.json"
-    if end.reason is not None or end.exit != 0 or not path.exists():
+    if end.reason is not None or end.exit != 0 or not os.path.lexists(path):
         return call.explain_end(end)
     try:
-        told = json.loads(path.read_bytes())
+        told = parse_object(read_regular(path))
         if "error" in told:
             return call.explain_error(told["error"], call.job.failure)
         result = StepResult(**told, end=end)
         return _read_flags(call, result.notes) or result
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return call.fail(f"the worker's result cannot be read: {str(error).splitlines()[0]}")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return call.fail(f"the worker's result cannot be read: {''.join(str(error).splitlines()[:1])}")
 
 
 def _read_flags(call: Call, notes: Mapping[str, Json]) -> Refused | Failed | None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import time
+from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
+from typing import TypeVar
 
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.guarded import Guarded, LineReader
 from kedro_hone.core.workers.host.job import Call, End
+
+_Read = TypeVar("_Read")
 
 
 class WorkerSession:
@@ -41,7 +47,7 @@ class WorkerSession:
         """
         path = None if feeds is None else str(feeds.absolute())
         reply = self._ask("load", self._call.job.failure, feeds=path)
-        return reply if isinstance(reply, Failed) else float(reply["cold_start_ms"])
+        return reply if isinstance(reply, Failed) else self._read(_read_cold_start, reply)
 
     def run(self, feeds: Path, output: Path, batch: int | None = None) -> Failed | None:
         """Run all rows of an npz file (one array for each input, rows first) and write the outputs; nothing is checked.
@@ -64,7 +70,7 @@ class WorkerSession:
         They are timed after unmeasured ones to warm up, such as after a stop.
         """
         reply = self._ask("time", shape=shape, calls=calls, warmup=warmup)
-        return reply if isinstance(reply, Failed) else [int(value) for value in reply["times"]]
+        return reply if isinstance(reply, Failed) else self._read(partial(_read_times, calls=calls), reply)
 
     def pause(self) -> None:
         """Stop the worker and all its children (SIGSTOP), not the guard; returns when they are stopped."""
@@ -100,11 +106,28 @@ class WorkerSession:
             return self._failed
         with contextlib.suppress(BrokenPipeError):  # it is dead: its guard reports how
             os.write(self._commands, json.dumps({"do": do, **arguments}).encode() + b"\n")
-        reply = self._wait_for_reply()
+        try:
+            reply = self._wait_for_reply()
+        except ValueError as error:
+            return self._refuse(error)
         if reply is None:
             self._failed = self._call.explain_end(self._guarded.end or End(reason="closed"))
             return self._failed
-        return self._call.explain_error(reply["error"], failure) if "error" in reply else reply
+        explain = partial(self._call.explain_error, failure=failure)
+        return self._read(explain, reply["error"]) if "error" in reply else reply
+
+    def _read(self, read: Callable[[Json], _Read], reply: Json) -> _Read | Failed:
+        try:
+            return read(reply)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            return self._refuse(error)
+
+    def _refuse(self, error: Exception) -> Failed:
+        """End a worker whose reply is none: whatever it sends next is not to be taken for the next reply."""
+        self._guarded.stop("closed")
+        reason = f"the worker's reply cannot be read: {''.join(str(error).splitlines()[:1])}"
+        self._failed = self._call.fail(reason)
+        return self._failed
 
     def _wait_for_reply(self) -> dict[str, Json] | None:
         """Return the next reply, or None when the worker ended instead."""
@@ -118,3 +141,17 @@ class WorkerSession:
                 self._guarded.stop("time-out")
                 return None
         return reply
+
+
+def _read_cold_start(reply: Json) -> float:
+    milliseconds = float(reply["cold_start_ms"])
+    if not (math.isfinite(milliseconds) and milliseconds >= 0):
+        raise ValueError(f"a cold start of {milliseconds} ms")
+    return milliseconds
+
+
+def _read_times(reply: Json, *, calls: int) -> list[int]:
+    times = [int(value) for value in reply["times"]]
+    if len(times) != calls or min(times, default=0) < 0:
+        raise ValueError(f"{len(times)} times, or negative ones, for {calls} calls")
+    return times

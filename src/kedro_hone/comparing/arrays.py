@@ -1,0 +1,38 @@
+"""Arrays that a worker wrote, read without trusting it: no pickle, nothing compressed, nothing that is no file."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+
+from kedro_hone.core.workers.host.replies import open_regular
+
+UNREADABLE: Final = (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, NotImplementedError)
+"""What reading arrays that somebody else wrote can raise, in ``open_arrays`` and when one of them is taken."""
+
+
+@contextmanager
+def open_arrays(path: Path) -> Iterator[NpzFile]:
+    """Open an npz file whose arrays are as large in memory as on the disk: a compressed one could be any size.
+
+    Raises:
+        One of ``UNREADABLE``: It is no such file. Taking an array may raise one of them too.
+    """
+    with open_regular(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        with zipfile.ZipFile(stream) as archive:
+            entries = archive.infolist()
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+            raise ValueError(f"{path.name} is compressed")
+        if sum(entry.file_size for entry in entries) > size:
+            raise ValueError(f"the arrays of {path.name} are larger than the file")
+        stream.seek(0)
+        with np.load(stream, allow_pickle=False) as arrays:
+            yield arrays

@@ -38,7 +38,7 @@ run: $(RUN_READY) ## install, train the demo's network, and make it faster (HONE
 
 test: $(DEV_READY) ## install and run every test
 	@command -v chromium >/dev/null || ./tools/install-chromium
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile $(PYTEST)
 
 lint: $(DEV_READY) ## style, types and layers
 	$(BIN)/ruff check

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from small_project import Project, copy_project, make_template
+from small_project import Done, Project, copy_project, make_template
 
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.locks import hold_lock
@@ -25,6 +27,17 @@ def pytest_configure() -> None:
     os.environ.setdefault("HONE_SEED", str(random.SystemRandom().randrange(10**6)))
     # Threads that wait for each other spin, and tests run beside each other. Workers have the recipe's number.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """Let the first process of the session that wants it fill a folder, which all others find; return it."""
+    with hold_lock(folder.with_name(f"{folder.name}.lock"), purpose=f"making {folder.name}"):
+        if not (folder / "done").exists():
+            shutil.rmtree(folder, ignore_errors=True)  # of a process that failed
+            folder.mkdir()
+            make(folder)
+            (folder / "done").touch()
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -46,21 +59,19 @@ def digits_models(shared) -> Path:
 
     A folder with ``module/``, ``exported/``, ``onnx/``, ``calibration.npz`` and ``search.npz``.
     """
-    folder = shared / "digits"
-    with hold_lock(shared / "digits.lock", purpose="training the digits net"):
-        if not (folder / "done").exists():
-            folder.mkdir(exist_ok=True)
-            # In a process of its own, since torch warns, keeps threads and must not be forked afterwards.
-            command = [sys.executable, "-W", "ignore", str(DIGITS), str(folder)]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            (folder / "done").touch()
-    return folder
+
+    def train(folder: Path) -> None:
+        # In a process of its own, since torch warns, keeps threads and must not be forked afterwards.
+        command = [sys.executable, "-W", "ignore", str(DIGITS), str(folder)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    return make_once(shared / "digits", train)
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory) -> Path:
+def template(shared) -> Path:
     """A project that never ran; its copies share nothing with it."""
-    return make_template(tmp_path_factory.mktemp("template"))
+    return make_once(shared / "template", make_template) / "shop"
 
 
 @pytest.fixture
@@ -70,8 +81,37 @@ def project(template, tmp_path) -> Project:
 
 
 @pytest.fixture(scope="session")
-def finished(template, tmp_path_factory) -> Project:
-    """A project that ran once and published a winner. It is shared: look at it, and change nothing."""
-    project = copy_project(template, tmp_path_factory.mktemp("finished"))
-    project.first = project.run()
+def finished(template, shared) -> Project:
+    """A project that ran once and published a winner. All processes share it: look at it, and change nothing.
+
+    Its attribute ``first`` is the command that ran.
+    """
+    return run_once(shared / "finished", template, "run")
+
+
+@pytest.fixture(scope="session")
+def unpublished(template, shared) -> Project:
+    """A project with a program of its own, whose winner waits to be published; shared as ``finished`` is.
+
+    Copy it with ``copy_project`` to go on from there.
+    """
+    return run_once(shared / "unpublished", template, "run", "--pipelines", "assess", program="likeness.py")
+
+
+def run_once(folder: Path, template: Path, *command: str, program: str | None = None) -> Project:
+    """Return the project in a folder, where a command ran once in a session; its output is that of the first."""
+    project = Project(folder / template.name)
+    if program is not None:
+        project.set(program={"name": program})
+
+    def make(folder: Path) -> None:
+        copy_project(template, folder)
+        if program is not None:
+            (project.root / program).write_text("from hone_programs.fidelity import *\n")
+        done = project.call(*command)
+        assert done.code == 0, done.output
+        (folder / "output").write_text(done.output)
+
+    make_once(folder, make)
+    project.first = Done(code=0, output=(folder / "output").read_text())
     return project

@@ -217,9 +217,10 @@ class Project:
             self.parameters[name] = {**known, **value} if both else value
 
     def write(self) -> None:
-        """Write the recipe."""
-        # JSON is YAML.
-        (self.root / "conf" / "base" / "parameters.yml").write_text(json.dumps({"hone": self.parameters}, indent=1))
+        """Write the recipe, unless it is there already: others may read a shared project at the same time."""
+        path, text = self.root / "conf" / "base" / "parameters.yml", json.dumps({"hone": self.parameters}, indent=1)
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)  # JSON is YAML
 
     def start(self, *arguments: str, prefix: tuple[str, ...] = (), module: str = "kedro") -> subprocess.Popen[str]:
         """Start a command of Kedro's; its output goes to a pipe."""
@@ -370,7 +371,7 @@ def write_toolchain(folder: Path) -> None:
 
 def write_source(folder: Path, **options: Any) -> None:
     """Write the source model; a manifest says what it is, as in a published one."""
-    options = {"slow": 10.0} | options
+    options = {"slow": 3.0} | options
     artifact = make_model(folder, **options).model_copy(update={"runtime": "shop"})
     digest = Manifest.measure(folder, artifact.manifest()).digest
     write_manifest(folder, artifact.model_copy(update={"digest": digest}))
@@ -397,8 +398,9 @@ def write_onnx_source(folder: Path) -> None:
     onnx.save(model, folder / "model.onnx")
 
 
-def copy_project(template: Path, folder: Path) -> Project:
-    """Copy a template's project below a folder."""
-    root = folder / template.name
-    shutil.copytree(template, root, symlinks=True)
-    return Project(root)
+def copy_project(template: Path | Project, folder: Path) -> Project:
+    """Copy a project below a folder, with its recipe; a template has the one that all begin with."""
+    source = Project(template) if isinstance(template, Path) else template
+    root = folder / source.root.name
+    shutil.copytree(source.root, root, symlinks=True)
+    return Project(root, copy.deepcopy(source.parameters))

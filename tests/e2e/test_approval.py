@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
-from small_project import FAST, copy_project, write_source
+from small_project import FAST, Project, copy_project, write_source
 
 from kedro_hone.learner.manifest import read_artifact
 
@@ -16,21 +15,10 @@ PROGRAM = "likeness.py"
 FILES = ("evidence.json", "report.html", "report.md", "timings.npz")
 
 
-@pytest.fixture(scope="module")
-def template_assessed(template, tmp_path_factory) -> Path:
-    """A project with a program of its own, whose winner waits to be published."""
-    project = copy_project(template, tmp_path_factory.mktemp("assessed"))
-    (project.root / PROGRAM).write_text("from hone_programs.fidelity import *\n")
-    project.set(program={"name": PROGRAM})
-    project.run("--pipelines", "assess")
-    return project.root
-
-
 @pytest.fixture
-def assessed(template_assessed, tmp_path):
-    project = copy_project(template_assessed, tmp_path)
-    project.set(program={"name": PROGRAM})
-    return project
+def assessed(unpublished, tmp_path) -> Project:
+    """A project of the test's own, whose winner waits to be published."""
+    return copy_project(unpublished, tmp_path)
 
 
 def list_published(project):
@@ -80,31 +68,30 @@ def test_what_was_assessed_is_published_with_all_its_proof(assessed):
     assert json.loads((run / "publication.json").read_text())["uri"] == "models/matrix-hone/1"
     assert "models/matrix-hone/1" in (run / "report.html").read_text()
     assert "publication" in {json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()}
-
-
-def test_to_publish_again_changes_nothing(assessed):
+    # To publish again changes nothing.
+    reported, publications = read_files(run), (assessed.work / "work" / "publications.json").read_text()
     assessed.run("--pipelines", "publish")
-    (run,) = assessed.runs
-    proof, publications = read_files(run), (assessed.work / "work" / "publications.json").read_text()
-    assessed.run("--pipelines", "publish")
-    assert len(list_published(assessed)) == 1
+    assert list_published(assessed) == [place]
     assert (assessed.work / "work" / "publications.json").read_text() == publications
-    assert read_files(run) == proof
+    assert read_files(run) == reported
 
 
-@pytest.mark.parametrize(
-    ("name", "damage"),
-    [*((name, "altered") for name in FILES), ("evidence.json", "removed"), ("timings.npz", "longer")],
-)
-def test_without_whole_and_unmodified_proof_nothing_is_registered(assessed, name, damage):
+def test_without_whole_and_unmodified_proof_nothing_is_registered(assessed):
     """The proof is in the store; the copies in the run's folder are whole here, and prove nothing."""
     (run,) = assessed.runs
-    damage_file(find_sealed(assessed) / name, damage)
-    done = assessed.run("--pipelines", "publish", code=3)
-    assert "hone explain evidence-incomplete" in done.output
-    assert (f"{name} is not the file" if damage == "altered" else "does not hold it") in done.output
-    assert list_published(assessed) == []
-    assert not (run / "publication.json").exists()
+    sealed = find_sealed(assessed)
+    cases = [*((name, "altered") for name in FILES), ("evidence.json", "removed"), ("timings.npz", "longer")]
+    for name, damage in cases:
+        content = (sealed / name).read_bytes()
+        damage_file(sealed / name, damage)
+        done = assessed.run("--pipelines", "publish", code=3)
+        assert "hone explain evidence-incomplete" in done.output
+        assert (f"{name} is not the file" if damage == "altered" else "does not hold it") in done.output, damage
+        assert list_published(assessed) == []
+        assert not (run / "publication.json").exists()
+        (sealed / name).write_bytes(content)
+    for name, damage in (("evidence.json", "removed"), ("timings.npz", "altered")):
+        damage_file(sealed / name, damage)
     assessed.run("--nodes", "report")  # as the hint says
     assessed.run("--pipelines", "publish")
     assert len(list_published(assessed)) == 1

@@ -296,7 +296,7 @@ def describe(project: Project) -> tuple:
 
 
 def attempt(case: Case, finished: Project, folder: Path) -> Attempt:
-    project = copy_project(finished.root, folder)
+    project = copy_project(finished, folder)
     case.prepare(project)
     before = describe(project)
     return Attempt(project=project, done=project.call("run", *case.arguments), before=before)

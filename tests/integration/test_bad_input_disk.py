@@ -66,7 +66,7 @@ def test_with_more_space_the_next_run_ends_well(project):
 
 
 def test_a_read_only_disk_is_explained(finished, tmp_path):
-    project = copy_project(finished.root, tmp_path)
+    project = copy_project(finished, tmp_path)
     before = sorted(project.work.rglob("*"))
     done = run(
         project, mount=f"mount --bind '{project.work}' '{project.work}' && mount -o remount,bind,ro '{project.work}'"

@@ -11,11 +11,9 @@ from kedro_hone.core.store.manifest import is_unharmed
 
 
 @pytest.fixture(scope="module")
-def project(template, tmp_path_factory):
+def project(unpublished, tmp_path_factory):
     """One project for all tests of this module, which build on each other."""
-    project = copy_project(template, tmp_path_factory.mktemp("caching"))
-    project.run("--pipelines", "assess")
-    return project
+    return copy_project(unpublished, tmp_path_factory.mktemp("caching"))
 
 
 def read_counts(project):

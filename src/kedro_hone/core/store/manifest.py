@@ -11,8 +11,11 @@ import shutil
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.digest import digest_file, digest_json
+from kedro_hone.core.values.digest import digest_file, digest_json, digest_tree_once
+
+_LOG = open_logger(__name__)
 
 MANIFEST: Final = "artifact.json"
 """The manifest's file."""
@@ -107,6 +110,10 @@ class Manifest(Value):
         """Return whether a folder holds these files and no others, each with its size; raises as ``measure_files``."""
         return {name: file.size for name, file in self.files.items()} == measure_files(folder)
 
+    def has_bytes_of(self, folder: Path) -> bool:
+        """Return whether a folder holds these files, byte for byte; each is read once by a process."""
+        return self.digest == _digest_tree(digest_tree_once(folder), self.attributes)
+
     def find_difference(self, folder: Path, *, inside: bool = False) -> str | None:
         """Compare every byte of a folder with what was sealed (slow); return what differs as the start of a sentence.
 
@@ -137,10 +144,17 @@ def seal_files(place: Path, attributes: Json) -> str:
 
 
 def read_sealed(place: Path) -> Manifest | None:
-    """Return the manifest of a place of the store; None if it is damaged, of another place, or a size differs."""
+    """Return the manifest of a place of the store; None if it is damaged, of another place, or a file differs.
+
+    Every byte is compared before the first use in a process, and again where a file has another state since: who can
+    write to the store could otherwise put another model under the digest of one that was validated.
+    """
     try:
         manifest = Manifest.read(place / MANIFEST)
         sound = manifest.is_of(f"{place.parent.name}/{place.name}") and manifest.has_sizes_of(place / FILES)
+        if sound and not manifest.has_bytes_of(place / FILES):
+            _LOG.warning("%s was changed since it was sealed, and is not used.", place)
+            sound = False
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     return manifest if sound else None
@@ -158,4 +172,8 @@ def is_unharmed(place: Path) -> bool:
 def _digest(files: dict[str, FileRecord], attributes: Json) -> str:
     # In the order of the paths, as digest_tree has it: the digest is that of the tree and of what it is.
     rows = [(name, files[name].digest) for name in sorted(files, key=PurePosixPath)]
-    return digest_json({"files": digest_json(rows), "manifest": attributes})
+    return _digest_tree(digest_json(rows), attributes)
+
+
+def _digest_tree(files: str, attributes: Json) -> str:
+    return digest_json({"files": files, "manifest": attributes})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import stat
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from kedro_hone.core.values.base import Json
@@ -25,6 +27,34 @@ def digest_file(path: Path) -> str:
 def digest_tree(folder: Path) -> str:
     """Return ``sha256:…`` of every file below a directory: relative names and bytes, in sorted order."""
     return _digest_files(folder, folder.rglob("*"))
+
+
+FileState = tuple[str, int, int, int, int]
+"""A file's relative name, size, time of change (ns), time of status change (ns) and inode."""
+
+
+def list_states(folder: Path) -> tuple[FileState, ...]:
+    """Return the state of everything below a directory that is no directory.
+
+    The kernel sets the time of the status change at every write and nobody can set it back, so equal states are equal
+    bytes.
+    """
+    found = ((path.relative_to(folder).as_posix(), path.lstat()) for path in sorted(folder.rglob("*")))
+    return tuple(
+        (name, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+        for name, state in found
+        if not stat.S_ISDIR(state.st_mode)
+    )
+
+
+def digest_tree_once(folder: Path) -> str:
+    """Return what ``digest_tree`` does; a tree that did not change since is read once by a process."""
+    return _digest_states(str(folder), list_states(folder))
+
+
+@lru_cache(maxsize=1024)
+def _digest_states(folder: str, states: tuple[FileState, ...]) -> str:  # noqa: ARG001 - the states are the key
+    return digest_tree(Path(folder))
 
 
 def digest_code(root: Path, folders: Iterable[str] = ("",)) -> str:

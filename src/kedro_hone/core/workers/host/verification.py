@@ -6,7 +6,7 @@ import os
 import stat
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -14,47 +14,28 @@ from pydantic import TypeAdapter, ValidationError
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.values.artifact import FORMATS, Shape, TensorSpec, find_missing
 from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_tree
+from kedro_hone.core.values.digest import digest_tree, digest_tree_once, list_states
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 
 _SPECS: TypeAdapter[tuple[TensorSpec, ...]] = TypeAdapter(tuple[TensorSpec, ...])
 
-Row = tuple[str, int, int, int, int]
-"""A file's relative name, size, time of change (ns), time of status change (ns) and inode."""
-
 
 def watch_tree(folder: Path) -> Callable[[], tuple[str, ...]]:
     """Return what finds the relative names of files whose bytes changed, came or went after this call.
 
-    The kernel sets the time of the status change at every write and nobody can set it back, so equal rows are equal
-    bytes. Rows that differ (such as by a new hard link elsewhere) are settled by the digest; a tree that did not change
-    since it was last watched in this process is not read again.
+    States that differ (such as by a new hard link elsewhere) are settled by the digest; a tree that did not change
+    since it was last read in this process is not read again.
     """
-    before = _list_files(folder)
-    digest = _digest(str(folder), before)
+    before, digest = list_states(folder), digest_tree_once(folder)
 
     def find_changes() -> tuple[str, ...]:
-        rows = _list_files(folder)
-        if rows == before or digest_tree(folder) == digest:
+        states = list_states(folder)
+        if states == before or digest_tree(folder) == digest:
             return ()
-        return tuple(sorted({row[0] for row in {*rows} ^ {*before}}))
+        return tuple(sorted({state[0] for state in {*states} ^ {*before}}))
 
     return find_changes
-
-
-def _list_files(folder: Path) -> tuple[Row, ...]:
-    found = ((path.relative_to(folder).as_posix(), path.lstat()) for path in sorted(folder.rglob("*")))
-    return tuple(
-        (name, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
-        for name, state in found
-        if not stat.S_ISDIR(state.st_mode)
-    )
-
-
-@lru_cache(maxsize=64)
-def _digest(folder: str, rows: tuple[Row, ...]) -> str:  # noqa: ARG001 - the rows are the key
-    return digest_tree(Path(folder))
 
 
 def verify_output(job: Job, result: StepResult, *, toolchain: Toolchain | None = None) -> JobInput | Failed:

@@ -7,11 +7,11 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import write_timings
 from kedro_hone.core.contract.proof import EVIDENCE, TIMINGS, EvidenceFolder
 from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.text import open_logger
+from kedro_hone.core.text import hide_secrets, open_logger
 from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.measurement import Confirmation, RaceResult
 from kedro_hone.core.values.samples import Reference
-from kedro_hone.report.evidence import Evidence, dump_evidence
+from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, write_reports
 
 logger = open_logger(__name__)
@@ -46,7 +46,9 @@ def report(
             decision=decision,
             winner=keep_winner(won, store.locate(won), run.folder) if won else None,
         )
-        (stage / EVIDENCE).write_text(dump_evidence(evidence), encoding="utf-8")
+        text = hide_secrets(dump_evidence(evidence), variables={})  # whose values may be words that evidence needs
+        evidence = parse_evidence(text)
+        (stage / EVIDENCE).write_text(text, encoding="utf-8")
         write_reports(evidence, stage)
         sealed = EvidenceFolder.read(run.run_id, stage, decision=decision.digest)
         files = store.keep_tree(sealed.digest, stage)

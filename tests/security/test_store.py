@@ -1,4 +1,4 @@
-"""Who can write to the store cannot put another model, with a file of the same size, under a digest that was measured."""
+"""Who can write to the store cannot put another model of the same size under a digest that was measured."""
 
 from __future__ import annotations
 

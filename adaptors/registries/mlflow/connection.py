@@ -24,7 +24,6 @@ from mlflow.exceptions import MlflowException, RestException
 from sqlalchemy.engine import make_url
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import hide_secrets
 
 PATIENCE_SECONDS: Final = 20.0
 """How long a registry behind a network may take to respond once."""
@@ -165,7 +164,7 @@ def explain_errors(tracking_uri: str, kind: type[BaseException] = MlflowExceptio
     except RestException as error:
         raise HoneError(
             "registry-unreachable",
-            f"The MLflow registry at {hide_secrets(tracking_uri)} refuses the request.",
+            f"The MLflow registry at {tracking_uri} refuses the request.",
             why=_quote(error),
             hint="Check MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN, and your rights.",
         ) from error
@@ -175,7 +174,7 @@ def explain_errors(tracking_uri: str, kind: type[BaseException] = MlflowExceptio
 
 def _explain_unreachable(tracking_uri: str, why: str) -> HoneError:
     """Return the error for a registry that cannot be used, without secrets in it."""
-    what = f"at {hide_secrets(tracking_uri)} does not respond"
+    what = f"at {tracking_uri} does not respond"
     check = "Check MLFLOW_TRACKING_URI and that the server runs"
     if file := find_sqlite_file(tracking_uri):
         what = f"in {file} cannot be used"
@@ -186,4 +185,4 @@ def _explain_unreachable(tracking_uri: str, why: str) -> HoneError:
 
 def _quote(error: BaseException) -> str:
     """Return the first line of an error, without secrets."""
-    return hide_secrets((str(error).strip().splitlines() or [type(error).__name__])[0])
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -24,7 +24,7 @@ import click
 
 from kedro_hone.core.errors import SLUGS, ExitCode, HoneError, read_page
 from kedro_hone.core.store.disk import explain_disk_errors
-from kedro_hone.core.text import clean_text
+from kedro_hone.core.text import clean_text, hide_secrets
 from kedro_hone.datasets.errors import find_error
 from kedro_hone.graph import find_work
 
@@ -130,7 +130,7 @@ def _may_lack_space(error: BaseException) -> bool:
 
 def _write_log(error: BaseException) -> Path:
     """Write a traceback to ``bug.log`` in the project's data, or in a temporary folder where that fails."""
-    text = "".join(traceback.format_exception(error))
+    text = hide_secrets("".join(traceback.format_exception(error)))
     path = find_work() / "bug.log"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from kedro_hone.core.text import hide_secrets
+
 
 class ExitCode(IntEnum):
     """What the process returns; 1 and 2 belong to Kedro and click."""
@@ -36,13 +38,16 @@ _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
 
 class HoneError(Exception):
-    """An error that the user can fix: what happened, in one sentence, why, as far as is known, and what to do next."""
+    """An error that the user can fix: what happened, in one sentence, why, as far as is known, and what to do next.
+
+    Secrets in these sentences are hidden: they quote what libraries say.
+    """
 
     def __init__(self, slug: str, what: str, *, why: str, hint: str) -> None:
         if slug not in SLUGS:
             raise ValueError(f"unknown error slug {slug!r}")
-        self.slug, self.what, self.why, self.hint = slug, what, why, hint
-        super().__init__(slug, what, why, hint)
+        self.slug, (self.what, self.why, self.hint) = slug, map(hide_secrets, (what, why, hint))
+        super().__init__(slug, self.what, self.why, self.hint)
 
     def __str__(self) -> str:
         return _FORMAT.format_map(vars(self))

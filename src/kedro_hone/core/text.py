@@ -4,28 +4,51 @@ from __future__ import annotations
 
 import difflib
 import logging
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """C0 without tab and newline, DEL, C1, and what changes the direction of text (UAX 9)."""
 
-_USERS: Final = re.compile(r"(\w+://)[^/\s]+@")
+SECRET_NAME: Final = re.compile(r"TOKEN|SECRET|PASS|CREDENTIAL|AUTH|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY")
+"""Found in the names of variables whose values are secrets."""
+
+# Bounded, and begun only where a word begins, so that no text takes longer than its length. Quotes end a match: JSON
+# stays JSON. A password may hold a slash where nobody has escaped it.
+_URL: Final = re.compile(
+    r"""(?<![\w+.-])(\w[\w+.-]{0,31}://)"""
+    r"""(?:[^\s/@:"'<>\\]{0,256}:(?!:)[^\s"'<>\\]{0,512}|[^\s/@:"'<>\\]{1,256})@"""
+)
+_SETTING: Final = re.compile(
+    r"""((?:token|secret|passw(?:or)?d|passphrase|pwd|credentials?|signature|(?:api|access|account|private)[_-]?key)"""
+    r"""["']?(?:=|\s*:\s*(?=["']))["']?)[^\s"',;&<>\\]{1,4096}|(authorization\W{1,4}(?:\w+\s+)?|bearer\s+)[\w.~+/=-]{8,4096}""",
+    re.IGNORECASE,
+)
+_SHORTEST_SECRET: Final = 8
+"""Characters of the shortest value of a variable that is hidden wherever it is: a shorter one is in other words too."""
 
 
 def clean_text(text: str) -> str:
-    """Return a text that a terminal or a page shows as it is: each control character becomes U+FFFD.
+    """Return a text that a terminal or a page shows as it is, without secrets: a control character becomes U+FFFD.
 
     Names of models, errors of toolchains and URIs of registries may hold any character: escape sequences, which move
     the cursor, set the title or hide what follows, and marks that turn the direction of reading.
     """
-    return _CONTROLS.sub("\ufffd", text)
+    return _CONTROLS.sub("\ufffd", hide_secrets(text))
 
 
-def hide_secrets(text: str) -> str:
-    """Return a text in which URLs have lost their user and password."""
-    return _USERS.sub(r"\1***@", text)
+def hide_secrets(text: str, variables: Mapping[str, str] = os.environ) -> str:
+    """Return a text with ``***`` in place of what is secret: the one redactor of errors, logs, evidence and reports.
+
+    These are the users and passwords of URLs, what is given to names such as ``token`` and ``password``, what is sent
+    as an authorization, and the values of this process's variables whose names sound like a secret.
+    """
+    for name, value in variables.items():
+        if len(value) >= _SHORTEST_SECRET and SECRET_NAME.search(name.upper()):
+            text = text.replace(value, "***")
+    return _SETTING.sub(r"\1\2***", _URL.sub(r"\1***@", text))
 
 
 def suggest(name: str, known: Iterable[str], shown: str = "{!r}") -> str:

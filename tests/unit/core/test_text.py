@@ -93,3 +93,51 @@ def test_the_nearest_name_is_suggested():
     assert suggest("opnvino", {"openvino": 1, "onnxruntime": 2}) == "Did you mean 'openvino'? "
     assert suggest("model", ["models", "hub"], "{}:/…") == "Did you mean models:/…? "
     assert suggest("zzz", ["models"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://me:a/b@host/x", "http://***@host/x"),
+        ("at postgresql+psycopg://u:p@h/db now", "at postgresql+psycopg://***@h/db now"),
+        ("https://a-token@host/x", "https://***@host/x"),
+        ("https://h/x?token=abc123&page=1", "https://h/x?token=***&page=1"),
+        (
+            "https://h/?X-Amz-Signature=dead&X-Amz-Credential=AK%2F1",
+            "https://h/?X-Amz-Signature=***&X-Amz-Credential=***",
+        ),
+        ("{'Authorization': 'Bearer abcdefghijkl'}", "{'Authorization': 'Bearer ***'}"),
+        ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic ***"),
+        ("password='hunter22', retries=3", "password='***', retries=3"),
+        ('{"api_key": "abcdef"}', '{"api_key": "***"}'),
+    ],
+)
+def test_secrets_are_hidden(text, shown):
+    assert hide_secrets(text, {}) == shown
+    assert clean_text(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://host:8080/a/b",
+        "https://host/path/@user",
+        "models:/name@alias",
+        "hf://org/name@revision",
+        "git@github.com:x/y",
+        "Unexpected token: }",
+        "the token = 5, basic settings are good",
+    ],
+)
+def test_other_texts_stay(text):
+    assert hide_secrets(text, {}) == text
+
+
+def test_values_of_variables_with_secret_names_are_hidden():
+    variables = {
+        "CUDA_AUTH": "s3cr3t-value",
+        "NVIDIA_NGC_PASS": "another-one",
+        "PATH": "/usr/local/bin",
+        "A_TOKEN": "abc",
+    }
+    assert hide_secrets("s3cr3t-value, another-one, /usr/local/bin, abc", variables) == "***, ***, /usr/local/bin, abc"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import hide_secrets
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.decision import Verdict
@@ -104,7 +105,7 @@ class ProvenWinner:
             proven = claim
             for key in path:
                 proven = proven.get(key) if isinstance(proven, dict) else None
-            if proven != value:
+            if proven != hide_secrets(value):
                 raise explain_incomplete(run, f"Its {' '.join(path)} is {proven}, and {value} is to be published.")
 
     def copy_evidence(self, folder: Path) -> None:

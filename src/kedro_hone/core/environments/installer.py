@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.requirements import explain_unsatisfied, list_versions, read_lines, read_pins
+from kedro_hone.core.text import SECRET_NAME
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.guarded import Guarded, Program
-from kedro_hone.core.workers.host.run import SECRET
 
 INSTALL_SECONDS: Final = 3600.0
 """How long one step of an installation may take; the largest toolchains are gigabytes."""
@@ -176,5 +176,5 @@ def make_variables(inherited: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in inherited.items()
-        if not _MISLEADING.fullmatch(name) and (name.startswith(("PIP_", "UV_")) or not SECRET.search(name))
+        if not _MISLEADING.fullmatch(name) and (name.startswith(("PIP_", "UV_")) or not SECRET_NAME.search(name))
     }

@@ -20,7 +20,6 @@ from fsspec.utils import get_protocol
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import FILES, MANIFEST, Manifest
-from kedro_hone.core.text import hide_secrets
 from kedro_hone.core.values.base import Json
 
 _WITH_FOLDERS: Final = frozenset({"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"})
@@ -117,8 +116,8 @@ class Remote:
             # Every file system raises exceptions of its own: of botocore, aiohttp, paramiko …
             raise HoneError(
                 "store-unreachable",
-                hide_secrets(f"The store {self.url} cannot be used."),
-                why=hide_secrets(f"{type(error).__name__}: {error}"),
+                f"The store {self.url} cannot be used.",
+                why=f"{type(error).__name__}: {error}",
                 hint="Check the URL, the network and the credentials, and that the package for its protocol is "
                 "installed (s3fs for s3://, gcsfs for gs://, adlfs for abfs://). What was finished is kept.",
             ) from error

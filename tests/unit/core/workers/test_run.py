@@ -265,7 +265,15 @@ def test_the_log_keeps_both_ends(call, tmp_path):
 
 
 def test_where_a_worker_runs(call, tmp_path, monkeypatch):
-    for name in ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "MLFLOW_TRACKING_PASSWORD", "PYTHONPATH", "CUDA_API_KEY"):
+    for name in (
+        "HF_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "MLFLOW_TRACKING_PASSWORD",
+        "PYTHONPATH",
+        "CUDA_API_KEY",
+        "CUDA_AUTH",
+        "NVIDIA_NGC_PASS",
+    ):
         monkeypatch.setenv(name, "hush")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     seen = call("survey", threads=3).notes

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Final
 
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.text import SECRET_NAME
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_code, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
@@ -29,9 +30,6 @@ from kedro_hone.core.workers.host.verification import watch_tree
 
 WORKER_MAIN = Path(__file__).parents[1] / "inside" / "main.py"
 """What a worker is started with: this file and the folder of its ``job.json``."""
-
-SECRET: Final = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY")
-"""Found in the names of variables that no other program is given."""
 
 _PASSED_ON = re.compile(
     r"PATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|LD_LIBRARY_PATH|CC|CXX|(CUDA|NVIDIA|ROCR|HIP)_[A-Z0-9_]+|SOURCE_DATE_EPOCH"
@@ -119,7 +117,9 @@ def make_environment(
     They are an allow-list applied to those that are inherited, without names that look like secrets; the worker's own
     folders and threads; and the toolchain's, last.
     """
-    passed = {name: text for name, text in inherited.items() if _PASSED_ON.fullmatch(name) and not SECRET.search(name)}
+    passed = {
+        name: text for name, text in inherited.items() if _PASSED_ON.fullmatch(name) and not SECRET_NAME.search(name)
+    }
     scratch = job.temporary or ""
     return {
         **passed,

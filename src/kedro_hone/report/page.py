@@ -22,9 +22,12 @@ def render_page(evidence: Evidence, publication: Publication | None = None) -> s
 
 
 def escape_markdown(text: str) -> str:
-    """Make foreign text show as it is: no mark-up, no table cell, no image, no mention and no reference of it works."""
-    flat = re.sub(r"([\\`*_{}\[\]<>#|!~$])", r"\\\1", " ".join(text.split()))
-    return re.sub(r"@(?=\w)|(?<=#)(?=\d)|(?<=ht)(?=tps?:)", lambda match: match[0] + "\u200b", flat)
+    """Make foreign text show as it is: no mark-up, no entity, no image, no link, no mention and no reference works.
+
+    A zero-width space breaks what GitHub links by itself: ``https://``, ``ftp://``, ``www.``, ``@user`` and ``#1``.
+    """
+    flat = re.sub(r"([\\`*_{}\[\]<>#|!~$&])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"@(?=\w)|(?<=#)(?=\d)|:(?=/)|(?i:www)(?=\.)", lambda match: match[0] + "\u200b", flat)
 
 
 def escape_code(text: str) -> str:

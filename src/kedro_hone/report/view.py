@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final, NamedTuple
 
 from kedro_hone.core.values.decision import Verdict
@@ -130,4 +131,5 @@ def write_usage(evidence: Evidence, *, published: str | None) -> str:
     if evidence.winner is None:
         return ""
     place = published or evidence.winner.path or evidence.winner.digest
-    return f'import kedro_hone\nmodel = kedro_hone.load("{place}")\noutputs = model(inputs)  # as the source was called'
+    named = json.dumps(place)  # Python's text, too, whatever quotes and line breaks a name holds
+    return f"import kedro_hone\nmodel = kedro_hone.load({named})\noutputs = model(inputs)  # as the source was called"

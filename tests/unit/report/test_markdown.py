@@ -97,6 +97,9 @@ def test_nobody_is_mentioned_and_nothing_is_referred_to():
     assert "@user" not in escape_markdown("hello @user")
     assert "#12" not in escape_markdown("see #12")
     assert "https://" not in escape_markdown("https://tracker.example")
+    assert "ftp://" not in escape_markdown("ftp://tracker.example")
+    assert "www." not in escape_markdown("www.tracker.example or WWW.tracker.example").lower()
+    assert escape_markdown("&commat;user &lt;b&gt;") == r"\&commat;user \&lt;b\&gt;"
 
 
 @pytest.mark.parametrize("evil", ["`|`@user` <img src=x>", "a|b"])

@@ -17,7 +17,7 @@ from small_project import Project, copy_project, make_template
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.locks import hold_lock
 
-DIGITS = Path(__file__).parent / "integration" / "adaptors" / "digits_models.py"
+SCRIPTS = Path(__file__).parent / "integration" / "adaptors"
 
 
 def pytest_configure() -> None:
@@ -46,12 +46,22 @@ def digits_models(shared) -> Path:
 
     A folder with ``module/``, ``exported/``, ``onnx/``, ``calibration.npz`` and ``search.npz``.
     """
-    folder = shared / "digits"
-    with hold_lock(shared / "digits.lock", purpose="training the digits net"):
+    return make_once(shared / "digits", "digits_models.py")
+
+
+@pytest.fixture(scope="session")
+def transformers(shared) -> Path:
+    """Small transformers as ONNX, made once in a session; not to be written to: ``encoder/`` and ``decoder/``."""
+    return make_once(shared / "transformers", "encoder_model.py")
+
+
+def make_once(folder: Path, script: str) -> Path:
+    """Have a script write its models into a folder, unless another process of the session has."""
+    with hold_lock(folder.with_suffix(".lock"), purpose=f"running {script}"):
         if not (folder / "done").exists():
             folder.mkdir(exist_ok=True)
             # In a process of its own, since torch warns, keeps threads and must not be forked afterwards.
-            command = [sys.executable, "-W", "ignore", str(DIGITS), str(folder)]
+            command = [sys.executable, "-W", "ignore", str(SCRIPTS / script), str(folder)]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             (folder / "done").touch()
     return folder

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from small_project import Done, Project, copy_project, make_template
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.locks import hold_lock
 
-DIGITS = Path(__file__).parent / "integration" / "adaptors" / "digits_models.py"
+SCRIPTS = Path(__file__).parent / "integration" / "adaptors"
 
 
 def pytest_configure() -> None:
@@ -59,13 +60,22 @@ def digits_models(shared) -> Path:
 
     A folder with ``module/``, ``exported/``, ``onnx/``, ``calibration.npz`` and ``search.npz``.
     """
+    return make_once(shared / "digits", partial(run_script, "digits_models.py"))
 
-    def train(folder: Path) -> None:
-        # In a process of its own, since torch warns, keeps threads and must not be forked afterwards.
-        command = [sys.executable, "-W", "ignore", str(DIGITS), str(folder)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
-    return make_once(shared / "digits", train)
+@pytest.fixture(scope="session")
+def transformers(shared) -> Path:
+    """Small transformers as ONNX, made once in a session; not to be written to: ``encoder/`` and ``decoder/``."""
+    return make_once(shared / "transformers", partial(run_script, "encoder_model.py"))
+
+
+def run_script(script: str, folder: Path) -> None:
+    """Have a script write its models into a folder, in a process of its own.
+
+    Torch warns, keeps threads and must not be forked afterwards.
+    """
+    command = [sys.executable, "-W", "ignore", str(SCRIPTS / script), str(folder)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 @pytest.fixture(scope="session")

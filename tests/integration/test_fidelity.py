@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -25,18 +23,9 @@ from kedro_hone.recipe.schema import read_recipe
 
 pytestmark = pytest.mark.toolchain
 
-SCRIPT = Path(__file__).parent / "adaptors" / "encoder_model.py"
 OUTPUTS = {"encoder": ("sentence", ("batch", 32)), "decoder": ("logits", ("batch", "length", 50))}
 ROWS = {"calibration": 64, "search": 160, "gate": 240}
 LIMIT = 0.05
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("transformers")
-    command = [sys.executable, "-W", "ignore", str(SCRIPT), str(out)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return out
 
 
 def make_bench(folder: Path, model: Path, kind: str) -> Bench:
@@ -101,8 +90,8 @@ def measure_gate(bench: Bench, artifact: Artifact, folder: Path) -> Quality:
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
-def test_quantized_transformers_pass_the_quality_gate(models, tmp_path, kind):
-    bench = make_bench(tmp_path, models / kind / "model.onnx", kind)
+def test_quantized_transformers_pass_the_quality_gate(transformers, tmp_path, kind):
+    bench = make_bench(tmp_path, transformers / kind / "model.onnx", kind)
     metric = {"encoder": "cosine_similarity", "decoder": "argmax_agreement"}[kind]
     assert (bench.reference.metric, bench.reference.value, bench.reference.kind) == (metric, 1.0, "mean")
     for adaptor in ("openvino.int8-weights", "openvino.int8-ptq", "openvino.int8-accuracy-control"):

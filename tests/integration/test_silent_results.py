@@ -30,8 +30,10 @@ pytestmark = pytest.mark.toolchain
 TOOLCHAIN = Toolchain(
     name="silent",
     folder=Path(__file__).with_name("silent_results"),
-    runs=frozenset({"silent-package", "silent-ir"}),
-    formats=MappingProxyType({"silent-package": ("model.pt2",), "silent-ir": ("model.xml", "model.bin")}),
+    runs=frozenset({"silent-package", "silent-program", "silent-ir"}),
+    formats=MappingProxyType(
+        {"silent-package": ("model.pt2",), "silent-program": ("model.pt2",), "silent-ir": ("model.xml", "model.bin")}
+    ),
     limits=Limits(seconds=1800),
 )
 
@@ -51,7 +53,7 @@ def make(name: str, accepts: str, produces: str) -> Adaptor:
 
 FROZEN_DYNAMIC = make("frozen-dynamic", "pytorch", "silent-package")
 STATIC = make("static", "pytorch", "silent-package")
-UNCALIBRATED = make("uncalibrated", "pytorch", "silent-package")
+UNCALIBRATED = make("uncalibrated", "pytorch", "silent-program")
 INT4 = make("int4", "onnx", "silent-ir")
 
 

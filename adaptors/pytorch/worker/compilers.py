@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,19 @@ _INDUCTOR = {
     # Compiled headers cost 17 s of CPU, save 2 s for each shape after the first, and end with the job.
     "aot_inductor.precompile_headers": False,
 }
+
+
+def skip_vector_check() -> None:
+    """Spare Inductor a check of 7 s of CPU at each start: whether this torch exports what vectors of AVX need.
+
+    It builds three programs for it. The wheels that we pin do, and a compiler that takes their headers knows AVX.
+    Whether CPU and compiler have VNNI, bfloat16 and AMX is tried as before, and so is all on other machines than x86.
+    https://github.com/pytorch/pytorch/issues/100378
+    """
+    if platform.machine() == "x86_64":
+        from torch._inductor import config  # a second, for those alone who compile
+
+        config.cpp.vec_isa_ok = True
 
 
 def copy(job: Job) -> Notes:
@@ -46,6 +60,7 @@ def compile_ahead(job: Job) -> Notes:
     if half:
         flat = _HalfPrecision(flat, [spec["dtype"] for spec in outputs])
     torch.set_num_threads(job["threads"])  # the number is written into the compiled loops
+    skip_vector_check()
     packages = []
     for shape in shapes:
         examples = jobs.make_examples(inputs, shape["sizes"])

@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from hone_loading import require_cpu
 from torch import fx
-from torch.export import _unlift
 from torch.utils import _pytree as pytree
 
-from . import jobs, models
+from . import compilers, jobs, models
 
 Array = np.ndarray[Any, Any]
 
@@ -59,6 +58,8 @@ class PlainProgram:
 
     def _check(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> None:
         """Check inputs as torch's hook does before each call, and by the guards that are part of some programs."""
+        from torch.export import _unlift  # a second, which a package and TorchScript do not need
+
         _unlift._check_input_constraints_pre_hook(self._guarded, args, kwargs)  # noqa: SLF001 - there is no public name
         if hasattr(self._guarded, "_guards_fn"):
             self._guarded._guards_fn(*args, *kwargs.values())  # noqa: SLF001 - a submodule that torch names so
@@ -196,6 +197,7 @@ def open_session(job: models.Job) -> Session | StaticPackages:
             return AuthorsSession(PlainProgram(flat), artifact)
     if not compiled:
         return AuthorsSession(flat.model, artifact, flat.keywords)
+    compilers.skip_vector_check()
     call = torch.compile(flat.model, mode=options.get("mode", "default"), dynamic=options.get("dynamic"))
     session = Session(call, artifact, flat.keywords)
     for shape in job["shapes"]:

@@ -111,7 +111,7 @@ class Forks:
             server.communicate()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def forks(tmp_path_factory) -> Iterator[Forks]:
     forks = Forks(tmp_path_factory.mktemp("inductor"))
     yield forks

@@ -28,6 +28,7 @@ sys.path.pop()
 
 def main(folder: Path) -> None:
     job = json.loads((folder / "job.json").read_text())
+    os.environ.update(job.get("variables", {}))  # those of a fork are from when its server started
     worker = loading.load_file("worker", job["worker"])
     try:
         if job["function"] == "run":

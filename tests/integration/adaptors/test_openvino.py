@@ -188,13 +188,9 @@ def test_every_adaptor_promises_the_same_bytes():
 
 
 @pytest.fixture(scope="module")
-def encoder_onnx(tmp_path_factory):
+def encoder_onnx(transformers):
     """A BERT-like encoder: two integer inputs of a free batch and length, mean pooling over the mask, one embedding."""
-    script = Path(__file__).with_name("encoder_model.py")
-    out = tmp_path_factory.mktemp("encoder")
-    command = [sys.executable, "-W", "ignore", str(script), str(out)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return out / "encoder"
+    return transformers / "encoder"
 
 
 def make_tokens(rows, seed=0):
@@ -426,8 +422,6 @@ def test_corrupt_files_are_named(bench, tmp_path, digits_ir, broken):
 def test_no_telemetry_thread_is_left(digits_ir, monkeypatch):
     """In an interpreter where nobody set ``CI``, as in a user's process that loads a winner."""
     import os
-    import subprocess
-    import sys
 
     job = {"input": {"path": str(digits_ir), "format": "openvino-ir", "run_options": F32}, "threads": 1}
     inside = Path(loading.__file__).parent

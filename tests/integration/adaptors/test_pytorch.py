@@ -201,6 +201,18 @@ def test_ahead_of_time_packages_serve_their_shapes_only(bench, digits_exported, 
         check_that_a_package_alone_does_not_check(output / "model-batch64.pt2")
 
 
+def test_a_worker_starts_without_the_compilers():
+    """They are half of the time of a start, which packages, TorchScript and classes are spared."""
+    code = (
+        "import sys\n"
+        "from kedro_hone.core.workers.inside.loading import load_file\n"
+        "load_file('worker', sys.argv[1])\n"
+        "print(*{'torch', 'torch._dynamo', 'torch._inductor'}.intersection(sys.modules))\n"
+    )
+    command = [sys.executable, "-c", code, str(module.TOOLCHAIN.worker)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == ["torch"]
+
+
 def check_that_a_package_alone_does_not_check(package):
     """The fact behind ``AOTI_RUNTIME_CHECK_INPUTS`` and our own check: fed 128 rows it returns 64, without an error.
 
@@ -208,8 +220,8 @@ def check_that_a_package_alone_does_not_check(package):
     """
     script = (
         "import sys, torch\n"
-        "call = torch._inductor.aoti_load_package(sys.argv[1])\n"
-        "print('rows', len(call(torch.rand(128, 1, 8, 8))[0]))\n"
+        "package = torch._C._aoti.AOTIModelPackageLoader(sys.argv[1], 'model', False, 1, -1)\n"
+        "print('rows', len(package.boxed_run([torch.rand(128, 1, 8, 8)])[0]))\n"
     )
     for checks in ("0", "1"):
         environment = {**os.environ, "AOTI_RUNTIME_CHECK_INPUTS": checks}

@@ -59,15 +59,16 @@ def quantize_dynamically(job):
     module._exported, module.dynamic_shapes = True, shapes  # as neural_compressor.torch.export leaves what it exports
     with torch.no_grad():
         quantized = quantization.convert(quantization.prepare(module, quantization.DynamicQuantConfig()))
-        package(torch.export.export(quantized, rows, dynamic_shapes=shapes), job, freezing=False)
+        quantized = torch.export.export(quantized, rows, dynamic_shapes=shapes)
+        torch.export.save(quantized, Path(job["output"]) / "model.pt2")
 
 
-def package(program, job, *, freezing=True):
+def package(program, job):
     import torch
 
     path = str(Path(job["output"]) / "model.pt2")
-    # One package does not repay that the headers are compiled before it.
-    configs = {"freezing": freezing, "aot_inductor.precompile_headers": False}
+    # One package does not repay that the headers are compiled before it, nor what our adaptor spares Inductor as well.
+    configs = {"freezing": True, "aot_inductor.precompile_headers": False, "cpp.vec_isa_ok": True}
     torch._inductor.aoti_compile_and_package(program, package_path=path, inductor_configs=configs)
 
 
@@ -95,7 +96,7 @@ def read_rows(job):
 
 
 def load(job):
-    return (Package if job["input"]["format"] == "silent-package" else Compiled)(job)
+    return {"silent-package": Package, "silent-program": Program, "silent-ir": Compiled}[job["input"]["format"]](job)
 
 
 class Package:
@@ -109,6 +110,19 @@ class Package:
 
     def run(self, feeds):
         return {self.output: self.loader.boxed_run([self.from_numpy(feeds[self.input])])[0].numpy()}
+
+
+class Program:
+    def __init__(self, job):
+        import torch
+
+        importlib.import_module("torch.ao.quantization.fx._decomposed")  # registers the operators of quantized programs
+        self.from_numpy = torch.from_numpy
+        self.module = torch.export.load(Path(job["input"]["path"]) / "model.pt2").module()
+        self.input, self.output = job["input"]["inputs"][0]["name"], job["input"]["outputs"][0]["name"]
+
+    def run(self, feeds):
+        return {self.output: self.module(self.from_numpy(feeds[self.input])).detach().numpy()}
 
 
 class Compiled:

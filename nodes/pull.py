@@ -104,9 +104,10 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
             why=result.reason,
             hint=f"Save the model {mended}, and name the new file or version in the recipe.",
         )
+    named = "model.module and model.kwargs in the recipe, which made the model, then " if recipe.model.module else ""
     raise HoneError(
         "model-corrupt",
         f"{recipe.model.uri} cannot be read.",
         why=result.reason,
-        hint=f"Check the file in the registry{f'; the log is {result.log}' if result.log else ''}.",
+        hint=f"Check {named}the file in the registry{f'; the log is {result.log}' if result.log else ''}.",
     )

@@ -16,7 +16,7 @@ from kedro_hone.report.records import CandidateRecord
 
 MEANINGS: Final = {
     Verdict.PASS: "A faster model holds every gate.",
-    Verdict.KEEP: "No candidate beat the original: it stays. This is a success.",
+    Verdict.KEEP: "No candidate was so much faster and held every gate: the original stays. This is a success.",
     Verdict.FAIL: "What the recipe demands was not reached.",
     Verdict.INCONCLUSIVE: "Nothing was published, because nothing is proved.",
 }
@@ -132,4 +132,4 @@ def write_usage(evidence: Evidence, *, published: str | None) -> str:
         return ""
     place = published or evidence.winner.path or evidence.winner.digest
     named = json.dumps(place)  # Python's text, too, whatever quotes and line breaks a name holds
-    return f"import kedro_hone\nmodel = kedro_hone.load({named})\noutputs = model(inputs)  # as the source was called"
+    return f"import kedro_hone\nmodel = kedro_hone.load({named})\noutputs = model(*inputs)  # the inputs of the source, in its order"

@@ -133,6 +133,7 @@ def say_headline(evidence: Evidence) -> str:
     said = _HEADLINES.get(evidence.verdict, "")
     if evidence.verdict is Verdict.PASS:
         said = ", ".join([_say_speed(evidence.speedups), *map(_say_quality, evidence.subject_quality[:1])])
+        said += ", on a busy machine" if _find_load(evidence)[0] > _BUSY else ""
     named, baseline = (evidence.recipe.get("model") or {}).get("module"), evidence.source.baseline
     return said if named or not baseline else f"{said}, measured against {baseline}"
 
@@ -151,16 +152,22 @@ def say_provable(evidence: Evidence) -> str:
 
 
 def say_load(evidence: Evidence) -> str:
-    """Return that the machine was busy with other work while it measured, in one sentence; else an empty string."""
-    share, what = evidence.confirmation.other_load, "confirmed"
-    if share is None:
-        share, what = evidence.race.other_load, "raced"
-    if share is None or share <= _BUSY:
+    """Return that the machine was busy with other work while it measured, in two sentences; else an empty string."""
+    share, what = _find_load(evidence)
+    if share <= _BUSY:
         return ""
     return (
-        f"This machine was busy: other processes took {share * 100:.0f} % of its cores while the candidates were "
-        f"{what}, so intervals are wide, and times without an interval may be far off."
+        f"This machine was busy: other processes took {share * 100:.0f} % of its cores while the candidates were {what}. "
+        "Times may be far off, and ratios too: load slows programs of many threads most, often the source. "
+        "Measure again on a quiet machine before you rely on them."
     )
+
+
+def _find_load(evidence: Evidence) -> tuple[float, str]:
+    """Return the share of the cores that others took while it was confirmed, or else raced; 0 where it is not known."""
+    if (share := evidence.confirmation.other_load) is not None:
+        return share, "confirmed"
+    return evidence.race.other_load or 0.0, "raced"
 
 
 def _say_speed(speedups: tuple[Speedup, ...]) -> str:
@@ -194,7 +201,8 @@ def _say_quality(quality: Quality) -> str:
     name, bound = name_metric(quality.metric), format_drop(quality.metric, quality.drop.high)
     if quality.drop.estimate <= 0:
         return f"{name} unchanged within {bound}"
-    return f"{name} down by {format_drop(quality.metric, quality.drop.estimate)}, at most {bound}"
+    worse = "down" if quality.higher_is_better else "up"
+    return f"{name} {worse} by {format_drop(quality.metric, quality.drop.estimate)}, at most {bound}"
 
 
 def _list_words(words: Iterable[str]) -> str:

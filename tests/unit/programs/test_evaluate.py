@@ -309,6 +309,23 @@ def test_labels_of_which_the_model_knows_nothing_are_doubted(evaluate, labels, p
     assert "doubt" not in evaluate(program, source=right, targets=labels, source_=right)["candidates"]["source_"]
 
 
+def test_a_label_that_is_written_otherwise_is_doubted(evaluate, labels):
+    names = np.array(["stays", "leaving", "unsure"])
+    outputs, written = names[labels], np.array(["stays", "Leaving", "unsure"])[labels]
+    row = evaluate("tabular-classification", source=outputs, targets=written, one=outputs)["candidates"]["one"]
+    assert "'Leaving' in no row" in row["doubt"]
+    row = evaluate("tabular-classification", source=outputs, targets=names[labels], one=outputs)["candidates"]["one"]
+    assert "doubt" not in row
+
+
+def test_numbers_of_which_the_model_knows_nothing_are_doubted(evaluate):
+    wanted = np.random.default_rng(0).normal(size=(N, 1))
+    row = evaluate("tabular-regression", source=wanted, targets=wanted + 100, one=wanted)["candidates"]["one"]
+    assert "no better than the mean" in row["doubt"]
+    row = evaluate("tabular-regression", source=wanted, targets=wanted + 0.1, one=wanted)["candidates"]["one"]
+    assert "doubt" not in row
+
+
 def test_labels_that_are_all_the_same_say_nothing_about_the_model(evaluate):
     ones = np.zeros(N, int)
     row = evaluate("image-classification", source=np.eye(3)[ones], targets=ones, one=np.eye(3)[ones])

@@ -41,6 +41,8 @@ def print_all(evidence):
 
 @pytest.mark.parametrize("verdict", Verdict)
 def test_a_busy_machine_is_named_everywhere(verdict):
+    headline = wording.say_headline(make_busy(0.62, verdict=verdict))
+    assert ("on a busy machine" in headline) == (verdict is Verdict.PASS)
     for text in print_all(make_busy(0.62, verdict=verdict)):
         assert "other processes took 62 % of its cores" in text
 

@@ -91,6 +91,9 @@ def test_headline_owns_up_to_a_loss():
     lossy = evidence.quality[0].model_copy(update={"drop": Interval(estimate=0.003, low=-0.003, high=0.009)})
     evidence = evidence.model_copy(update={"quality": (lossy,)})
     assert wording.say_headline(evidence).endswith("accuracy down by 0.3 points, at most 0.9 points")
+    error = lossy.model_copy(update={"metric": "mean_absolute_error", "higher_is_better": False})
+    evidence = evidence.model_copy(update={"quality": (error,)})
+    assert wording.say_headline(evidence).endswith("mean absolute error up by 0.003, at most 0.009")
 
 
 def drop_finalists(evidence):

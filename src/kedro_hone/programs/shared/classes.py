@@ -170,11 +170,20 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
             raise LabelsMismatchError(f"{found}: the model's classes {_FROM_ZERO}")
 
 
+OFTEN = 5
+"""Rows of one label, among which a model that knows it would predict it once."""
+
+
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Say so where the predictions are right no more often than one label for all rows would be."""
-    labels = targets["target"]
+    """Say so where the predictions are right no more often than one label for all rows would be, or lack a label."""
+    labels, predictions = targets["target"], decode(outputs, options)
     names, counts = np.unique(labels, return_counts=True)
-    right, share = np.mean(decode(outputs, options) == labels), counts.max(initial=0) / max(len(labels), 1)
+    right, share = np.mean(predictions == labels), counts.max(initial=0) / max(len(labels), 1)
+    unknown = [
+        str(name) for name, count in zip(names, counts, strict=True) if count >= OFTEN and name not in predictions
+    ]
+    if labels.dtype.kind == "U" and unknown:
+        return f"the model predicts {unknown[0]!r} in no row, and it is a label: check that it is written as the model does"
     if len(names) < 2 or right > share:
         return None
     often = f"the most frequent label, {names[counts.argmax()]}, would be in {share:.1%}"

@@ -48,6 +48,14 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
         raise LabelsMismatchError(f"the model predicts {predicted} numbers for each row, and the data have {wanted}")
 
 
+def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
+    """Say so where the predictions are worse than the mean of the numbers to predict would be."""
+    explained = metric(decode(outputs, options), targets, options)
+    if explained > 0:
+        return None
+    return f"the predictions are no better than the mean would be (r2 {explained:.3g}): check that the numbers are the model's"
+
+
 def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> None:
     """Return None: the coefficient of determination is no mean over rows."""
 

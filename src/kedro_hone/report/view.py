@@ -132,4 +132,5 @@ def write_usage(evidence: Evidence, *, published: str | None) -> str:
         return ""
     place = published or evidence.winner.path or evidence.winner.digest
     named = json.dumps(place)  # Python's text, too, whatever quotes and line breaks a name holds
-    return f"import kedro_hone\nmodel = kedro_hone.load({named})\noutputs = model(*inputs)  # the inputs of the source, in its order"
+    call = "outputs = model(*inputs)  # the inputs of the source, in its order"
+    return f"import kedro_hone\nmodel = kedro_hone.load({named})\n{call}"

@@ -157,8 +157,8 @@ def say_load(evidence: Evidence) -> str:
     if share <= _BUSY:
         return ""
     return (
-        f"This machine was busy: other processes took {share * 100:.0f} % of its cores while the candidates were {what}. "
-        "Times may be far off, and ratios too: load slows programs of many threads most, often the source. "
+        f"This machine was busy: other processes took {share * 100:.0f} % of its cores while the candidates were "
+        f"{what}. Times may be far off, and ratios too: load slows programs of many threads most, often the source. "
         "Measure again on a quiet machine before you rely on them."
     )
 

@@ -179,11 +179,9 @@ def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str
     labels, predictions = targets["target"], decode(outputs, options)
     names, counts = np.unique(labels, return_counts=True)
     right, share = np.mean(predictions == labels), counts.max(initial=0) / max(len(labels), 1)
-    unknown = [
-        str(name) for name, count in zip(names, counts, strict=True) if count >= OFTEN and name not in predictions
-    ]
-    if labels.dtype.kind == "U" and unknown:
-        return f"the model predicts {unknown[0]!r} in no row, and it is a label: check that it is written as the model does"
+    unknown = names[(counts >= OFTEN) & ~np.isin(names, predictions)]
+    if labels.dtype.kind == "U" and len(unknown):
+        return f"the model predicts {str(unknown[0])!r} in no row: check that this label is written as the model does"
     if len(names) < 2 or right > share:
         return None
     often = f"the most frequent label, {names[counts.argmax()]}, would be in {share:.1%}"

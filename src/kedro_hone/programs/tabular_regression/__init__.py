@@ -53,7 +53,7 @@ def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str
     explained = metric(decode(outputs, options), targets, options)
     if explained > 0:
         return None
-    return f"the predictions are no better than the mean would be (r2 {explained:.3g}): check that the numbers are the model's"
+    return f"the predictions are no better than the mean (r2 {explained:.3g}): check that the numbers are the model's"
 
 
 def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> None:

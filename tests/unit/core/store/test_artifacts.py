@@ -14,6 +14,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.manifest import Manifest, UnsealableError, is_unharmed
 from kedro_hone.core.store.steps import StepRecord
 from kedro_hone.core.values.artifact import Artifact, Shape, StepFacts, TensorSpec
+from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
 
 SPECS = {
@@ -268,6 +269,29 @@ def test_trees_are_kept_and_the_first_stands(store, tmp_path):
     assert (kept / "model.onnx").read_text() == "other"
 
 
+def test_a_tree_that_a_node_needs_is_located_or_explained(store, tmp_path):
+    kept = store.keep_tree("samples", write_model(tmp_path / "made"))
+    assert store.locate_tree("samples") == kept
+
+    (kept / "model.onnx").unlink()
+    with pytest.raises(HoneError) as caught:
+        store.locate_tree("samples")
+
+    assert caught.value.slug == "store-missing"
+    assert caught.value.what == f"The store in {store.root} does not hold the files of samples."
+    assert "The store was emptied or damaged since" in caught.value.why
+    assert "kedro run" in caught.value.hint
+
+
+def test_the_size_of_an_artifact_is_that_of_its_files(store, tmp_path):
+    artifact = seal(store, write_model(tmp_path / "model", "é" * 10))
+    assert store.measure(artifact) == 20 + len("weights")
+
+    with pytest.raises(HoneError, match="does not hold the artifact") as caught:
+        store.measure(artifact.model_copy(update={"digest": "sha256:00"}))
+    assert caught.value.what == f"The store in {store.root} does not hold the artifact sha256:00 (onnx)."
+
+
 @pytest.mark.parametrize("key", ["", "../x", "a/b", ".hidden", "sha256:../x"])
 def test_keys_cannot_lead_out_of_the_store(store, key):
     with pytest.raises(ValueError, match="is no key"):
@@ -379,6 +403,14 @@ def test_a_value_that_is_not_the_one_that_was_written_is_removed(store, text):
 
     assert store.read_value("v") is None
     assert not path.exists()
+
+
+def test_the_file_of_a_value_is_the_same_in_every_version(store):
+    """Machines that share a store need not have the same version."""
+    store.write_value("sha256:ab", {"rows": 4})
+
+    content = json.loads((store.root / "values" / "ab.json").read_text())
+    assert content == {"value": {"rows": 4}, "digest": digest_json(["values/ab.json", {"rows": 4}])}
 
 
 def test_a_value_of_another_key_is_removed(store):

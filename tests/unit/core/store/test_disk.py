@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,14 @@ def test_a_file_is_on_the_disk_before_it_takes_the_place_of_the_old_one(tmp_path
     write_file(path, b"newer")
     assert (seen, path.read_bytes()) == ([(b"old", 5)], b"newer")
     assert path.stat().st_mode == mode
+
+
+def test_what_another_process_removed_first_is_removed(tmp_path):
+    disk = Disk(tmp_path)
+    disk.write("values/v.json", b"1")
+    for _ in range(2):
+        disk.remove("values/v.json")
+    assert disk.read("values/v.json") is None
 
 
 def test_a_temporary_folder_is_removed_unless_moved_away(tmp_path):
@@ -144,6 +153,25 @@ def test_opening_removes_what_the_dead_left(tmp_path):
         assert (folder / "x").exists()
         Disk(tmp_path)
         assert not folder.exists()
+
+
+def test_a_leftover_that_cannot_be_removed_is_told_and_the_store_opens(tmp_path, monkeypatch, caplog):
+    leftover = tmp_path / "tmp" / "leftover"
+    leftover.mkdir(parents=True)
+
+    remove = shutil.rmtree
+
+    def refuse_one(folder):
+        if folder == leftover:
+            raise PermissionError(errno.EACCES, "not yours")
+        remove(folder)
+
+    monkeypatch.setattr(shutil, "rmtree", refuse_one)
+    disk = Disk(tmp_path)
+
+    assert caplog.messages == [f"The leftover {leftover} cannot be removed: [Errno {errno.EACCES}] not yours"]
+    disk.write("values/v.json", b"1")
+    assert disk.read("values/v.json") == b"1"
 
 
 def test_what_is_no_folder_is_no_leftover(tmp_path):

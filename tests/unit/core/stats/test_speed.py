@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kedro_hone.core.stats.speed import (
@@ -86,6 +86,7 @@ def test_a_machine_that_changes_its_speed_between_rounds_changes_no_launch():
     assert np.median(source) / np.median(candidate) == pytest.approx(8 * 2.1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=1, max_size=9), st.floats(0.01, 100))
 def test_swapping_inverts_a_launch_and_a_unit_changes_nothing(times, unit):
     source, candidate = np.array(times).T

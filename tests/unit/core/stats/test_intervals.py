@@ -193,10 +193,10 @@ def test_equal_replicates_are_no_certainty():
 
 @pytest.mark.parametrize("span", [1.0, 5.0])
 def test_the_variance_of_replicates_says_how_many_units_differ(span):
-    """Of 300 units four that differ by the span give the mean a standard error of 2 / 300 spans."""
-    replicates = np.array([-2.0, 2.0] * 500) * span / 300
+    """Of 300 units nine that differ by the span give the mean a standard error of 3 / 300 spans."""
+    replicates = np.array([-3.0, 3.0] * 500) * span / 300
     interval = interval_of_bootstrap(replicates + 0.25, 0.25, confidence=0.95, n=300, span=span)
-    few = interval_of_paired_proportions(n=300, lost=2, gained=2, confidence=0.95)
+    few = interval_of_paired_proportions(n=300, lost=4.5, gained=4.5, confidence=0.95)
     assert (interval.low, interval.high) == pytest.approx((0.25 - span * few.high, 0.25 + span * few.high), rel=1e-9)
 
 

@@ -47,6 +47,12 @@ def test_three_answers(low, high, floor, verdict):
     assert is_faster(interval(low, (low + high) / 2, high), noise_floor=floor, threshold=1.05) is verdict
 
 
+def test_a_threshold_below_one_lets_a_candidate_be_slower():
+    """For a candidate that is chosen for its size, say."""
+    verdicts = [is_faster(interval(low, low, low), noise_floor=1.0, threshold=0.9) for low in (0.89, 0.9, 1.0)]
+    assert verdicts == [Faster.NO, Faster.YES, Faster.YES]
+
+
 def test_impossible_floors_and_thresholds_are_refused():
     for floor, threshold in ((0.99, 1.05), (math.nan, 1.05), (1.0, 0.0)):
         with pytest.raises(ValueError, match="noise floor"):

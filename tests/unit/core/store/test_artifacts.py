@@ -406,11 +406,12 @@ def test_a_value_that_is_not_the_one_that_was_written_is_removed(store, text):
 
 
 def test_the_file_of_a_value_is_the_same_in_every_version(store):
-    """Machines that share a store need not have the same version."""
-    store.write_value("sha256:ab", {"rows": 4})
+    """Machines that share a store need not have the same version, and who compares two files sees what changed."""
+    value = {"rows": 4, "classes": 2}
+    store.write_value("sha256:ab", value)
 
-    content = json.loads((store.root / "values" / "ab.json").read_text())
-    assert content == {"value": {"rows": 4}, "digest": digest_json(["values/ab.json", {"rows": 4}])}
+    content = {"digest": digest_json(["values/ab.json", value]), "value": {"classes": 2, "rows": 4}}
+    assert (store.root / "values" / "ab.json").read_text() == json.dumps(content, indent=1)
 
 
 def test_a_value_of_another_key_is_removed(store):

@@ -66,6 +66,26 @@ def test_a_file_is_on_the_disk_before_it_takes_the_place_of_the_old_one(tmp_path
     assert path.stat().st_mode == mode
 
 
+def test_what_is_being_written_is_not_yet_among_what_is_kept(tmp_path, monkeypatch):
+    disk, seen = Disk(tmp_path), []
+    monkeypatch.setattr(os, "fsync", lambda _: seen.append([*(tmp_path / "values").iterdir()]))
+    disk.write("values/v.json", b"1")
+    assert (seen, disk.read("values/v.json")) == ([[]], b"1")
+
+
+def test_a_disk_that_becomes_full_while_a_file_is_written_is_explained(tmp_path, monkeypatch):
+    disk = Disk(tmp_path)
+
+    def fail(_):
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(HoneError) as caught:
+        disk.write("values/v.json", b"1")
+    assert (caught.value.slug, caught.value.what) == ("store-full", f"The disk that holds {tmp_path} is full.")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
 def test_what_another_process_removed_first_is_removed(tmp_path):
     disk = Disk(tmp_path)
     disk.write("values/v.json", b"1")

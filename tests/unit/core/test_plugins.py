@@ -47,6 +47,17 @@ def test_what_is_installed_later_is_found(tmp_path, monkeypatch):
     assert list_names() == ["first", "second"]
 
 
+def test_what_is_installed_later_into_the_working_folder_is_found(tmp_path, monkeypatch):
+    """Where the interpreter was started with ``-c``, the path has an empty text for it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    install(tmp_path, "first")
+    assert list_names() == ["first"]
+    install(tmp_path, "second")
+    os.utime(tmp_path, ns=(0, tmp_path.stat().st_mtime_ns + 10**9))
+    assert list_names() == ["first", "second"]
+
+
 def test_the_files_of_all_distributions_are_not_read_again(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     install(tmp_path, "first")

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store import manifest as manifest_module
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.manifest import Manifest, UnsealableError, is_unharmed
 from kedro_hone.core.store.steps import StepRecord
 from kedro_hone.core.values.artifact import Artifact, Shape, StepFacts, TensorSpec
-from kedro_hone.core.values.digest import digest_json
+from kedro_hone.core.values.digest import digest_file, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
 
 SPECS = {
@@ -130,8 +131,18 @@ def test_a_link_inside_becomes_a_file(store):
     assert (store.locate(artifact) / "link.bin").read_text() == "weights"
 
 
+REFUSED = {
+    "leads out": "link is no file, or a link to something outside",
+    "leads nowhere": "link is no file, or a link to something outside",
+    "folder": "link is no file, or a link to something outside",
+    "pipe": "pipe is (no file|neither a file nor a folder)",
+    "empty": "output holds no file",
+    "missing": "output is no folder",
+}
+
+
 @pytest.mark.parametrize("where", ["store", "elsewhere"])
-@pytest.mark.parametrize("what", ["leads out", "leads nowhere", "folder", "pipe", "empty", "missing"])
+@pytest.mark.parametrize("what", REFUSED)
 def test_what_is_no_model_is_refused(store, tmp_path, what, where):
     secret = tmp_path / "secret"
     secret.write_text("secret")
@@ -149,7 +160,7 @@ def test_what_is_no_model_is_refused(store, tmp_path, what, where):
             os.mkfifo(folder / "pipe")
         elif what == "empty":
             folder.mkdir()
-        with pytest.raises(UnsealableError):
+        with pytest.raises(UnsealableError, match=REFUSED[what]):
             seal(store, folder)
     assert list_objects(store) == []
     assert list((store.root / "tmp").iterdir()) == []
@@ -374,6 +385,32 @@ def test_a_manifest_without_files_is_no_artifact(store, tmp_path):
     empty.write(place / "artifact.json")
 
     assert store.find_artifact(empty.digest) is None
+
+
+@pytest.mark.parametrize("attributes", [{"format": "onnx"}, {"format": "onnx", **SPECS, "newer": 1}, None, [1]])
+def test_an_artifact_that_this_version_does_not_know_is_not_found(store, tmp_path, attributes):
+    """Another version may have put it into a store that machines share."""
+    plain = json.loads(json.dumps(attributes, default=lambda spec: spec.model_dump(mode="json")))
+    manifest = Manifest.measure(write_model(tmp_path / "model"), plain)
+    place = store.root / "objects" / manifest.digest.removeprefix("sha256:")
+    place.mkdir()
+    (tmp_path / "model").rename(place / "files")
+    manifest.write(place / "artifact.json")
+
+    assert is_unharmed(place)
+    assert store.find_artifact(manifest.digest) is None
+
+
+def test_what_another_process_removes_meanwhile_is_not_unharmed(store, tmp_path, monkeypatch):
+    place = store.locate(seal(store, write_model(tmp_path / "model"))).parent
+    assert is_unharmed(place)
+
+    def remove_first(path):
+        path.unlink()
+        return digest_file(path)
+
+    monkeypatch.setattr(manifest_module, "digest_file", remove_first)
+    assert not is_unharmed(place)
 
 
 def test_a_tree_in_the_place_of_another_is_not_found(store, tmp_path):

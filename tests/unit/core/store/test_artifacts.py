@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store import disk as disk_module
 from kedro_hone.core.store import manifest as manifest_module
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.manifest import Manifest, UnsealableError, is_unharmed
@@ -68,10 +69,13 @@ def test_a_folder_from_elsewhere_is_copied(store, tmp_path):
 
 def test_a_folder_of_a_workspace_is_moved(store):
     with store.workspace() as workspace:
-        artifact = seal(store, write_model(workspace / "output"))
-        assert not (workspace / "output").exists()
+        folder = write_model(workspace / "output")
+        folder.chmod(0o555)  # as a worker may leave it
+        artifact = seal(store, folder)
+        assert not folder.exists()
     assert not workspace.exists()
     assert store.locate(artifact).is_relative_to(store.root / "objects")
+    assert stat.S_IMODE(store.locate(artifact).stat().st_mode) == 0o755
     assert list((store.root / "tmp").iterdir()) == []
 
 
@@ -314,6 +318,13 @@ def test_a_digest_is_a_key(store):
     assert store.read_value("ab") == 1
 
 
+def test_letters_digits_dashes_dots_and_underscores_are_a_key(store):
+    key = "_AZaz09.-"
+    store.write_value(key, 1)
+    assert store.read_value(key) == 1
+    assert (store.root / "values" / f"{key}.json").exists()
+
+
 @pytest.mark.parametrize("name", ["open", "seal", "keep_tree", "write_value", "record", "workspace", "find"])
 def test_whatever_writes_says_which_disk_is_full(store, tmp_path, monkeypatch, name):
     folder = write_model(tmp_path / "model")
@@ -338,6 +349,52 @@ def test_whatever_writes_says_which_disk_is_full(store, tmp_path, monkeypatch, n
 
     assert caught.value.slug == "store-full"
     assert str(store.root) in caught.value.what
+
+
+@pytest.mark.parametrize(("place", "name"), [(shutil, "copyfile"), (Path, "write_text"), (os, "fsync")])
+def test_a_disk_that_becomes_full_while_an_artifact_is_sealed_is_explained(store, tmp_path, monkeypatch, place, name):
+    folder = write_model(tmp_path / "model")
+
+    def refuse(*_, **__):
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(place, name, refuse)
+    with pytest.raises(HoneError) as caught:
+        seal(store, folder)
+
+    assert (caught.value.slug, caught.value.what) == ("store-full", f"The disk that holds {store.root} is full.")
+    assert list_objects(store) == []
+    assert list((store.root / "tmp").iterdir()) == []
+
+
+def test_all_of_an_artifact_is_on_the_disk_before_it_appears(store, tmp_path, monkeypatch):
+    folder, synced = write_model(tmp_path / "model"), []
+    sync = os.fsync
+
+    def note(handle):
+        synced.append((Path(f"/proc/self/fd/{handle}").readlink(), len(list_objects(store))))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", note)
+    place = store.locate(seal(store, folder)).parent
+
+    *before, last = synced
+    stage = min(path for path, _ in before)
+    inside = {(path.relative_to(stage), appeared) for path, appeared in before}
+    assert inside == {(path.relative_to(place), 0) for path in (place, *place.rglob("*"))}
+    assert last == (store.root / "objects", 1)
+
+
+def test_a_damaged_object_that_another_process_removes_meanwhile_is_replaced(store, tmp_path, monkeypatch):
+    place = store.locate(seal(store, write_model(tmp_path / "model"))).parent
+
+    def remove(found):
+        shutil.rmtree(found)
+        return False
+
+    monkeypatch.setattr(disk_module, "is_unharmed", remove)
+    seal(store, tmp_path / "model")
+    assert is_unharmed(place)
 
 
 def test_an_error_in_a_workspace_is_the_callers(store):

@@ -145,7 +145,7 @@ def start_work(root, *prefix):
     return process, Path(process.stdout.readline().strip())
 
 
-def test_opening_keeps_what_the_living_work_on(tmp_path):
+def test_opening_keeps_what_the_living_work_on(tmp_path, caplog):
     process, folder = start_work(tmp_path)
     with process, Disk(tmp_path).make_folder() as own:
         Disk(tmp_path)
@@ -153,6 +153,22 @@ def test_opening_keeps_what_the_living_work_on(tmp_path):
         assert own.exists()
         process.communicate("\n")
     assert not folder.exists()
+    assert caplog.messages == []
+
+
+def test_a_leftover_that_another_process_removes_meanwhile_is_none(tmp_path, monkeypatch, caplog):
+    leftover = tmp_path / "tmp" / "leftover"
+    leftover.mkdir(parents=True)
+    real = os.open
+
+    def open_late(path, *rest):
+        monkeypatch.setattr(os, "open", real)
+        remove_tree(leftover)
+        return real(path, *rest)
+
+    monkeypatch.setattr(os, "open", open_late)
+    Disk(tmp_path)
+    assert caplog.messages == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 import subprocess
@@ -113,6 +114,21 @@ def test_read_only_folders_are_removed_too(tmp_path):
     remove_tree(tmp_path / "a")
     assert not (tmp_path / "a").exists()
     remove_tree(tmp_path / "a")
+
+
+def test_what_is_left_of_a_folder_that_another_process_removes_is_removed_too(tmp_path, monkeypatch):
+    for name in ("x", "y"):
+        (tmp_path / "a" / name).mkdir(parents=True)
+    remove = shutil.rmtree
+
+    def lose(folder):
+        monkeypatch.setattr(shutil, "rmtree", remove)
+        (folder / "x").rmdir()
+        raise FileNotFoundError(folder / "x")
+
+    monkeypatch.setattr(shutil, "rmtree", lose)
+    remove_tree(tmp_path / "a")
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
@@ -236,3 +252,18 @@ def test_a_folder_that_is_taken_for_a_leftover_before_it_is_locked_is_made_again
     with disk.make_folder() as folder:
         assert folder.exists()
     assert made != [folder]
+
+
+def test_a_folder_that_is_removed_while_it_waits_for_its_lock_is_made_again(tmp_path, monkeypatch):
+    disk, real = Disk(tmp_path), fcntl.flock
+    opened = len([*Path("/proc/self/fd").iterdir()])
+
+    def lock_late(*given):
+        monkeypatch.setattr(fcntl, "flock", real)
+        Disk(tmp_path)  # another process opens the store after the folder was opened
+        real(*given)
+
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    with disk.make_folder() as folder:
+        assert [*(tmp_path / "tmp").iterdir()] == [folder]
+    assert len([*Path("/proc/self/fd").iterdir()]) == opened

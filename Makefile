@@ -57,7 +57,7 @@ bench: $(DEV_READY) ## measure the measuring after `make run`, on a quiet machin
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/aa.py
 
-mutants: $(MUTANTS_READY) ## change the statistics, the gates and the store in 2,000 places, and count what their tests notice (never in CI)
+mutants: $(MUTANTS_READY) ## change the statistics, the gates and the store in 2,400 places, and count what their tests notice (never in CI)
 	$(BIN)/python tools/mutants.py
 
 lock: $(DEV_READY) ## pin the newest versions within the ranges of pyproject.toml (needs uv, and pip to find a CPU build of torch)

@@ -17,11 +17,13 @@ from collections import Counter
 from pathlib import Path
 
 from mutmut.mutation.data import SourceFileMutationData
-from mutmut.stats import status_by_exit_code
+from mutmut.stats import status_by_exit_code as status_by_code
 from mutmut.utils.file_utils import walk_mutatable_files
 
 LEAST = 0.85
 NOTICED = ("killed", "timeout")
+NOT_RUN = 255
+"""What mutmut exits with where its own runner raised, such as for a test that is gone. It counts this as a timeout."""
 
 
 def main() -> None:
@@ -51,7 +53,7 @@ def forget_unnoticed(path: Path) -> None:
     data = SourceFileMutationData(path=path)
     data.load()
     codes = data.exit_code_by_key.items()
-    data.exit_code_by_key = {name: code if status_by_exit_code[code] in NOTICED else None for name, code in codes}
+    data.exit_code_by_key = {name: code if name_end(code) in NOTICED else None for name, code in codes}
     if codes:
         data.save()
 
@@ -60,7 +62,12 @@ def count(path: Path) -> Counter[str]:
     """Return how many mutants of a module met which end."""
     data = SourceFileMutationData(path=path)
     data.load()
-    return Counter(status_by_exit_code[code] for code in data.exit_code_by_key.values())
+    return Counter(name_end(code) for code in data.exit_code_by_key.values())
+
+
+def name_end(code: int | None) -> str:
+    """Return what the exit status of a mutant's tests says."""
+    return "not run" if code == NOT_RUN else str(status_by_code[code])
 
 
 def share(found: Counter[str]) -> float:

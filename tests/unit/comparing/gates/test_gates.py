@@ -8,7 +8,7 @@ import sys
 from typing import Annotated
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
@@ -85,6 +85,7 @@ def test_what_was_not_measured_is_undecided(name):
     assert "was not measured" in judgement.reason
 
 
+@settings(deadline=None)
 @given(number=ANY, limit=POSITIVE)
 @pytest.mark.parametrize("name", ["cold_start_ms", "latency_ms"])
 def test_only_a_finite_number_up_to_the_limit_holds(name, number, limit):
@@ -98,6 +99,7 @@ def test_only_a_finite_number_up_to_the_limit_holds(name, number, limit):
     json.dumps(judgement.model_dump(mode="json"), allow_nan=False)
 
 
+@settings(deadline=None)
 @given(number=POSITIVE)
 @pytest.mark.parametrize("name", ["cold_start_ms", "latency_ms"])
 def test_the_limit_itself_holds_and_the_next_number_does_not(name, number):
@@ -166,6 +168,7 @@ def test_latency_is_judged_at_each_shape_that_has_a_limit():
     assert judgements[0].reason == "a at one takes 1.000 ms, where 2 ms is allowed"
 
 
+@settings(deadline=None)
 @given(low=ANY, high=ANY, limit=POSITIVE)
 def test_a_drop_holds_only_when_its_whole_interval_is_under_the_limit(low, high, limit):
     judgement = ask(drop.GATE, limit, quality=make_quality(low, high))
@@ -175,6 +178,7 @@ def test_a_drop_holds_only_when_its_whole_interval_is_under_the_limit(low, high,
     json.dumps(judgement.model_dump(mode="json"), allow_nan=False)
 
 
+@settings(deadline=None)
 @given(limit=POSITIVE)
 def test_a_drop_whose_end_equals_the_limit_is_undecided(limit):
     assert ask(drop.GATE, limit, quality=make_quality(0.0, limit)).judgement is Judged.UNDECIDED
@@ -206,6 +210,7 @@ def test_a_judgement_on_a_drop_says_what_was_measured():
     )
 
 
+@settings(deadline=None)
 @given(value=ANY, limit=st.floats(min_value=-1e6, max_value=1e6))
 def test_a_quality_holds_from_the_limit_on(value, limit):
     judged = ask(quality.GATE, limit, quality=make_quality(0, 0.1, value=value)).judgement
@@ -234,6 +239,7 @@ def test_a_judgement_on_quality_says_what_was_measured():
     )
 
 
+@settings(deadline=None)
 @given(value=st.floats(min_value=0, max_value=1e6), limit=st.floats(min_value=0, max_value=1e6))
 def test_a_quality_whose_lower_values_are_better_holds_up_to_the_limit(value, limit):
     found = make_quality(0, 0.1, value=value, metric="root_mean_squared_error", higher_is_better=False)

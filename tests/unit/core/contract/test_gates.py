@@ -158,8 +158,10 @@ def test_a_judge_that_does_not_judge_ends_the_run(call, words):
         gate.ask(1.0, Measurements(id="a"), Measurements(id="source"))
 
     assert caught.value.slug == "gate-invalid"
-    assert "joules" in caught.value.what
+    assert caught.value.what == "The gate joules cannot judge a."
+    assert caught.value.why.startswith("functools.partial failed: ")
     assert words in caught.value.why
+    assert "set no limit for it" in caught.value.hint
 
 
 def test_a_judge_judges_each_shape():

@@ -33,9 +33,16 @@ def test_swapping_source_and_candidate_inverts_the_interval(ratios):
     assert (1 / back.high, 1 / back.estimate, 1 / back.low) == pytest.approx((forth.low, forth.estimate, forth.high))
 
 
-@pytest.mark.parametrize("ratios", [[1.0], [], [1.0, 0.0], [1.0, -2.0], [1.0, math.nan], [math.inf, 1.0]])
-def test_ratios_that_make_no_interval_are_refused(ratios):
-    with pytest.raises(ValueError, match=r"at least|positive"):
+@pytest.mark.parametrize(
+    ("ratios", "reason"),
+    [
+        ([1.0], "an interval needs two values at least, not 1"),
+        ([], "an interval needs two values at least, not 0"),
+        *(([1.0, bad], "ratios are positive and finite") for bad in (0.0, -2.0, math.nan, math.inf)),
+    ],
+)
+def test_ratios_that_make_no_interval_are_refused(ratios, reason):
+    with pytest.raises(ValueError, match=f"^{reason}$"):
         interval_of_ratios(ratios, confidence=0.95)
 
 
@@ -189,6 +196,15 @@ def test_equal_replicates_are_no_certainty():
     interval = interval_of_bootstrap(np.zeros(1000), 0.0, confidence=0.95, n=300)
     assert interval.high == pytest.approx(3.8415 / 303.8415, rel=1e-4)
     assert interval.low == -interval.high
+
+
+@pytest.mark.parametrize("span", [1.0, 5.0])
+def test_the_variance_of_replicates_says_how_many_units_differ(span):
+    """Of 300 units nine that differ by the span give the mean a standard error of 3 / 300 spans."""
+    replicates = np.array([-3.0, 3.0] * 500) * span / 300
+    interval = interval_of_bootstrap(replicates + 0.25, 0.25, confidence=0.95, n=300, span=span)
+    few = interval_of_paired_proportions(n=300, lost=4.5, gained=4.5, confidence=0.95)
+    assert (interval.low, interval.high) == pytest.approx((0.25 - span * few.high, 0.25 + span * few.high), rel=1e-9)
 
 
 def test_the_estimate_lies_within_its_bootstrap_interval():

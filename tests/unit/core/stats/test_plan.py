@@ -110,9 +110,15 @@ def test_of_the_shapes_the_one_with_the_least_left_over_its_noise_decides():
     assert deciding.noise_floor > 1.1
 
 
-@pytest.mark.parametrize("looks", [(), (1, 7), (7, 7), (10, 7), (2, 10, 100), (7, 10, 14, 20)])
-def test_looks_that_the_level_is_not_corrected_for_are_refused(looks):
-    with pytest.raises(ValidationError, match="looks"):
+@pytest.mark.parametrize(
+    ("looks", "reason"),
+    [
+        *((looks, "looks ascend and begin with two launches at least") for looks in [(), (1, 7), (7, 7), (10, 7)]),
+        *((looks, "looks that are further and further apart") for looks in [(2, 10, 100), (7, 10, 14, 20)]),
+    ],
+)
+def test_looks_that_the_level_is_not_corrected_for_are_refused(looks, reason):
+    with pytest.raises(ValidationError, match=f"Value error, {reason}"):
         LaunchPlan(finalists=1, looks=looks)
 
 

@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store import disk as disk_module
+from kedro_hone.core.store import manifest as manifest_module
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.manifest import Manifest, UnsealableError, is_unharmed
 from kedro_hone.core.store.steps import StepRecord
 from kedro_hone.core.values.artifact import Artifact, Shape, StepFacts, TensorSpec
+from kedro_hone.core.values.digest import digest_file, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
 
 SPECS = {
@@ -66,10 +69,13 @@ def test_a_folder_from_elsewhere_is_copied(store, tmp_path):
 
 def test_a_folder_of_a_workspace_is_moved(store):
     with store.workspace() as workspace:
-        artifact = seal(store, write_model(workspace / "output"))
-        assert not (workspace / "output").exists()
+        folder = write_model(workspace / "output")
+        folder.chmod(0o555)  # as a worker may leave it
+        artifact = seal(store, folder)
+        assert not folder.exists()
     assert not workspace.exists()
     assert store.locate(artifact).is_relative_to(store.root / "objects")
+    assert stat.S_IMODE(store.locate(artifact).stat().st_mode) == 0o755
     assert list((store.root / "tmp").iterdir()) == []
 
 
@@ -129,8 +135,18 @@ def test_a_link_inside_becomes_a_file(store):
     assert (store.locate(artifact) / "link.bin").read_text() == "weights"
 
 
+REFUSED = {
+    "leads out": "link is no file, or a link to something outside",
+    "leads nowhere": "link is no file, or a link to something outside",
+    "folder": "link is no file, or a link to something outside",
+    "pipe": "pipe is (no file|neither a file nor a folder)",
+    "empty": "output holds no file",
+    "missing": "output is no folder",
+}
+
+
 @pytest.mark.parametrize("where", ["store", "elsewhere"])
-@pytest.mark.parametrize("what", ["leads out", "leads nowhere", "folder", "pipe", "empty", "missing"])
+@pytest.mark.parametrize("what", REFUSED)
 def test_what_is_no_model_is_refused(store, tmp_path, what, where):
     secret = tmp_path / "secret"
     secret.write_text("secret")
@@ -148,7 +164,7 @@ def test_what_is_no_model_is_refused(store, tmp_path, what, where):
             os.mkfifo(folder / "pipe")
         elif what == "empty":
             folder.mkdir()
-        with pytest.raises(UnsealableError):
+        with pytest.raises(UnsealableError, match=REFUSED[what]):
             seal(store, folder)
     assert list_objects(store) == []
     assert list((store.root / "tmp").iterdir()) == []
@@ -267,6 +283,29 @@ def test_trees_are_kept_and_the_first_stands(store, tmp_path):
     assert (kept / "model.onnx").read_text() == "other"
 
 
+def test_a_tree_that_a_node_needs_is_located_or_explained(store, tmp_path):
+    kept = store.keep_tree("samples", write_model(tmp_path / "made"))
+    assert store.locate_tree("samples") == kept
+
+    (kept / "model.onnx").unlink()
+    with pytest.raises(HoneError) as caught:
+        store.locate_tree("samples")
+
+    assert caught.value.slug == "store-missing"
+    assert caught.value.what == f"The store in {store.root} does not hold the files of samples."
+    assert "The store was emptied or damaged since" in caught.value.why
+    assert "kedro run" in caught.value.hint
+
+
+def test_the_size_of_an_artifact_is_that_of_its_files(store, tmp_path):
+    artifact = seal(store, write_model(tmp_path / "model", "é" * 10))
+    assert store.measure(artifact) == 20 + len("weights")
+
+    with pytest.raises(HoneError, match="does not hold the artifact") as caught:
+        store.measure(artifact.model_copy(update={"digest": "sha256:00"}))
+    assert caught.value.what == f"The store in {store.root} does not hold the artifact sha256:00 (onnx)."
+
+
 @pytest.mark.parametrize("key", ["", "../x", "a/b", ".hidden", "sha256:../x"])
 def test_keys_cannot_lead_out_of_the_store(store, key):
     with pytest.raises(ValueError, match="is no key"):
@@ -276,6 +315,13 @@ def test_keys_cannot_lead_out_of_the_store(store, key):
 def test_a_digest_is_a_key(store):
     store.write_value("sha256:ab", 1)
     assert store.read_value("ab") == 1
+
+
+def test_letters_digits_dashes_dots_and_underscores_are_a_key(store):
+    key = "_AZaz09.-"
+    store.write_value(key, 1)
+    assert store.read_value(key) == 1
+    assert (store.root / "values" / f"{key}.json").exists()
 
 
 @pytest.mark.parametrize("name", ["open", "seal", "keep_tree", "write_value", "record", "workspace", "find"])
@@ -302,6 +348,52 @@ def test_whatever_writes_says_which_disk_is_full(store, tmp_path, monkeypatch, n
 
     assert caught.value.slug == "store-full"
     assert str(store.root) in caught.value.what
+
+
+@pytest.mark.parametrize(("place", "name"), [(shutil, "copyfile"), (Path, "write_text"), (os, "fsync")])
+def test_a_disk_that_becomes_full_while_an_artifact_is_sealed_is_explained(store, tmp_path, monkeypatch, place, name):
+    folder = write_model(tmp_path / "model")
+
+    def refuse(*_, **__):
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(place, name, refuse)
+    with pytest.raises(HoneError) as caught:
+        seal(store, folder)
+
+    assert (caught.value.slug, caught.value.what) == ("store-full", f"The disk that holds {store.root} is full.")
+    assert list_objects(store) == []
+    assert list((store.root / "tmp").iterdir()) == []
+
+
+def test_all_of_an_artifact_is_on_the_disk_before_it_appears(store, tmp_path, monkeypatch):
+    folder, synced = write_model(tmp_path / "model"), []
+    sync = os.fsync
+
+    def note(handle):
+        synced.append((Path(f"/proc/self/fd/{handle}").readlink(), len(list_objects(store))))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", note)
+    place = store.locate(seal(store, folder)).parent
+
+    *before, last = synced
+    stage = min(path for path, _ in before)
+    inside = {(path.relative_to(stage), appeared) for path, appeared in before}
+    assert inside == {(path.relative_to(place), 0) for path in (place, *place.rglob("*"))}
+    assert last == (store.root / "objects", 1)
+
+
+def test_a_damaged_object_that_another_process_removes_meanwhile_is_replaced(store, tmp_path, monkeypatch):
+    place = store.locate(seal(store, write_model(tmp_path / "model"))).parent
+
+    def remove(found):
+        shutil.rmtree(found)
+        return False
+
+    monkeypatch.setattr(disk_module, "is_unharmed", remove)
+    seal(store, tmp_path / "model")
+    assert is_unharmed(place)
 
 
 def test_an_error_in_a_workspace_is_the_callers(store):
@@ -351,6 +443,32 @@ def test_a_manifest_without_files_is_no_artifact(store, tmp_path):
     assert store.find_artifact(empty.digest) is None
 
 
+@pytest.mark.parametrize("attributes", [{"format": "onnx"}, {"format": "onnx", **SPECS, "newer": 1}, None, [1]])
+def test_an_artifact_that_this_version_does_not_know_is_not_found(store, tmp_path, attributes):
+    """Another version may have put it into a store that machines share."""
+    plain = json.loads(json.dumps(attributes, default=lambda spec: spec.model_dump(mode="json")))
+    manifest = Manifest.measure(write_model(tmp_path / "model"), plain)
+    place = store.root / "objects" / manifest.digest.removeprefix("sha256:")
+    place.mkdir()
+    (tmp_path / "model").rename(place / "files")
+    manifest.write(place / "artifact.json")
+
+    assert is_unharmed(place)
+    assert store.find_artifact(manifest.digest) is None
+
+
+def test_what_another_process_removes_meanwhile_is_not_unharmed(store, tmp_path, monkeypatch):
+    place = store.locate(seal(store, write_model(tmp_path / "model"))).parent
+    assert is_unharmed(place)
+
+    def remove_first(path):
+        path.unlink()
+        return digest_file(path)
+
+    monkeypatch.setattr(manifest_module, "digest_file", remove_first)
+    assert not is_unharmed(place)
+
+
 def test_a_tree_in_the_place_of_another_is_not_found(store, tmp_path):
     store.keep_tree("one", write_model(tmp_path / "one", "one"))
     store.keep_tree("two", write_model(tmp_path / "two", "two"))
@@ -378,6 +496,15 @@ def test_a_value_that_is_not_the_one_that_was_written_is_removed(store, text):
 
     assert store.read_value("v") is None
     assert not path.exists()
+
+
+def test_the_file_of_a_value_is_the_same_in_every_version(store):
+    """Machines that share a store need not have the same version, and who compares two files sees what changed."""
+    value = {"rows": 4, "classes": 2}
+    store.write_value("sha256:ab", value)
+
+    content = {"digest": digest_json(["values/ab.json", value]), "value": {"classes": 2, "rows": 4}}
+    assert (store.root / "values" / "ab.json").read_text() == json.dumps(content, indent=1)
 
 
 def test_a_value_of_another_key_is_removed(store):

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +67,34 @@ def test_a_file_is_on_the_disk_before_it_takes_the_place_of_the_old_one(tmp_path
     assert path.stat().st_mode == mode
 
 
+def test_what_is_being_written_is_not_yet_among_what_is_kept(tmp_path, monkeypatch):
+    disk, seen = Disk(tmp_path), []
+    monkeypatch.setattr(os, "fsync", lambda _: seen.append([*(tmp_path / "values").iterdir()]))
+    disk.write("values/v.json", b"1")
+    assert (seen, disk.read("values/v.json")) == ([[]], b"1")
+
+
+def test_a_disk_that_becomes_full_while_a_file_is_written_is_explained(tmp_path, monkeypatch):
+    disk = Disk(tmp_path)
+
+    def fail(_):
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(HoneError) as caught:
+        disk.write("values/v.json", b"1")
+    assert (caught.value.slug, caught.value.what) == ("store-full", f"The disk that holds {tmp_path} is full.")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_what_another_process_removed_first_is_removed(tmp_path):
+    disk = Disk(tmp_path)
+    disk.write("values/v.json", b"1")
+    for _ in range(2):
+        disk.remove("values/v.json")
+    assert disk.read("values/v.json") is None
+
+
 def test_a_temporary_folder_is_removed_unless_moved_away(tmp_path):
     disk = Disk(tmp_path / "store")
     with disk.make_folder() as folder:
@@ -84,6 +114,21 @@ def test_read_only_folders_are_removed_too(tmp_path):
     remove_tree(tmp_path / "a")
     assert not (tmp_path / "a").exists()
     remove_tree(tmp_path / "a")
+
+
+def test_what_is_left_of_a_folder_that_another_process_removes_is_removed_too(tmp_path, monkeypatch):
+    for name in ("x", "y"):
+        (tmp_path / "a" / name).mkdir(parents=True)
+    remove = shutil.rmtree
+
+    def lose(folder):
+        monkeypatch.setattr(shutil, "rmtree", remove)
+        (folder / "x").rmdir()
+        raise FileNotFoundError(folder / "x")
+
+    monkeypatch.setattr(shutil, "rmtree", lose)
+    remove_tree(tmp_path / "a")
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
@@ -116,7 +161,7 @@ def start_work(root, *prefix):
     return process, Path(process.stdout.readline().strip())
 
 
-def test_opening_keeps_what_the_living_work_on(tmp_path):
+def test_opening_keeps_what_the_living_work_on(tmp_path, caplog):
     process, folder = start_work(tmp_path)
     with process, Disk(tmp_path).make_folder() as own:
         Disk(tmp_path)
@@ -124,6 +169,22 @@ def test_opening_keeps_what_the_living_work_on(tmp_path):
         assert own.exists()
         process.communicate("\n")
     assert not folder.exists()
+    assert caplog.messages == []
+
+
+def test_a_leftover_that_another_process_removes_meanwhile_is_none(tmp_path, monkeypatch, caplog):
+    leftover = tmp_path / "tmp" / "leftover"
+    leftover.mkdir(parents=True)
+    real = os.open
+
+    def open_late(path, *rest):
+        monkeypatch.setattr(os, "open", real)
+        remove_tree(leftover)
+        return real(path, *rest)
+
+    monkeypatch.setattr(os, "open", open_late)
+    Disk(tmp_path)
+    assert caplog.messages == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -144,6 +205,25 @@ def test_opening_removes_what_the_dead_left(tmp_path):
         assert (folder / "x").exists()
         Disk(tmp_path)
         assert not folder.exists()
+
+
+def test_a_leftover_that_cannot_be_removed_is_told_and_the_store_opens(tmp_path, monkeypatch, caplog):
+    leftover = tmp_path / "tmp" / "leftover"
+    leftover.mkdir(parents=True)
+
+    remove = shutil.rmtree
+
+    def refuse_one(folder):
+        if folder == leftover:
+            raise PermissionError(errno.EACCES, "not yours")
+        remove(folder)
+
+    monkeypatch.setattr(shutil, "rmtree", refuse_one)
+    disk = Disk(tmp_path)
+
+    assert caplog.messages == [f"The leftover {leftover} cannot be removed: [Errno {errno.EACCES}] not yours"]
+    disk.write("values/v.json", b"1")
+    assert disk.read("values/v.json") == b"1"
 
 
 def test_what_is_no_folder_is_no_leftover(tmp_path):
@@ -172,3 +252,18 @@ def test_a_folder_that_is_taken_for_a_leftover_before_it_is_locked_is_made_again
     with disk.make_folder() as folder:
         assert folder.exists()
     assert made != [folder]
+
+
+def test_a_folder_that_is_removed_while_it_waits_for_its_lock_is_made_again(tmp_path, monkeypatch):
+    disk, real = Disk(tmp_path), fcntl.flock
+    opened = len([*Path("/proc/self/fd").iterdir()])
+
+    def lock_late(*given):
+        monkeypatch.setattr(fcntl, "flock", real)
+        Disk(tmp_path)  # another process opens the store after the folder was opened
+        real(*given)
+
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    with disk.make_folder() as folder:
+        assert [*(tmp_path / "tmp").iterdir()] == [folder]
+    assert len([*Path("/proc/self/fd").iterdir()]) == opened

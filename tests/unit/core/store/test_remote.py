@@ -221,6 +221,22 @@ def test_the_manifest_is_uploaded_last(url, tmp_path, monkeypatch):
     assert len(opened) == 3
 
 
+def test_a_damaged_manifest_is_gone_before_the_files_are_uploaded_again(url, tmp_path, monkeypatch):
+    """Or another machine, which knows the folder by it, would meet old and new files together."""
+    remote = Remote(url)
+    store = Store(tmp_path / "one", remote=remote)
+    manifest = f"objects/{seal(store).digest.removeprefix('sha256:')}/artifact.json"
+    remote.write(manifest, b"{")
+    seen = []
+    real = remote._files.open
+    monkeypatch.setattr(remote._files, "open", lambda *given: seen.append(remote.read(manifest)) or real(*given))
+
+    seal(store)
+
+    assert seen == [None] * 3
+    assert remote.read(manifest) == (store.root / manifest).read_bytes()
+
+
 def test_a_file_whose_upload_fails_does_not_appear(url):
     remote = Remote(url)
     remote.write("values/v.json", b"old")
@@ -387,6 +403,17 @@ def test_names_that_no_folder_can_hold_are_a_miss(machines, url, names):
 
     assert two.find_artifact(digest) is None
     assert not files.exists(f"{wrong}/artifact.json")
+
+
+def test_the_longest_name_that_a_folder_can_hold_is_shared(machines):
+    one, two = machines
+    name = "é" * 127 + "x"  # 255 bytes
+    with one.workspace() as workspace:
+        (workspace / name).write_text("model")
+        digest = one.seal(workspace, format="onnx", inputs=(), outputs=()).digest
+
+    assert two.find_artifact(digest) is not None
+    assert read_files(two, digest) == {name: "model"}
 
 
 @pytest.mark.parametrize("room", ["values", "steps"])

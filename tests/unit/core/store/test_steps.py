@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from kedro_hone.core.contract.adaptor import Adaptor, Options
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.store.steps import STORE_VERSION, step_key
+from kedro_hone.core.store.steps import STORE_VERSION, list_machine_options, step_key
 from kedro_hone.core.values.artifact import Artifact, Shape, Stage
 
 
@@ -109,3 +110,19 @@ def test_the_machine_counts_only_where_the_result_depends_on_it():
     specific = make_adaptor(machine_specific=True)
     assert make_key(adaptor=specific)[0] != make_key(adaptor=specific, host=make_host("two"))[0]
     assert make_key(adaptor=specific)[1]["machine"] == "one"
+
+
+class Lanes(Options):
+    bits: int = 8
+    lanes: tuple[int, ...] | None = None
+
+    def resolve(self, host: Host) -> Lanes:
+        return self.model_copy(update={"lanes": (host.cores, 4) if self.lanes is None else self.lanes})
+
+
+def test_options_that_the_machine_decides_are_listed_in_json_also_where_the_recipe_set_them():
+    adaptor, host = replace(make_adaptor(), options=Lanes), make_host()
+
+    assert list_machine_options(adaptor, Lanes(bits=4).resolve(host), host) == {"lanes": [2, 4]}
+    assert list_machine_options(adaptor, Lanes(lanes=(16,)).resolve(host), host) == {"lanes": [16]}
+    assert list_machine_options(make_adaptor(), Bits(bits=4), host) == {}

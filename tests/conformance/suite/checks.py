@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -83,14 +84,20 @@ def check_imports(trial: Trial) -> None:
     if not names:
         raise NotApplicable("no imported module lists the adaptor in ADAPTORS")
     name = min(names, key=len)
-    code = "import importlib, json, sys; importlib.import_module(sys.argv[1]); print(json.dumps(sorted(sys.modules)))"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = [sys.executable, "-c", code, name]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = _import_alone(name, os.pathsep.join(path for path in sys.path if path))
     if done.returncode:
         raise CheckFailed(f"the module {name} cannot be imported by itself: {done.stderr.strip()[-500:]}")
     if heavy := HEAVY.intersection(json.loads(done.stdout.splitlines()[-1])):
         raise CheckFailed(f"importing {name} imports {', '.join(sorted(heavy))}: that belongs into worker/")
+
+
+@cache
+def _import_alone(name: str, path: str) -> subprocess.CompletedProcess[str]:
+    """Import a module, which may list many adaptors, in a process of its own, and print what was imported with it."""
+    code = "import importlib, json, sys; importlib.import_module(sys.argv[1]); print(json.dumps(sorted(sys.modules)))"
+    command = [sys.executable, "-c", code, name]
+    variables = {**os.environ, "PYTHONPATH": path}
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
 
 
 def check_name(trial: Trial) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from importlib import metadata
 
 import pytest
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.plugins import guard, list_offers
+from kedro_hone.core.plugins import Offer, guard, list_offers, load
 
 GROUP = "kedro_hone.test_entry_points"
 
@@ -62,3 +63,39 @@ def test_an_error_for_people_passes():
     with pytest.raises(HoneError) as caught, guard("source-format-broken", "", culprit="", hint=""):
         raise error
     assert caught.value is error
+
+
+class Skipped(BaseException):
+    """As what ``pytest.skip`` raises: neither an Exception nor an exit."""
+
+
+@pytest.mark.parametrize("error", [Skipped("not here"), SystemExit(0), ValueError("no")])
+def test_a_module_may_raise_anything_and_harms_no_other(error):
+    offers = [Offer("a", "json:dumps", "the package a"), Offer("b", "json:loads", "the package b")]
+
+    def read(value):
+        if value is json.dumps:
+            raise error
+        return value
+
+    assert load(offers, read) == ([(json.loads, offers[1])], {str(offers[0]): error})
+
+
+def test_what_is_neither_an_error_nor_an_exit_is_explained_too():
+    error = Skipped("not here")
+    with (
+        pytest.raises(HoneError, match=r"shop\.detect failed: Skipped: not here") as caught,
+        guard("source-format-broken", "It broke.", culprit="shop.detect", hint="Mend it."),
+    ):
+        raise error
+    assert caught.value.__cause__ is error
+
+
+def test_ctrl_c_ends_a_run_wherever_it_comes():
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        load([Offer("a", "json:dumps", "the package a")], interrupt)
+    with pytest.raises(KeyboardInterrupt), guard("source-format-broken", "", culprit="", hint=""):
+        raise KeyboardInterrupt

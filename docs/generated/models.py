@@ -45,9 +45,13 @@ def _describe_bounds(schema: dict[str, Any]) -> str:
     low, high = schema.get("minimum"), schema.get("maximum")
     over, under = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
     if low is not None and high is not None:
-        return f", {low:g} to {high:g}"
+        return f", {_describe_number(low)} to {_describe_number(high)}"
     bounds = [(over, "over"), (low, "at least"), (high, "at most"), (under, "under")]
-    return "".join(f", {word} {bound:g}" for bound, word in bounds if bound is not None)
+    return "".join(f", {word} {_describe_number(bound)}" for bound, word in bounds if bound is not None)
+
+
+def _describe_number(number: float) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.10g}"
 
 
 def describe_default(schema: dict[str, Any]) -> str:

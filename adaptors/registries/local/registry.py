@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
-from kedro_hone.adaptors.registries.model_folder import write_winner
+from kedro_hone.adaptors.registries.model_folder import lock_publication, write_winner
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, derive_key, explain_unknown
+from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, check_names, derive_key, explain_unknown
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.processes import may_be_alive, name_process
 from kedro_hone.core.store.disk import remove_tree
@@ -24,6 +25,8 @@ TAGS: Final = "hone.json"
 """The file with a published version's tags."""
 _MODELS: Final = (".onnx", ".pt2")
 _STAGE: Final = ".publishing-"
+_LONGEST: Final = 255
+"""Bytes of a file's name."""
 
 
 class LocalRegistry:
@@ -42,8 +45,12 @@ class LocalRegistry:
         Raises:
             HoneError: ``model-unknown``, with the nearest name.
         """
-        path = (self.root / uri).resolve()
-        if not path.exists():
+        try:
+            path = (self.root / uri).resolve()
+            known = path.exists()
+        except (OSError, ValueError) as error:  # it is too long, or holds a null character
+            raise _explain_odd(uri, error) from error
+        if not known:
             raise _explain_missing(path)
         tags = _read_tags(path)
         model, links = path, []
@@ -80,6 +87,22 @@ class LocalRegistry:
             for file in [path, *sorted(path.parent.glob(f"{path.name}[._]*"))]:
                 shutil.copyfile(file, folder / file.name)
         return info
+
+    def find_problem(self, *, name: str | None, alias: str | None) -> str:
+        """Return why a folder cannot have a name, or a link in it an alias; empty where both can be.
+
+        A number cannot be an alias, since it is a version.
+        """
+        last = None if name is None else PurePath(name).name
+        odd = alias is not None and (not alias or alias.isdecimal() or "/" in alias or alias.startswith("."))
+        problems = {
+            f"hone.publish.name: {name!r} names no folder.": name is not None and (not name or last == ".."),
+            f"hone.publish.alias: {alias!r} is a version's number, a path or hidden, and an alias is a link.": odd,
+            "hone.publish: a path has no null character.": "\0" in (name or "") + (alias or ""),
+            f"hone.publish.name: {last!r} has over {_LONGEST} bytes with {SUFFIX}.": _is_long((last or "") + SUFFIX),
+            f"hone.publish.alias: {alias!r} has over {_LONGEST} bytes.": _is_long(alias or ""),
+        }
+        return next((problem for problem, is_so in problems.items() if is_so), "")
 
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return the models in the root folder that are new or changed, and new winners of them, oldest first.
@@ -118,32 +141,44 @@ class LocalRegistry:
     ) -> Publication:
         """Write a new version, which appears whole by one rename; the alias, a link, is moved last.
 
-        The metrics are kept with the tags. What a killed call left is removed by the next call.
+        The metrics are kept with the tags. What a killed call left is removed by the next call. Processes of one
+        machine wait for each other.
 
         Raises:
-            HoneError: ``toolchain-unknown``, or ``evidence-incomplete``.
+            HoneError: ``recipe-invalid``, ``toolchain-unknown``, or ``evidence-incomplete``.
         """
+        check_names(self, name=name, alias=alias)
         path = (self.root / name).absolute()
         home = path.with_name(path.name + SUFFIX)
-        home.mkdir(parents=True, exist_ok=True)
-        _remove_stages(home)
-        key = derive_key(winner, name=str(path), tags=tags)
-        published = (each for each in home.iterdir() if each.name.isdecimal())
-        place = next((each for each in published if _read_tags(each).get(KEY) == key), None)
-        if place is None:
-            stage = home / f"{_STAGE}{name_process()}"
-            stage.mkdir()
-            try:
-                write_winner(stage, winner)
-                numbers = {f"hone.metric.{metric}": repr(float(value)) for metric, value in (metrics or {}).items()}
-                content = json.dumps({KEY: key, **tags, **numbers}, indent=1, sort_keys=True)
-                (stage / TAGS).write_text(content + "\n", encoding="utf-8")
-                place = _claim_number(home, stage)
-            finally:
-                remove_tree(stage)  # it was renamed, unless something failed
-        if alias is not None:
-            _move_alias(home, alias, place)
+        # The key has no path, so that a copy of the project does not publish the same again.
+        key = derive_key(winner, name=path.name, tags=tags)
+        with lock_publication("", str(home.resolve())):
+            home.mkdir(parents=True, exist_ok=True)
+            _remove_stages(home)
+            place = _find_published(home, key) or _publish(home, winner, tags={KEY: key, **tags}, metrics=metrics or {})
+            if alias is not None:
+                _move_alias(home, alias, place)
         return Publication(uri=str(place), version=place.name, alias=alias)
+
+
+def _find_published(home: Path, key: str) -> Path | None:
+    """Return the version that a publication made already, if it did."""
+    published = (each for each in home.iterdir() if each.name.isdecimal())
+    return next((each for each in published if _read_tags(each).get(KEY) == key), None)
+
+
+def _publish(home: Path, winner: ProvenWinner, *, tags: Mapping[str, str], metrics: Mapping[str, float]) -> Path:
+    """Write a version next to the others, and give it its number when it is whole."""
+    stage = home / f"{_STAGE}{name_process()}"
+    stage.mkdir()
+    try:
+        write_winner(stage, winner)
+        numbers = {f"hone.metric.{metric}": repr(float(value)) for metric, value in metrics.items()}
+        content = json.dumps({**tags, **numbers}, indent=1, sort_keys=True)
+        (stage / TAGS).write_text(content + "\n", encoding="utf-8")
+        return _claim_number(home, stage)
+    finally:
+        remove_tree(stage)  # it was renamed, unless something failed
 
 
 def _claim_number(home: Path, stage: Path) -> Path:
@@ -159,8 +194,6 @@ def _claim_number(home: Path, stage: Path) -> Path:
 
 
 def _move_alias(home: Path, alias: str, place: Path) -> None:
-    if alias.isdecimal() or "/" in alias or alias.startswith("."):
-        raise ValueError(f"{alias!r} cannot be an alias: it is a number or a path")
     link = home / f"{_STAGE}{name_process()}-link"
     link.symlink_to(place.name)
     link.replace(home / alias)
@@ -198,6 +231,19 @@ def _read_stamp(path: Path) -> tuple[int, str]:
     files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
     rows = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     return max((changed for _, _, changed in rows), default=0), digest_json(rows)
+
+
+def _is_long(name: str) -> bool:
+    return len(os.fsencode(name)) > _LONGEST
+
+
+def _explain_odd(uri: str, error: Exception) -> HoneError:
+    return HoneError(
+        "model-unknown",
+        "No file can have this path.",
+        why=f"{uri[:80]!r}: {error}"[:200],
+        hint=f"Name a model file or a folder with {MLMODEL}.",
+    )
 
 
 def _explain_missing(path: Path) -> HoneError:

@@ -94,6 +94,13 @@ def has_server(tracking_uri: str) -> bool:
     return _find_kind(tracking_uri) not in _LOCAL | _DATABASES
 
 
+def name_place(tracking_uri: str) -> str:
+    """Return what names the registry of models in any process of this machine: its file, or its URI without a user."""
+    uri = os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri
+    parts = urlsplit(uri)
+    return str(find_sqlite_file(uri) or parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl())
+
+
 def run_bounded(call: Callable[[], object], tracking_uri: str, patience: float = PATIENCE_SECONDS) -> object:
     """Return what a call over a network returns within some seconds; not every database's driver takes such a limit.
 

@@ -23,9 +23,9 @@ from mlflow.entities import LoggedModel, Metric
 from mlflow.exceptions import MlflowException
 
 from kedro_hone.adaptors.registries.mlflow import connection, versions
-from kedro_hone.adaptors.registries.model_folder import write_winner
+from kedro_hone.adaptors.registries.model_folder import lock_publication, write_winner
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, derive_key
+from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, check_names, derive_key, explain_refused
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.processes import may_be_alive, name_process
 from kedro_hone.core.text import hide_secrets
@@ -40,6 +40,8 @@ _MODEL: Final = "hone.model"
 """On a run: the registered model that it publishes to."""
 _PUBLISHING: Final = "publishing"
 _PUBLISHER: Final = "hone.publisher"
+_REFUSED: Final = "INVALID_PARAMETER_VALUE"
+"""MLflow's word for a name that it does not take."""
 
 
 class MlflowRegistry:
@@ -85,6 +87,13 @@ class MlflowRegistry:
                 shutil.move(path, folder / path.name)
         return info
 
+    def find_problem(self, *, name: str | None, alias: str | None) -> str:
+        """Return why MLflow, as it is installed here, refuses a model's name or an alias; empty where it takes both.
+
+        Its server may have more rules; what that refuses is an error of ``publish``.
+        """
+        return versions.find_problem(name=name, alias=alias)
+
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return what is new since a cursor, as the contract says, or raise ``registry-unreachable``."""
         with self._open() as client:
@@ -103,14 +112,16 @@ class MlflowRegistry:
 
         It can be killed at any moment: a logged model becomes a version only when all its files are there, a version
         says that it is unfinished until its alias was moved, and the next call completes or removes what is left.
+        Processes of one machine that publish to the same model wait for each other.
 
         Raises:
-            HoneError: ``registry-unreachable``, ``toolchain-unknown``, or ``evidence-incomplete``.
+            HoneError: ``recipe-invalid``, ``registry-unreachable``, ``toolchain-unknown``, or ``evidence-incomplete``.
         """
+        check_names(self, name=name, alias=alias)
         if self.tracking_uri == f"sqlite:///{self._embedded}":
             self._embedded.parent.mkdir(parents=True, exist_ok=True)
         key = derive_key(winner, name=name, tags=tags)
-        with self._open(makes=True) as client:
+        with lock_publication(connection.name_place(self.tracking_uri), name), self._open(makes=True) as client:
             experiment = self._prepare(client, name)
             version = _settle(client, experiment, name, key)
             if version is None:
@@ -124,7 +135,7 @@ class MlflowRegistry:
                 made = client.create_model_version(name, source=source, run_id=run, tags=pending, model_id=number)
                 client.set_tag(run, _STATE, _FINISHED)
                 version = str(made.version)
-                _finish_version(client, name, version)
+            _finish_version(client, name, version, alias)
         return Publication(uri=f"models:/{name}/{version}", version=version, alias=alias)
 
     @contextmanager
@@ -160,6 +171,8 @@ class MlflowRegistry:
         try:
             client.create_registered_model(name)
         except MlflowException as error:
+            if error.error_code == _REFUSED:
+                raise explain_refused(f"The registry refuses the model's name {name!r}.", str(error)) from error
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
         return experiment
@@ -196,7 +209,7 @@ def _make_marks() -> dict[str, str]:
 def _settle(client: MlflowClient, experiment: str, name: str, key: str) -> str | None:
     """Complete or remove what killed publications to a model left.
 
-    Return the version of the publication that is about to be made (``key``), now complete; None when there is none.
+    Return the version of the publication that is about to be made (``key``), to be finished; None when there is none.
     """
     done = None
     for version in [one for one in versions.iterate_versions(client, name) if KEY in one.tags]:  # newest first
@@ -207,8 +220,8 @@ def _settle(client: MlflowClient, experiment: str, name: str, key: str) -> str |
         # returns may lack the aliases.
         seen = unfinished and tags.get(_PENDING_ALIAS) in (client.get_model_version(name, number).aliases or ())
         if not unfinished or seen or (mine and done is None):
-            if unfinished:
-                _finish_version(client, name, number)
+            if unfinished and not mine:
+                _finish_version(client, name, number, tags.get(_PENDING_ALIAS))
             done = done or (number if mine else None)
         elif mine or not _is_alive(tags, version.last_updated_timestamp):
             client.delete_model_version(name, number)
@@ -218,13 +231,27 @@ def _settle(client: MlflowClient, experiment: str, name: str, key: str) -> str |
     return done
 
 
-def _finish_version(client: MlflowClient, name: str, version: str) -> None:
-    """Say that a version, whose files are complete, is finished; then move its alias."""
-    alias = client.get_model_version(name, version).tags.get(_PENDING_ALIAS)
-    client.set_model_version_tag(name, version, _STATE, _FINISHED)
-    if alias is not None:
-        client.set_registered_model_alias(name, alias, version)
+def _finish_version(client: MlflowClient, name: str, version: str, alias: str | None) -> None:
+    """Say that a version, whose files are complete, is finished; then move an alias to it, unless it is there.
+
+    Raises:
+        HoneError: ``recipe-invalid``: the server refuses the alias. The version does not wait for it any more.
+    """
+    known, refused = client.get_model_version(name, version), None
+    if known.tags.get(_STATE) != _FINISHED:
+        client.set_model_version_tag(name, version, _STATE, _FINISHED)
+    if alias is not None and alias not in (known.aliases or ()):
+        try:
+            client.set_registered_model_alias(name, alias, version)
+        except MlflowException as error:
+            if error.error_code != _REFUSED:
+                raise
+            refused = error
+    if _PENDING_ALIAS in known.tags:
         client.delete_model_version_tag(name, version, _PENDING_ALIAS)
+    if refused is not None:
+        what = f"models:/{name}/{version} is published, but the registry refuses the alias {alias!r}."
+        raise explain_refused(what, str(refused)) from refused
 
 
 def _remove_runs(client: MlflowClient, experiment: str, name: str) -> None:

@@ -11,6 +11,11 @@ from typing import Any, Final, NamedTuple
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
+from mlflow.utils.validation import (
+    _validate_model_alias_name,
+    _validate_model_alias_name_reserved,
+    _validate_model_name,
+)
 
 from kedro_hone.core.contract.registry import VersionInfo, explain_unknown
 from kedro_hone.core.errors import HoneError
@@ -53,6 +58,25 @@ def read_uri(uri: str) -> Reference:
             hint=f"Write {model}/<version>, {model}@<alias> or {model}/{_LATEST}.",
         )
     return Reference(**match.groupdict())
+
+
+def find_problem(*, name: str | None, alias: str | None) -> str:
+    """Return why MLflow refuses a registered model's name or an alias, or an empty string.
+
+    A name that MLflow takes and no ``models:/`` URI can hold is refused too.
+    """
+    try:
+        if name is not None:
+            _validate_model_name(name)
+            read_uri(f"models:/{name}/1")
+        if alias is not None:
+            _validate_model_alias_name(alias)
+            _validate_model_alias_name_reserved(alias)
+    except MlflowException as error:
+        return str(error)
+    except HoneError as error:
+        return f"{error.what} {error.why}"
+    return ""
 
 
 def find_version(client: MlflowClient, reference: Reference) -> VersionInfo:

@@ -109,9 +109,10 @@ class Race:
         race, finalists = self._recipe.race, self._recipe.confirm.finalists
         begun, rounds, decided = time.monotonic(), 0, len(self._running) <= 1
         while not decided:
-            for _ in range(race.block):
+            block = min(race.block, race.rounds - rounds)
+            for _ in range(block):
                 measure_round(self._running.values(), self._setting.shapes, order=order, timings=self.timings)
-            rounds += race.block
+            rounds += block
             self._setting.run.note("rounds", rounds=len(self.timings.rounds), running=sorted(self._running))
             self._drop_failed("in the race")
             self._drop_slow()

@@ -129,29 +129,31 @@ def load(
 ) -> tuple[list[tuple[_Kind, Offer]], dict[str, BaseException]]:
     """Import what is offered, and return what ``read`` makes of it, and the text of offers with what they raised.
 
-    A stranger's module may raise anything, or exit: it harms no other.
+    A stranger's module may raise anything, or exit: it harms no other. Only Ctrl-C is raised.
     """
     found: list[tuple[_Kind, Offer]] = []
     broken: dict[str, BaseException] = {}
     for offer in offers:
         try:
             found.append((read(offer.load()), offer))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - it is shown, not lost
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is shown, not lost; pytest.skip raises no Exception
             broken[str(offer)] = error
     return found, broken
 
 
 @contextmanager
 def guard(slug: str, what: str, *, culprit: str, hint: str, ours: bool = False) -> Iterator[None]:
-    """Turn what a stranger's code raises, and its exit, into an error for people; a ``HoneError`` passes.
+    """Turn what a stranger's code raises, and its exit, into an error for people; a ``HoneError`` and Ctrl-C pass.
 
     The error says that the ``culprit`` failed, and how. What code of ``ours`` raises is a bug, and passes too.
     """
     try:
         yield
-    except HoneError:
+    except (HoneError, KeyboardInterrupt, GeneratorExit):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         if ours:
             raise
         raise HoneError(slug, what, why=f"{culprit} failed: {describe_exception(error)}", hint=hint) from error

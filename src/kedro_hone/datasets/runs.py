@@ -6,6 +6,7 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from fsspec.core import strip_protocol
 from fsspec.utils import get_protocol
 from kedro.framework import project
 from kedro.io import AbstractDataset, AbstractVersionedDataset, DatasetError, Version
@@ -54,7 +55,7 @@ class StoreDataset(_MadeByCode, AbstractDataset[None, Store]):
     ) -> None:
         shared = get_protocol(filepath) not in {"file", "local"}
         self._url = filepath if shared else None
-        self._path = find_project(cache) / cache if shared else Path(filepath.removeprefix("file://")).absolute()
+        self._path = find_project(cache) / cache if shared else Path(strip_protocol(filepath))
         self._options = {**(fs_args or {}), **(credentials or {})}
         self.metadata = metadata
 

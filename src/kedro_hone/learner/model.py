@@ -41,7 +41,10 @@ class Learner:
         Raises:
             HoneError: ``model-unsupported``: it cannot run, or its runtime is not known.
             ImportError: The runtime, or PyTorch, is not installed.
+            ValueError: There is no such interface, or no such number of threads.
         """
+        if threads is not None and (type(threads) is not int or threads < 1):
+            raise ValueError(f"threads is a whole number, 1 at least, and not {threads!r}")
         called = str(interface or artifact.metadata.get("interface", "onnx"))
         if called not in INTERFACES:
             raise ValueError(f"the interface {called!r} is neither {' nor '.join(map(repr, INTERFACES))}")
@@ -73,11 +76,19 @@ def load(
         threads: How many threads the runtime may use; as it was measured when not given.
 
     Raises:
-        HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unreachable``,
-            ``model-corrupt``, or ``model-unsupported`` when it is no winner of ours.
+        HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unknown``,
+            ``registry-unreachable``, ``model-corrupt``, or ``model-unsupported`` when it is no winner of ours.
         ImportError: The runtime is not installed; the message says what to install.
+        ValueError: There is no such interface, or no such number of threads.
     """
     asked, folder = str(uri_or_path), Path(uri_or_path)
+    if not asked:
+        raise HoneError(
+            "model-unknown",
+            "An empty text names no model.",
+            why="The URI or path to load is empty: perhaps a variable that holds it is not set.",
+            hint="Load models:/<name>@honed or a folder; the current one is '.'.",
+        )
     with ExitStack() as stack:
         if not folder.is_dir():
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")))

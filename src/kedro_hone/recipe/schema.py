@@ -6,8 +6,8 @@ Every key is documented here, once; the reference page is made from these models
 from __future__ import annotations
 
 import difflib
+import math
 import os
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -27,48 +27,52 @@ from kedro_hone.core.contract.gates import Gate, read_gates
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.plan import LOOKS, Looks
 from kedro_hone.core.values.artifact import Shape, TensorSpec
-from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
+from kedro_hone.recipe.bounds import FiniteOptions, Place, Section, Shapes
+
+_MOST_LAUNCHES = 1000
+"""Of each finalist: far more than any confirmation needs, and some hours of them."""
 
 
-class ModelSection(Value):
+class ModelSection(Section):
     """The model to make faster."""
 
-    uri: str = Field(description="Its URI or path: models:/name/3, models:/name@alias, or a path.")
-    module: str | None = Field(
+    uri: Place = Field(description="Its URI or path: models:/name/3, models:/name@alias, or a path.")
+    module: Place | None = Field(
         None,
         description="For PyTorch: the author's class as package.module:Class or path/to/file.py:Class. It becomes "
         "the baseline, run as its author runs it. Needs trust: [module].",
     )
-    kwargs: dict[str, Json] = Field(default_factory=dict, description="Arguments of that class.")
+    kwargs: FiniteOptions = Field(default_factory=dict, description="Arguments of that class.")
     inputs: tuple[TensorSpec, ...] = Field((), description="Its inputs, where neither model nor signature tells them.")
 
 
-class ProgramSection(Value):
+class ProgramSection(Section):
     """How data become inputs, and outputs a score."""
 
-    name: str = Field(
+    name: Place = Field(
         "fidelity",
         description="A built-in program such as image-classification; or a file or package, by path or name.",
     )
-    options: dict[str, Json] = Field(default_factory=dict, description="The program's own options.")
-    metric: str | None = Field(
+    options: FiniteOptions = Field(default_factory=dict, description="The program's own options.")
+    metric: Place | None = Field(
         None, description="A metric of scikit-learn, or package.module:function; the program's own when empty."
     )
 
 
-class AdaptorSection(Value):
+class AdaptorSection(Section):
     """Settings of one adaptor."""
 
     enabled: bool | None = Field(None, description="Use it, or not; empty follows the adaptor's default.")
-    options: dict[str, Json] = Field(default_factory=dict, description="The adaptor's own options.")
+    options: FiniteOptions = Field(default_factory=dict, description="The adaptor's own options.")
 
 
-class GatesSection(Value):
+class GatesSection(Section):
     """What a candidate must hold to be published."""
 
     require_improvement: bool = Field(default=False, description="FAIL instead of KEEP when nothing is faster.")
-    confidence: float = Field(0.95, gt=0.5, lt=1.0, description="Confidence of every interval.")
+    confidence: float = Field(0.95, gt=0.5, le=0.9999, description="Confidence of every interval.")
     if TYPE_CHECKING:  # the other keys are those of the gates; these two are also needed to plan what is measured
         speedup: float = 0.0
         drop: float = 0.0
@@ -100,46 +104,52 @@ def _compose_gates(gates: tuple[Gate, ...]) -> type[GatesSection]:
     return create_model("GatesSection", __base__=GatesSection, __doc__=GatesSection.__doc__, **keys)
 
 
-class RaceSection(Value):
+class RaceSection(Section):
     """The search for the fastest."""
 
     objective: str = Field("worst", description="worst, mean, or the name of a shape.")
     weights: dict[str, float] = Field(default_factory=dict, description="Weight of each shape, for mean.")
     seconds: float = Field(60.0, gt=0, description="Budget of measuring; the race then ends with the best so far.")
-    rounds: int = Field(30, ge=5, description="At most so many rounds.")
-    block: int = Field(5, ge=3, description="Candidates are dropped after each block of so many rounds.")
-    burst_ms: float = Field(20.0, gt=0, description="How long one candidate is measured in one round.")
+    rounds: int = Field(30, ge=5, le=1_000_000, description="At most so many rounds.")
+    block: int = Field(
+        5, ge=3, description="Candidates are dropped after each block of so many rounds; at most `rounds`."
+    )
+    burst_ms: float = Field(20.0, gt=0, le=60_000, description="How long one candidate is measured in one round.")
     memory_mb: int = Field(12000, gt=0, description="Resident memory of all workers that live at once.")
     candidates: int | None = Field(None, gt=0, description="At most so many candidates race.")
 
+    @model_validator(mode="after")
+    def _compare_block(self) -> RaceSection:
+        if self.block > self.rounds:
+            raise ValueError(f"a block of rounds, block {self.block}, is longer than the race, rounds {self.rounds}")
+        return self
 
-class ConfirmSection(Value):
+
+def _check_looks(looks: tuple[int, ...]) -> tuple[int, ...]:
+    if looks[-1] > _MOST_LAUNCHES:
+        raise ValueError(f"{looks[-1]} launches of each are more than {_MOST_LAUNCHES}")
+    return looks
+
+
+class ConfirmSection(Section):
     """The finalists, measured again in fresh processes."""
 
-    finalists: int = Field(3, ge=1, description="How many of the best are confirmed.")
-    looks: Looks = Field(LOOKS, min_length=1, description="After how many launches of each the data are looked at.")
-    rounds: int = Field(7, ge=3, description="Rounds within one launch.")
-    burst_ms: float = Field(50.0, gt=0, description="How long each is measured in one round.")
+    finalists: int = Field(3, ge=1, le=100, description="How many of the best are confirmed.")
+    looks: Annotated[Looks, AfterValidator(_check_looks)] = Field(
+        LOOKS, min_length=1, max_length=50, description="After how many launches of each the data are looked at."
+    )
+    rounds: int = Field(7, ge=3, le=1_000_000, description="Rounds within one launch.")
+    burst_ms: float = Field(50.0, gt=0, le=60_000, description="How long each is measured in one round.")
 
 
-class PublishSection(Value):
+class PublishSection(Section):
     """Where the winner goes."""
 
     enabled: bool = Field(default=True, description="Publish a winner; the verdict does not change.")
-    name: str | None = Field(None, description="The registered model's name; the source's own when empty.")
-    alias: str = Field("honed", description="The alias that is moved to the new version, last.")
-
-
-def _check_shapes(shapes: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    for name, sizes in shapes.items():
-        if not re.fullmatch(r"(?!\.)[A-Za-z0-9_.-]+", name):
-            raise ValueError(
-                f"shape {name!r} needs a name of letters, digits, `_`, `-` and `.` that does not start with a dot: "
-                "files are named after it"
-            )
-        if sizes.get("batch", 0) < 1 or min(sizes.values()) < 1:
-            raise ValueError(f"shape {name!r} needs a batch of at least 1, and no size below 1")
-    return shapes
+    name: Place | None = Field(None, description="The registered model's name; the source's own when empty.")
+    alias: str = Field(
+        "honed", min_length=1, max_length=255, description="The alias that is moved to the new version, last."
+    )
 
 
 def _split_names(value: object) -> object:
@@ -148,7 +158,7 @@ def _split_names(value: object) -> object:
     return tuple(part.strip() for part in str(value).split(",")) if named else value
 
 
-class Recipe(Value):
+class Recipe(Section):
     """The user's settings for one optimization."""
 
     model: ModelSection
@@ -156,15 +166,20 @@ class Recipe(Value):
         frozenset(), description="What may be executed: module (the class named above), pickle."
     )
     program: ProgramSection = ProgramSection()
-    shapes: Annotated[dict[str, dict[str, int]], AfterValidator(_check_shapes)] = Field(
+    shapes: Shapes = Field(
         {"batch1": {"batch": 1}},
         min_length=1,
         description="Sizes that every candidate must serve, by name: letters, digits, _, - and dots.",
     )
     threads: int | None = Field(
-        None, ge=1, description="Threads of a runtime; all cores when empty. Another number builds everything again."
+        None,
+        ge=1,
+        le=4096,
+        description="Threads of a runtime; all cores when empty. Another number builds everything again.",
     )
-    seed: int = Field(0, description="Seeds the calibration, the order of the rounds and the bootstrap.")
+    seed: int = Field(
+        0, ge=0, lt=2**32, description="Seeds the calibration, the order of the rounds and the bootstrap."
+    )
     toolchains: Annotated[tuple[str, ...] | Literal["default", "all"], BeforeValidator(_split_names)] = Field(
         "default", description="Which toolchains take part: default, all, or a list of names."
     )
@@ -190,8 +205,8 @@ class Recipe(Value):
         if unknown := set(self.race.weights).union(*limits) - known:
             raise ValueError(f"unknown shapes {sorted(unknown)}; the recipe has {sorted(known)}")
         weights = self.race.weights
-        if weights and (set(weights) != known or min(weights.values()) < 0 or not sum(weights.values()) > 0):
-            raise ValueError("race.weights names every shape, with numbers that are not negative and not all 0")
+        if weights and (set(weights) != known or min(weights.values()) < 0 or not 0 < sum(weights.values()) < math.inf):
+            raise ValueError("race.weights names every shape, with numbers that are not negative and have a sum over 0")
         if self.model.module and "module" not in self.trust:
             raise ValueError("model.module names a class that would be executed: add trust: [module]")
         return self

@@ -116,6 +116,9 @@ class SourceFormat:
         if not re.fullmatch(r"[a-z][a-z0-9-]*", self.name):
             raise ValueError(f"source format name {self.name!r}: use lower-case letters, digits and dashes")
         problems = {
+            f"the order {self.order!r} is no whole number": not isinstance(self.order, int),
+            f"detect {self.detect!r} cannot be called": not callable(self.detect),
+            f"seals {self.seals!r} is no set of formats": not isinstance(self.seals, frozenset | set),
             f"the interface {self.interface!r} is none of {set(INTERFACES)}": self.interface not in INTERFACES,
             f"the baseline has no {THREADS}": self.baseline and THREADS not in self.baseline,
             f"untrusted must say why {self.trust!r} has to be trusted": self.trust and not self.untrusted,

@@ -56,6 +56,7 @@ def tracking_uri(empty_database, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("DO_NOT_TRACK", "1")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     yield uri
     close_stores()

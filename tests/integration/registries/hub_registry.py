@@ -34,6 +34,9 @@ class HubRegistry:
         uris = sorted(f"hub://{path.parent.name}/{path.name}" for path in self.home.glob("*/[0-9]*"))
         return tuple(self.resolve(uri) for uri in uris if uri not in (cursor or "").split()), " ".join(uris)
 
+    def find_problem(self, *, name, alias):  # noqa: ARG002
+        return "An alias of the hub has no dot." if "." in (alias or "") else ""
+
     def publish(self, winner, *, name, tags, alias, metrics=None):  # noqa: ARG002
         number = str(len(list((self.home / name).glob("[0-9]*"))) + 1)
         place = self.home / name / number

@@ -113,6 +113,88 @@ def test_the_same_publication_is_made_once(make_winner, prove):
     assert registry.resolve("models:/digits@honed").version == "2"
 
 
+def list_aliases(registry, uri):
+    return registry.resolve(uri).aliases
+
+
+def test_the_same_publication_with_another_alias_moves_that_alias(make_winner, prove):
+    import mlflow
+
+    registry, client = MlflowRegistry(), mlflow.MlflowClient()
+    winner = prove(make_winner())
+    done = registry.publish(winner, name="digits", tags=TAGS, alias="honed")
+    again = registry.publish(winner, name="digits", tags=TAGS, alias="champion")
+    assert (again.version, again.alias) == (done.version, "champion")
+    assert sorted(list_aliases(registry, done.uri)) == ["champion", "honed"]
+    registry.publish(prove(make_winner(), "2"), name="digits", tags=TAGS, alias="champion")
+    assert registry.publish(winner, name="digits", tags=TAGS, alias="champion") == again
+    aliases = client.get_registered_model("digits").aliases
+    assert {alias: str(version) for alias, version in aliases.items()} == {"champion": "1", "honed": "1"}
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ({"alias": "latest"}, "reserved"),
+        ({"alias": "V1"}, "reserved"),
+        ({"alias": "a/b"}, "alphanumerics"),
+        ({"alias": ""}, "empty"),
+        ({"name": "a/b"}, "cannot contain '/' or ':'"),
+        ({"name": "a:b"}, "cannot contain '/' or ':'"),
+        ({"name": "a@b"}, "models:/a@b/1"),
+    ],
+)
+def test_names_that_mlflow_refuses_are_refused_before_anything_is_registered(make_winner, prove, names, says):
+    import mlflow
+
+    registry, arguments = MlflowRegistry(), {"name": "digits", "alias": "honed"} | names
+    assert says in registry.find_problem(**arguments)
+    error = catch(lambda: registry.publish(prove(make_winner()), tags=TAGS, **arguments))
+    assert error.slug == "recipe-invalid"
+    assert says in error.why
+    assert not mlflow.MlflowClient().search_registered_models()
+    assert registry.find_problem(name='shop.digits 50% "off"', alias="honed_1") == ""
+    assert registry.find_problem(name=None, alias=None) == ""
+
+
+def test_an_alias_that_the_server_refuses_blocks_nothing(make_winner, prove, monkeypatch):
+    """A server may know more rules than its client; the alias of a version that MLflow had taken is refused here."""
+    import mlflow
+
+    registry, client = MlflowRegistry(), mlflow.MlflowClient()
+    winner = prove(make_winner())
+    monkeypatch.setattr(registry, "find_problem", lambda **_: "")
+    error = catch(lambda: registry.publish(winner, name="digits", tags=TAGS, alias="latest"))
+    assert error.slug == "recipe-invalid"
+    assert error.what == "models:/digits/1 is published, but the registry refuses the alias 'latest'."
+    assert "reserved" in error.why
+    tags = client.get_model_version("digits", "1").tags
+    assert tags["hone.state"] == "finished"
+    assert "hone.pending_alias" not in tags
+    assert MlflowRegistry().publish(winner, name="digits", tags=TAGS, alias="honed").version == "1"
+    assert MlflowRegistry().publish(prove(make_winner(), "2"), name="digits", tags=TAGS, alias="honed").version == "2"
+
+
+def test_a_refused_alias_of_an_earlier_publication_is_not_asked_for_again(make_winner, prove):
+    import mlflow
+
+    registry, client = MlflowRegistry(), mlflow.MlflowClient()
+    winner = prove(make_winner())
+    registry.publish(winner, name="digits", tags=TAGS, alias=None)
+    client.set_model_version_tag("digits", "1", "hone.pending_alias", "latest")  # as an older version of us left it
+    assert registry.publish(winner, name="digits", tags=TAGS, alias="honed").version == "1"
+    assert "hone.pending_alias" not in client.get_model_version("digits", "1").tags
+    assert list_aliases(registry, "models:/digits/1") == ("honed",)
+
+
+def test_a_name_that_the_server_refuses_is_the_recipes(make_winner, prove, monkeypatch):
+    registry = MlflowRegistry()
+    monkeypatch.setattr(registry, "find_problem", lambda **_: "")
+    error = catch(lambda: registry.publish(prove(make_winner()), name="a/b", tags=TAGS, alias=None))
+    assert error.slug == "recipe-invalid"
+    assert "cannot contain '/' or ':'" in error.why
+
+
 @pytest.mark.parametrize("name", ["o'neil", 'an "a"', "shop.digits", "50% off"])
 def test_a_name_may_hold_what_a_registered_model_may(make_winner, prove, name):
     registry = MlflowRegistry()

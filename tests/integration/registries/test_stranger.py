@@ -77,3 +77,10 @@ def test_the_line_pulls_from_it_and_publishes_to_it(project):
     assert call(project, ARRIVALS) == [["hub://matrix/2", True]]
     assert np.shape(call(project, LOAD)) == (8, 3)
     assert "hub:/…" in project.call("hone", "registries").output
+
+
+def test_it_is_asked_for_the_alias_before_anything_is_pulled(project):
+    project.set(publish={"alias": "v.1"})
+    error = project.run(code=3)
+    assert "An alias of the hub has no dot." in error.output
+    assert not list(project.work.rglob("*.onnx"))

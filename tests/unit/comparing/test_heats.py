@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import random
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from kedro_hone.comparing import heats
 from kedro_hone.comparing.heats import Race
 from kedro_hone.comparing.launches import Entrant
 from kedro_hone.comparing.setting import Setting
@@ -82,3 +84,16 @@ def test_a_heat_is_what_fits_next_to_the_memory_that_the_source_really_takes(lim
 
     assert race._fill_heat() == heat
     assert race._waiting == [name for name in "abcd" if name not in heat]
+
+
+def test_no_more_rounds_than_the_recipe_allows(tmp_path, monkeypatch):
+    """A block that is not the last of a number of rounds is cut: 8 rounds in blocks of 5 are 5 and 3."""
+    race = line_up(validation("a", "sha256:a"), validation("b", "sha256:b"), rounds=8, block=5)
+    for name in ("source", "a", "b", "c", "d"):
+        race._running[name] = Entrant(id=name, session=Session(1), calls={}, stack=ExitStack())
+    rounds = []
+    monkeypatch.chdir(tmp_path)  # the run's events are written
+    monkeypatch.setattr(heats, "measure_round", lambda *_, **__: rounds.append(1))
+    monkeypatch.setattr(race, "_drop_slow", lambda: None)
+    race._run_heat(random.Random(0), budget=600.0)
+    assert len(rounds) == 8

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.comparing.recipe_checks import check_provable
+from kedro_hone.comparing.recipe_checks import check_destination, check_provable, check_recipe
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.levels import share_level
 from kedro_hone.core.stats.proportions import smallest_provable_drop
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.samples import TrackedFile
 from kedro_hone.recipe.schema import read_recipe
 
 BOUND = smallest_provable_drop(300, 1 - share_level(0.05, finalists=2))
@@ -25,3 +28,30 @@ def test_a_limit_at_the_bound_itself_is_not_proved():
 
 def test_a_limit_above_it_is_proved():
     check(BOUND * (1 + 1e-12))
+
+
+@pytest.mark.parametrize(
+    ("model", "publish", "says"),
+    [
+        ("models/m", {"alias": "3"}, "hone.publish.alias: '3'"),
+        ("models/m", {"name": "a/.."}, "hone.publish.name: 'a/..'"),
+        ("models:/m/1", {"alias": "latest"}, "'latest' alias name (case insensitive) is reserved"),
+        ("models:/m/1", {"name": "a/b"}, "cannot contain '/' or ':'"),
+        ("nowhere:/m/1", {}, "scheme 'nowhere'"),
+    ],
+)
+def test_names_that_the_registry_refuses_are_refused_before_the_pull(tmp_path, model, publish, says):
+    recipe = read_recipe({"model": {"uri": model}, "publish": publish})
+    run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
+    gate = TrackedFile(path="gate.csv", source="gate.csv", repo=".", rev="HEAD", resolved_rev="0", md5="0")
+    with pytest.raises(HoneError) as caught:
+        check_recipe(gate=gate, recipe=recipe, store=Store(tmp_path / "store"), run=run)
+    assert caught.value.slug in {"recipe-invalid", "registry-unknown"}
+    assert says in caught.value.why
+    assert not run.folder.exists()
+
+
+def test_names_are_not_asked_for_where_nothing_is_published(tmp_path):
+    off = {"model": {"uri": "models/m"}, "publish": {"enabled": False, "alias": "3"}}
+    check_destination(read_recipe(off), project=tmp_path)
+    check_destination(read_recipe({"model": {"uri": "models/m"}}), project=tmp_path)

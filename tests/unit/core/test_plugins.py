@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from importlib import metadata
@@ -235,3 +236,39 @@ def test_a_function_is_named_by_its_place_and_a_callable_object_by_its_class():
     assert name_function(install) == f"{__name__}.install"
     assert name_function(Judge().judge) == f"{__name__}.Judge.judge"
     assert name_function(Judge()) == f"{__name__}.Judge"
+
+
+class Skipped(BaseException):
+    """As what ``pytest.skip`` raises: neither an Exception nor an exit."""
+
+
+@pytest.mark.parametrize("error", [Skipped("not here"), SystemExit(0), ValueError("no")])
+def test_a_module_may_raise_anything_and_harms_no_other(error):
+    offers = [Offer("a", "json:dumps", "the package a"), Offer("b", "json:loads", "the package b")]
+
+    def read(value):
+        if value is json.dumps:
+            raise error
+        return value
+
+    assert load(offers, read) == ([(json.loads, offers[1])], {str(offers[0]): error})
+
+
+def test_what_is_neither_an_error_nor_an_exit_is_explained_too():
+    error = Skipped("not here")
+    with (
+        pytest.raises(HoneError, match=r"shop\.detect failed: Skipped: not here") as caught,
+        guard("source-format-broken", "It broke.", culprit="shop.detect", hint="Mend it."),
+    ):
+        raise error
+    assert caught.value.__cause__ is error
+
+
+def test_ctrl_c_ends_a_run_wherever_it_comes():
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        load([Offer("a", "json:dumps", "the package a")], interrupt)
+    with pytest.raises(KeyboardInterrupt), guard("source-format-broken", "", culprit="", hint=""):
+        raise KeyboardInterrupt

@@ -65,7 +65,7 @@ def test_a_url_is_a_shared_store_with_a_cache_in_the_project(project, monkeypatc
     assert "hush" not in str(dataset)
 
 
-@pytest.mark.parametrize("scheme", ["", "file://"])
+@pytest.mark.parametrize("scheme", ["", "file://", "file:", "local://", "local:"])
 def test_a_folder_may_be_a_url_too(project, scheme):
     assert StoreDataset(filepath=f"{scheme}{project}/store").load().root == project / "store"
 

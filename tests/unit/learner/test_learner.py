@@ -355,3 +355,22 @@ def test_loading_a_folder_imports_no_mlflow(tmp_path):
 def test_unknown_attributes_of_the_package():
     with pytest.raises(AttributeError, match="no attribute 'laod'"):
         _ = kedro_hone.laod
+
+
+@pytest.mark.parametrize("threads", [0, -3, 1.5, "2", True])
+def test_threads_are_a_number_of_them(tmp_path, installed, threads):
+    toy.make_artifact(tmp_path / "a")
+    with pytest.raises(ValueError, match="threads"):
+        kedro_hone.load(tmp_path / "a", threads=threads)
+
+
+@pytest.mark.parametrize(
+    ("uri", "slug"), [("", "model-unknown"), ("//[x", "registry-unknown"), ("a\0b", "model-unknown")]
+)
+def test_what_names_nothing_is_said(tmp_path, installed, monkeypatch, uri, slug):
+    toy.make_artifact(tmp_path / "artifact")  # also where a winner is in the current folder
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(HoneError) as caught:
+        kedro_hone.load(uri)
+    assert caught.value.slug == slug
+    assert kedro_hone.load(".").artifact.format == "toy"

@@ -40,3 +40,14 @@ def test_data_are_cut_and_never_stretched(tmp_path):
     with pytest.raises(HoneError) as caught:
         cut(tmp_path, {"batch": 1, "length": 9})
     assert caught.value.slug == "data-unreadable"
+
+
+def test_a_batch_that_no_memory_holds_is_the_recipes_problem(tmp_path):
+    np.savez(tmp_path / "feeds.npz", ids=np.zeros((1, 2**20), np.int64))
+    spec = TensorSpec(name="ids", dtype="int64", shape=("rows", 2**20))
+    source = SOURCE.model_copy(update={"inputs": (spec,)})
+    recipe = read_recipe({"model": {"uri": "m"}, "shapes": {"one": {"batch": 2**22}}})  # 32 TiB
+    with pytest.raises(HoneError, match="'one'") as caught:
+        cut_shapes(tmp_path / "feeds.npz", source, recipe, tmp_path)
+    assert caught.value.slug == "recipe-invalid"
+    assert "batch of 4,194,304 rows" in caught.value.why

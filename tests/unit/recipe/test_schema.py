@@ -171,3 +171,101 @@ def test_weights_that_are_no_weights_are_refused_at_once(weights):
     shapes = {"one": {"batch": 1}, "many": {"batch": 8}}
     with pytest.raises(HoneError, match="weights"):
         read_recipe({**MODEL, "shapes": shapes, "race": {"objective": "mean", "weights": weights}})
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan"), "inf", 1e400])
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [
+        ("gates", "speedup"),
+        ("gates", "drop"),
+        ("gates", "quality"),
+        ("gates", "size_mb"),
+        ("gates", "memory_mb"),
+        ("gates", "cold_start_ms"),
+        ("gates", "confidence"),
+        ("race", "seconds"),
+        ("race", "burst_ms"),
+        ("confirm", "burst_ms"),
+    ],
+)
+def test_no_number_is_infinite_or_none(section, key, number):
+    with pytest.raises(HoneError, match=f"hone.{section}.{key}") as caught:
+        read_recipe({**MODEL, section: {key: number}})
+    assert caught.value.slug == "recipe-invalid"
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+@pytest.mark.parametrize(
+    ("where", "section"),
+    [
+        ("hone.gates.latency_ms.batch1", lambda x: {"gates": {"latency_ms": {"batch1": x}}}),
+        ("hone.race.weights.batch1", lambda x: {"race": {"objective": "mean", "weights": {"batch1": x}}}),
+        ("hone.model.kwargs", lambda x: {"model": {**MODEL["model"], "kwargs": {"a": [{"b": x}]}}}),
+        ("hone.program.options", lambda x: {"program": {"options": {"tolerance": x}}}),
+        (
+            "hone.adaptors.onnxruntime.session.options",
+            lambda x: {"adaptors": {"onnxruntime.session": {"options": {"a": x}}}},
+        ),
+    ],
+)
+def test_nor_is_one_in_a_map_or_in_options(where, section, number):
+    with pytest.raises(HoneError) as caught:
+        read_recipe({**MODEL, **section(number)})
+    assert caught.value.slug == "recipe-invalid"
+    assert where in caught.value.why
+
+
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"race": {"rounds": 5, "block": 150}}, ["hone.race", "block 150", "rounds 5"]),
+        ({"race": {"rounds": 10**9}}, ["hone.race.rounds"]),
+        (
+            {"shapes": {"a": {"batch": 1}, "b": {"batch": 2}}, "race": {"weights": {"a": 1e308, "b": 1e308}}},
+            ["race.weights"],
+        ),
+        ({"gates": {"latency_ms": {"batch1": -1}}}, ["hone.gates.latency_ms.batch1"]),
+        ({"race": {"burst_ms": 1e9}}, ["hone.race.burst_ms"]),
+        ({"confirm": {"burst_ms": 1e9}}, ["hone.confirm.burst_ms"]),
+        ({"confirm": {"finalists": 10**18}}, ["hone.confirm.finalists"]),
+        ({"confirm": {"rounds": 10**9}}, ["hone.confirm.rounds"]),
+        ({"confirm": {"looks": [10**6]}}, ["hone.confirm.looks"]),
+        ({"confirm": {"looks": [*range(2, 60)]}}, ["hone.confirm.looks"]),
+        ({"gates": {"confidence": 1 - 1e-16}}, ["hone.gates.confidence"]),
+        ({"gates": {"confidence": 0.99999}}, ["hone.gates.confidence"]),
+        ({"seed": -1}, ["hone.seed"]),
+        ({"seed": 2**32}, ["hone.seed"]),
+        ({"threads": 10**6}, ["hone.threads"]),
+        ({"shapes": {"a": {"batch": 10**15}}}, ["hone.shapes", "'a'", "batch"]),
+        ({"shapes": {"a": {"batch": 1, "steps": 10**15}}}, ["hone.shapes", "'a'", "steps"]),
+        ({"shapes": {LONG: {"batch": 1}}}, ["hone.shapes", "100 letters"]),
+        ({"model": {"uri": ""}}, ["hone.model.uri"]),
+        ({"model": {"uri": f"models/{LONG}"}}, ["hone.model.uri", "255 bytes"]),
+        ({"model": {"uri": "models/\0"}}, ["hone.model.uri", "null"]),
+        ({"model": {"uri": "m/" * 5000}}, ["hone.model.uri"]),
+        ({"program": {"name": LONG}}, ["hone.program.name", "255 bytes"]),
+        ({"program": {"metric": LONG}}, ["hone.program.metric", "255 bytes"]),
+        ({"publish": {"name": LONG}}, ["hone.publish.name", "255 bytes"]),
+        ({"publish": {"name": ""}}, ["hone.publish.name"]),
+        ({"publish": {"alias": ""}}, ["hone.publish.alias"]),
+        ({"publish": {"alias": LONG}}, ["hone.publish.alias"]),
+    ],
+)
+def test_what_would_fail_late_or_never_end_is_refused(change, words):
+    with pytest.raises(HoneError) as caught:
+        read_recipe({**MODEL, **change})
+
+    assert caught.value.slug == "recipe-invalid"
+    for word in words:
+        assert word in caught.value.why
+
+
+def test_the_bounds_themselves_are_taken():
+    shapes = {"a" * 100: {"batch": 2**24}}
+    race, confirm = {"rounds": 150, "block": 150}, {"finalists": 100, "looks": [2]}
+    gates = {"confidence": 0.9999}
+    assert read_recipe({**MODEL, "seed": 2**32 - 1, "shapes": shapes, "race": race, "confirm": confirm, "gates": gates})

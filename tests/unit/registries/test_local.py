@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,8 @@ _SPEC.loader.exec_module(toy)
 
 
 @pytest.fixture
-def winner(tmp_path):
+def winner(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "toolchain"))  # of locks, too
     registry.register(toy.make_toolchain(tmp_path / "toolchain"))
     yield toy.make_artifact(tmp_path / "sealed", seal=False)
     registry.forget_registrations()
@@ -95,9 +97,49 @@ def test_what_a_killed_publication_left_is_removed(tmp_path, winner):
     assert list_names(tmp_path / "digits-hone") == ["1", "honed"]
 
 
-def test_an_alias_cannot_be_a_version(tmp_path, winner):
-    with pytest.raises(ValueError, match="cannot be an alias"):
-        publish(tmp_path, winner, alias="3")
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ({"alias": "3"}, "'3'"),
+        ({"alias": "a/b"}, "'a/b'"),
+        ({"alias": ".x"}, "'.x'"),
+        ({"alias": ""}, "''"),
+        ({"alias": "a\0"}, "null"),
+        ({"alias": "a" * 300}, "255 bytes"),
+        ({"name": "a" * 251}, "255 bytes"),
+        ({"name": ""}, "''"),
+        ({"name": "models/.."}, "'models/..'"),
+        ({"name": "a\0"}, "null"),
+    ],
+)
+def test_what_can_be_no_file_is_refused_before_anything_is_written(tmp_path, winner, names, says):
+    before = list_names(tmp_path)
+    assert says in LocalRegistry(tmp_path).find_problem(**{"name": None, "alias": None} | names)
+    with pytest.raises(HoneError) as caught:
+        publish(tmp_path, winner, **names)
+    assert caught.value.slug == "recipe-invalid"
+    assert says in caught.value.why
+    assert [name for name in list_names(tmp_path) if not name.startswith("evidence-")] == before
+
+
+@pytest.mark.parametrize("names", [{}, {"name": "a" * 250, "alias": "1.0"}, {"name": "/models/digits.onnx"}])
+def test_what_can_be_a_file_is_not(names):
+    assert LocalRegistry().find_problem(**{"name": None, "alias": None} | names) == ""
+
+
+def test_the_same_publication_in_a_copied_project_is_the_same_version(tmp_path, winner):
+    first = publish(tmp_path, winner)
+    shutil.copytree(tmp_path / "digits-hone", tmp_path / "copy" / "digits-hone", symlinks=True)
+    done = LocalRegistry(tmp_path / "copy").publish(prove(tmp_path, winner), name="digits", tags=TAGS, alias="honed")
+    assert (done.version, first.version) == ("1", "1")
+    assert list_names(tmp_path / "copy" / "digits-hone") == ["1", "honed"]
+
+
+@pytest.mark.parametrize("uri", ["a\0b", "a" * 300])
+def test_a_path_that_the_system_cannot_be_asked_for_is_unknown(tmp_path, uri):
+    with pytest.raises(HoneError) as caught:
+        LocalRegistry(tmp_path).resolve(uri)
+    assert caught.value.slug == "model-unknown"
 
 
 def test_a_file_is_pulled_with_its_external_data(tmp_path):

@@ -23,6 +23,11 @@ def test_the_least_that_a_source_format_says():
         ({"trust": "module"}, "untrusted must say why"),
         ({"trust": "module", "untrusted": "It is run.", "hint": ""}, "hint must say"),
         ({"unsupported": "Not yet."}, "hint must say"),
+        ({"order": None}, "the order None is no whole number"),
+        ({"order": "first"}, "the order 'first' is no whole number"),
+        ({"detect": None}, "detect None cannot be called"),
+        ({"seals": None}, "seals None is no set of formats"),
+        ({"seals": "onnx"}, "seals 'onnx' is no set of formats"),
     ],
 )
 def test_what_is_incomplete_is_refused(changes, says):

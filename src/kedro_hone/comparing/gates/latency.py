@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Annotated
 
 from pydantic import Field
 
@@ -23,7 +24,7 @@ def judge(limit: Mapping[str, float], candidate: Measurements, source: Measureme
 
 GATE = Gate(
     name="latency_ms",
-    takes=dict[str, float],
+    takes=dict[str, Annotated[float, Field(gt=0)]],
     field=Field(default_factory=dict, description="Absolute: the median time at a shape must not pass this, in ms."),
     judge=judge,
     per_shape=True,

@@ -92,6 +92,13 @@ class Registry(Protocol):
         The folder is empty, and made when it does not exist.
         """
 
+    def find_problem(self, *, name: str | None, alias: str | None) -> str:
+        """Return why no winner can be published to a model of this name, or under this alias; empty where one can.
+
+        It is asked before the model is pulled, and contacts nobody. None is a name that is the source's own, and no
+        alias.
+        """
+
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return the versions of all models that are new since the last call, oldest first, and the next cursor.
 
@@ -114,10 +121,12 @@ class Registry(Protocol):
         """Write a new version with all its evidence, or none; the same publication twice gives the same version.
 
         The model's ``name`` is that of ``VersionInfo`` or of the recipe, the ``tags`` are from ``make_tags``. The
-        ``alias`` is to point to the new version, and is moved last. The registry shows the ``metrics`` next to it.
+        ``alias`` is to point to that version afterwards, also when there was one, and is moved last. The registry shows
+        the ``metrics`` next to it.
 
         Raises:
-            HoneError: ``registry-unreachable`` or ``evidence-incomplete``.
+            HoneError: ``registry-unreachable``, ``evidence-incomplete``, or ``recipe-invalid``: the registry refuses
+                the name or the alias.
         """
 
 
@@ -148,6 +157,24 @@ def derive_key(winner: ProvenWinner, *, name: str, tags: Mapping[str, str]) -> s
     return digest_json([winner.artifact.digest, name, winner.evidence.files, winner.source_digest, tags.get(RECIPE)])
 
 
+def check_names(registry: Registry, *, name: str | None, alias: str | None) -> None:
+    """Ask a registry whether it takes a model's name and an alias.
+
+    Raises:
+        HoneError: ``recipe-invalid``: it refuses one of them.
+    """
+    if problem := registry.find_problem(name=name, alias=alias):
+        raise explain_refused("The registry refuses the name or the alias that the winner is to have.", problem)
+
+
+def explain_refused(what: str, why: str) -> HoneError:
+    """Return the error for a model's name, or an alias, that a registry refuses."""
+    hint = (
+        "Mend hone.publish.name or hone.publish.alias; a winner that there is already needs only `--pipelines publish`."
+    )
+    return HoneError("recipe-invalid", what, why=why, hint=hint)
+
+
 def explain_unknown(
     slug: str, what: str, name: str, known: Sequence[str], nouns: str, *, advice: str = ""
 ) -> HoneError:
@@ -161,7 +188,7 @@ def explain_unknown(
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 _PLUGINS: Final = Plugins[Offer](slug="registry-scheme-taken", clash="Two registries serve {name}:/….", locate=str)
 _RETURNS: Final[Mapping[str, type]] = MappingProxyType(
-    {"resolve": VersionInfo, "pull": VersionInfo, "versions_since": tuple, "publish": Publication}
+    {"resolve": VersionInfo, "pull": VersionInfo, "versions_since": tuple, "publish": Publication, "find_problem": str}
 )
 
 
@@ -181,9 +208,26 @@ class GuardedRegistry:
 
         def call(*args: Any, **named: Any) -> Any:
             with _guard(self._offer, f"its method {name}"):
-                return check_kind(getattr(self.registry, name)(*args, **named), _RETURNS[name])
+                value: object = check_kind(getattr(self.registry, name)(*args, **named), _RETURNS[name])
+                _check_returned(value, self._offer.name)
+                return value
 
         return call
+
+
+def _check_returned(value: Any, scheme: str) -> None:
+    """Raise a ``TypeError`` or ``ValueError`` where what a registry returned names no version of its own."""
+    if isinstance(value, tuple):
+        infos, cursor = value
+        check_kind(cursor, str)
+        for info in check_kind(infos, tuple):
+            _check_returned(check_kind(info, VersionInfo), scheme)
+    elif not isinstance(value, str):
+        if urlsplit(value.uri).scheme != scheme:
+            raise ValueError(f"{value.uri!r} is no URI of {scheme}:/…")
+        for attribute in ("name", "version"):
+            if not getattr(value, attribute, attribute):
+                raise ValueError(f"the {attribute} is empty")
 
 
 def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> dict[str, Offer]:
@@ -213,7 +257,12 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project:
             ``registry-broken``: the package of others cannot be imported, or makes something else; or what the registry
             itself raises.
     """
-    scheme, registries = urlsplit(uri).scheme, read_registries(builtin)
+    try:
+        scheme = urlsplit(uri).scheme
+    except ValueError as error:
+        hint = "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path."
+        raise HoneError("registry-unknown", f"{uri!r} is no URI.", why=f"{error}.", hint=hint) from error
+    registries = read_registries(builtin)
     if scheme not in registries:
         known = ", ".join(f"{name}:/…" if name else "a path" for name in sorted(registries, reverse=True))
         raise HoneError(

@@ -16,6 +16,9 @@ Floats = Sequence[float] | NDArray[np.float64]
 UNITS = 20
 """The fewest units (rows, images, documents) from which an interval of a metric is made."""
 
+_LARGEST = 709.0
+"""The logarithm of about the largest float."""
+
 
 def interval_of_ratios(ratios: Floats, *, confidence: float) -> Interval:
     """How many times faster the candidate is, from one ratio for each launch, or for each round of a race.
@@ -26,13 +29,13 @@ def interval_of_ratios(ratios: Floats, *, confidence: float) -> Interval:
     result.
 
     Returns the geometric mean of the ratios (source over candidate, paired in time; above 1 the candidate is faster)
-    and its interval.
+    and its interval. An upper end that no float can hold is the largest one (``is_bounded``).
 
     Raises:
         ValueError: Fewer than two ratios, or one that is not positive and finite.
     """
     middle, half = _find_half_width(np.log(check_positive(ratios, "ratios").ravel()), confidence)
-    low, high = math.exp(middle - half), math.exp(middle + half)
+    low, high = math.exp(middle - half), math.exp(min(middle + half, _LARGEST))
     return Interval(estimate=math.exp(middle), low=low, high=high, confidence=confidence)
 
 

@@ -13,6 +13,7 @@ from kedro_hone.core.contract.registry import (
     REGISTRIES,
     Registry,
     VersionInfo,
+    check_names,
     explain_unknown,
     find_broken,
     find_registry,
@@ -28,6 +29,7 @@ class Remote:
     def pull(self, uri, folder): ...
     def publish(self, winner, *, name, tags, alias, metrics=None): ...
     def versions_since(self, cursor): ...
+    def find_problem(self, *, name, alias): ...
 
 class Local(Remote): ...
 
@@ -161,6 +163,7 @@ CALLS = {
     "pull": lambda hub: hub.pull("hub://digits/3", Path("pulled")),
     "versions_since": lambda hub: hub.versions_since(None),
     "publish": lambda hub: hub.publish(None, name="digits", tags={}, alias=None),
+    "find_problem": lambda hub: hub.find_problem(name="digits", alias=None),
 }
 
 
@@ -197,7 +200,8 @@ def test_what_a_method_returns_or_says_is_passed_on(site, tmp_path):
         "    def pull(self, uri, folder): return INFO\n"
         "    def versions_since(self, cursor): return (INFO,), '3'\n"
         "    def publish(self, winner, *, name, tags, alias, metrics=None):\n"
-        "        return Publication(uri=name, version='4', alias=alias)\n"
+        "        return Publication(uri=f'hub:/{name}/4', version='4', alias=alias)\n"
+        "    def find_problem(self, *, name, alias): return f'no {alias}'\n"
     )
     install(site, "hub", "hub", "fake_hub:Hub")
     hub = find_registry("hub://digits/3")
@@ -206,6 +210,57 @@ def test_what_a_method_returns_or_says_is_passed_on(site, tmp_path):
     assert hub.pull("hub:/digits/3", tmp_path).version == "3"
     assert [info.version for info in hub.versions_since(None)[0]] == ["3"]
     assert hub.publish(None, name="digits", tags={}, alias="best").alias == "best"
+    with pytest.raises(HoneError, match="no best") as caught:
+        check_names(hub, name=None, alias="best")
+    assert caught.value.slug == "recipe-invalid"
+
+
+INFO = {"uri": "hub:/digits/3", "name": "digits", "version": "3"}
+
+
+@pytest.mark.parametrize("name", ["resolve", "versions_since", "publish"])
+@pytest.mark.parametrize(
+    ("change", "clue"),
+    [
+        ({"uri": "models:/elsewhere/9"}, "'models:/elsewhere/9' is no URI of hub:/…"),
+        ({"uri": ""}, "'' is no URI of hub:/…"),
+        ({"uri": "//[x"}, "Invalid IPv6 URL"),
+        ({"version": ""}, "the version is empty"),
+        ({"name": ""}, "the name is empty"),
+    ],
+)
+def test_what_a_method_returns_is_of_its_own_registry_and_has_a_name(site, name, change, clue):
+    if name == "publish" and "name" in change:
+        return  # a publication has none
+    (site / "fake_hub.py").write_text(
+        "from kedro_hone.core.contract.registry import Publication, VersionInfo\n"
+        f"INFO = {INFO | change!r}\n"
+        "class Hub:\n"
+        "    def resolve(self, uri): return VersionInfo(**INFO)\n"
+        "    def pull(self, uri, folder): return self.resolve(uri)\n"
+        "    def versions_since(self, cursor): return (self.resolve(''),), '3'\n"
+        "    def publish(self, winner, *, name, tags, alias, metrics=None):\n"
+        "        return Publication(uri=INFO['uri'], version=INFO['version'], alias=alias)\n"
+        "    def find_problem(self, *, name, alias): return ''\n"
+    )
+    install(site, "hub", "Hub", "fake_hub:Hub")
+
+    error = catch(lambda: CALLS[name](find_registry("hub://digits/3")))
+
+    assert error.slug == "registry-broken"
+    assert clue in error.why
+
+
+@pytest.mark.parametrize("value", ["('nonsense', 1, 2, 3)", "((), None)", "(('hub:/digits/3',), '3')", "([], '3')"])
+def test_arrivals_are_versions_and_a_cursor(site, value):
+    body = "".join(f"    def {one}(self, *rest, **named):\n        return {value}\n" for one in CALLS)
+    (site / "fake_hub.py").write_text(f"class Hub:\n{body}")
+    install(site, "hub", "hub", "fake_hub:Hub")
+    assert catch(lambda: find_registry("hub://x").versions_since(None)).slug == "registry-broken"
+
+
+def test_what_is_no_uri_is_served_by_none():
+    assert catch(lambda: find_registry("//[x")).slug == "registry-unknown"
 
 
 def make_winner(folder: Path):

@@ -11,6 +11,7 @@ from scipy import stats as distributions
 from kedro_hone.core.stats.intervals import interval_of_bootstrap, interval_of_mean, interval_of_ratios
 from kedro_hone.core.stats.levels import correct_for_looks, share_level
 from kedro_hone.core.stats.proportions import interval_of_paired_proportions, smallest_provable_drop
+from kedro_hone.core.values.measurement import is_bounded
 
 RATIOS = st.lists(st.floats(0.01, 1000.0), min_size=2, max_size=20)
 
@@ -223,3 +224,11 @@ def test_fewer_than_20_units_make_no_interval_of_a_metric():
         interval_of_mean(np.full(20, np.nan), confidence=0.95)
     with pytest.raises(ValueError, match="finite"):
         interval_of_bootstrap(np.arange(100.0), math.nan, confidence=0.95, n=100)
+
+
+@pytest.mark.parametrize("confidence", [0.9999, 0.99999])
+def test_an_interval_of_two_noisy_launches_has_finite_ends(confidence):
+    interval = interval_of_ratios([0.1, 10.0], confidence=confidence)
+    assert (interval.estimate, interval.low) == (pytest.approx(1.0), pytest.approx(0.0))
+    assert math.isfinite(interval.high)
+    assert not is_bounded(interval.high)

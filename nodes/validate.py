@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from kedro_hone.building.steps import identify_runtime
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.comparing.cropping import crop_split
+from kedro_hone.comparing.licences import find_restricted
 from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.toolchain import Licence
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
@@ -57,13 +57,16 @@ def validate(
     if isinstance(outcome, Failed):
         return judge(status=Status.FAILED, slug=outcome.failure, reason=f"{outcome.by}: {outcome.reason}")
     _check_origin(outcome, candidate, setting)
+    restricted = find_restricted(named)
+    note = (restricted or read_catalogue().find_toolchain(str(outcome.runtime))).note
+    judge = partial(judge, publishable=restricted is None, note=note)
     gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
     asked = [gates.drop, gates.confidence, setting.recipe.seed]
     key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome)])
     known = setting.store.read_value(key)
     if known is not None:
         found = Validation.model_validate(known)
-        # The same artifact may have been validated as another candidate.
+        # The same artifact may have been validated as another candidate, and under another licence.
         quality = found.quality and found.quality.model_copy(update={"id": candidate})
         return found.model_copy(update={**judge.keywords, "quality": quality})
     started = time.monotonic()
@@ -113,7 +116,6 @@ def _check(
     if worst.drop.low > limit:
         fell = f"{worst.metric} on the search split fell from {worst.source:.4f} to {worst.candidate:.4f} at {where}"
         wrong = f"{fell}; the recipe allows {limit:g}"
-    toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     return judge(
         status=Status.DROPPED if wrong else Status.MEASURED,
         slug="quality" if wrong else "",
@@ -121,8 +123,6 @@ def _check(
         quality=worst.model_copy(update={"id": name}),
         largest_error=max(errors.values()),
         size_bytes=setting.store.measure(artifact),
-        publishable=toolchain.licence is not Licence.EVALUATION,
-        note=toolchain.note,
         cold_start_ms=predicted.cold_start_ms,
         peak_memory_bytes=predicted.peak_memory_bytes,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kedro_hone.building.steps import identify_runtime
+from kedro_hone.comparing.cropping import crop_split
 from kedro_hone.comparing.recipe_checks import check_provable
 from kedro_hone.comparing.scoring import may_lose_one, predict, score_source
 from kedro_hone.comparing.setting import Setting
@@ -17,12 +18,14 @@ from kedro_hone.programs import digest_metric, digest_programs
 
 logger = open_logger(__name__)
 
-VERSION = 6
+VERSION = 7
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 
 def take_baseline(*, setting: Setting) -> Reference:
     """Run the source model on the search split, and score its outputs: what every candidate is compared with.
+
+    It is run on the same rows once more for each shape that cuts them; those outputs are kept, and not scored.
 
     Raises:
         HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
@@ -49,9 +52,14 @@ def take_baseline(*, setting: Setting) -> Reference:
 
 def _make_reference(key: str, setting: Setting) -> Reference:
     split = setting.samples.splits[SEARCH]
-    with setting.store.workspace() as scratch:
-        outputs = {scratch / "outputs.npz": setting.largest_batch}
-        predicted = predict(setting.source, name="source", split=split, outputs=outputs, setting=setting)
+    with setting.store.workspace() as scratch, crop_split(split, setting) as rows:
+        outputs, cropped = {scratch / "outputs.npz": setting.largest_batch}, {}
+        for shape in setting.recipe.all_shapes:
+            if shape.name in rows:
+                cropped[shape.name] = f"at-{shape.name}.npz"
+                outputs[scratch / cropped[shape.name]] = shape.batch
+        feeds = {scratch / name: rows[shape] for shape, name in cropped.items()}
+        predicted = predict(setting.source, name="source", split=split, outputs=outputs, setting=setting, feeds=feeds)
         if isinstance(predicted, Failed):
             raise HoneError(
                 "model-unsupported",
@@ -63,6 +71,7 @@ def _make_reference(key: str, setting: Setting) -> Reference:
     itself = score_source(kept, split, setting)
     return Reference(
         outputs=kept.name,
+        cropped=cropped,
         digest=key,
         metric=itself.metric,
         value=itself.source,

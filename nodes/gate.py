@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kedro_hone.comparing.heats import say_budget
+from kedro_hone.comparing.licences import find_restricted
 from kedro_hone.comparing.scoring import predict, score_predictions, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE
@@ -43,7 +44,8 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, re
     with setting.store.workspace() as scratch:
         scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
         results = GateResults(asked=list_asked(recipe.gates), source=itself, score=scorer.score)
-        withheld = {name: "its licence is for evaluation only" for name in finalists if not found[name].publishable}
+        reason = "its licence is for evaluation only"  # asked now: the validation may be an earlier run's
+        withheld = dict.fromkeys((name for name in finalists if find_restricted(found[name].candidate)), reason)
         ask_gates(results, [_gather(one, found[name]) for name, one in finalists.items()], withheld)
         verdict, reasons = decide(
             results,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.comparing.arrays import open_arrays
+from kedro_hone.comparing.cropping import crop
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
@@ -121,20 +122,5 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
         batch = {}
         for spec in source.inputs:
             rows = np.take(arrays[spec.name], range(shape.batch), axis=0, mode="wrap")
-            batch[spec.name] = np.ascontiguousarray(_crop(rows, spec.shape, shape.sizes))
+            batch[spec.name] = crop(rows, spec.shape, shape.sizes)
         np.savez(folder / "shapes" / f"{shape.name}.npz", allow_pickle=False, **batch)
-
-
-def _crop(rows: NDArray[Any], dims: tuple[int | str, ...], sizes: dict[str, int]) -> NDArray[Any]:
-    """Cut named dimensions beyond the batch to the sizes of a shape."""
-    named = [(axis, dim) for axis, dim in enumerate(dims) if axis > 0 and isinstance(dim, str) and dim in sizes]
-    for axis, dim in named:
-        if rows.shape[axis] < sizes[dim]:
-            raise HoneError(
-                "data-unreadable",
-                f"A shape of the recipe asks for {dim} = {sizes[dim]}, and the data have {rows.shape[axis]}.",
-                why="What is timed is real data; it is cut, never stretched.",
-                hint="Let the program prepare rows at least that long, or make the shape smaller.",
-            )
-        rows = np.take(rows, range(sizes[dim]), axis=axis)
-    return rows

@@ -1,16 +1,19 @@
 """Validate each candidate before the race: its saved files, opened in a new process, at several batch sizes.
 
 Silent wrong results are the reason (a quantized network that is right at one batch size and wrong at another, a
-package that returns the wrong number of rows): so every candidate predicts the whole search split at every shape of the
-recipe, and at an odd size where it takes any, and the worst of them counts.
+package that returns the wrong number of rows): so every candidate predicts the whole search split at every batch size
+of the recipe, and at an odd one where it takes any, then cut to each shape that has other sizes than the data. The
+worst of them counts.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,24 +22,28 @@ from numpy.typing import NDArray
 
 from kedro_hone.building.steps import identify_runtime
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
+from kedro_hone.comparing.cropping import crop_split
+from kedro_hone.comparing.licences import find_restricted
 from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.toolchain import Licence
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import Quality, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Outcome, Refused
-from kedro_hone.core.values.samples import SEARCH, Reference
+from kedro_hone.core.values.samples import SEARCH, Reference, Split
 
 logger = open_logger(__name__)
 
-VERSION = 6
+VERSION = 7
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 ODD_BATCH = 7
 """A size that no recipe names: what was specialized by mistake shows at it."""
+
+LARGEST_ERROR = 0.5
+"""What outputs that cannot be scored may differ from the source's, over the largest of these: zeros differ by 1."""
 
 
 def validate(
@@ -50,13 +57,16 @@ def validate(
     if isinstance(outcome, Failed):
         return judge(status=Status.FAILED, slug=outcome.failure, reason=f"{outcome.by}: {outcome.reason}")
     _check_origin(outcome, candidate, setting)
+    restricted = find_restricted(named)
+    note = (restricted or read_catalogue().find_toolchain(str(outcome.runtime))).note
+    judge = partial(judge, publishable=restricted is None, note=note)
     gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
     asked = [gates.drop, gates.confidence, setting.recipe.seed]
     key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome)])
     known = setting.store.read_value(key)
     if known is not None:
         found = Validation.model_validate(known)
-        # The same artifact may have been validated as another candidate.
+        # The same artifact may have been validated as another candidate, and under another licence.
         quality = found.quality and found.quality.model_copy(update={"id": candidate})
         return found.model_copy(update={**judge.keywords, "quality": quality})
     started = time.monotonic()
@@ -84,52 +94,135 @@ def _check(
     artifact: Artifact, reference: Reference, setting: Setting, *, name: str, judge: Callable[..., Validation]
 ) -> Validation:
     """Compare the outputs of a candidate's artifact, and their score, with the source's."""
-    outputs, split = setting.store.locate_tree(reference.digest) / reference.outputs, setting.samples.splits[SEARCH]
-    batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
-    if not artifact.static_shapes:
-        batches[f"batch {ODD_BATCH}"] = ODD_BATCH
+    split = setting.samples.splits[SEARCH]
     failed = partial(judge, status=Status.FAILED)
-    with setting.store.workspace() as scratch:
-        sizes = {scratch / f"{batch}.npz": batch for batch in batches.values()}
-        predicted = predict(artifact, name=name, split=split, outputs=sizes, setting=setting)
+    with setting.store.workspace() as scratch, crop_split(split, setting) as rows:
+        trials = _plan(artifact, reference, rows, setting, folder=scratch)
+        outputs = {trial.path: trial.batch for trial in trials}
+        feeds = {trial.path: trial.feeds for trial in trials if trial.feeds}
+        predicted = predict(artifact, name=name, split=split, outputs=outputs, setting=setting, feeds=feeds)
         if isinstance(predicted, Failed):
             return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
-        predictions = {where: scratch / f"{batch}.npz" for where, batch in batches.items()}
-        error = _compare(predictions, outputs)
-        if not isinstance(error, float):
-            return failed(slug=error[0], reason=error[1])
-        scores = score_predictions(predictions, reference=outputs, split=split, setting=setting)
+        errors = _compare_trials(trials, artifact)
+        if isinstance(errors, tuple):
+            return failed(slug=errors[0], reason=errors[1])
+        scores = _score(trials, split, setting)
     for reason in scores.values():
         if isinstance(reason, str):
             return failed(slug=FailureClass.BAD_OUTPUT, reason=reason)
     judged = {where: found for where, found in scores.items() if isinstance(found, Quality)}
     where, worst = max(judged.items(), key=lambda item: item[1].drop.estimate)
-    limit = setting.recipe.gates.drop
-    lost = worst.drop.low > limit
-    fell = f"{worst.metric} on the search split fell from {worst.source:.4f} to {worst.candidate:.4f} at {where}"
-    toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
+    limit, wrong = setting.recipe.gates.drop, _find_wrong(errors, judged)
+    if worst.drop.low > limit:
+        fell = f"{worst.metric} on the search split fell from {worst.source:.4f} to {worst.candidate:.4f} at {where}"
+        wrong = f"{fell}; the recipe allows {limit:g}"
     return judge(
-        status=Status.DROPPED if lost else Status.MEASURED,
-        slug="quality" if lost else "",
-        reason=f"{fell}; the recipe allows {limit:g}" if lost else "",
+        status=Status.DROPPED if wrong else Status.MEASURED,
+        slug="quality" if wrong else "",
+        reason=wrong,
         quality=worst.model_copy(update={"id": name}),
-        largest_error=error,
+        largest_error=max(errors.values()),
         size_bytes=setting.store.measure(artifact),
-        publishable=toolchain.licence is not Licence.EVALUATION,
-        note=toolchain.note,
         cold_start_ms=predicted.cold_start_ms,
         peak_memory_bytes=predicted.peak_memory_bytes,
     )
 
 
-def _compare(predictions: dict[str, Path], reference: Path) -> tuple[FailureClass, str] | float:
-    """Return the largest error of all predictions, or the first fault of names, shapes, types or values."""
+@dataclass(frozen=True, kw_only=True)
+class _Trial:
+    """One batch size, or one shape that cuts the rows: what a candidate predicts there is compared with the source."""
+
+    where: str
+    batch: int
+    path: Path  # of the candidate's outputs
+    reference: Path  # of the source's
+    feeds: Path | None = None  # the rows, where they are cut
+
+
+def _plan(
+    artifact: Artifact, reference: Reference, rows: dict[str, Path], setting: Setting, *, folder: Path
+) -> list[_Trial]:
+    """Return the batch sizes of the recipe, and an odd one, on the rows as they are; then the shapes that cut them."""
+    if rows.keys() != reference.cropped.keys():
+        raise explain_outdated("reference")
+    tree = setting.store.locate_tree(reference.digest)
+    batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
+    if not artifact.static_shapes:
+        batches[f"batch {ODD_BATCH}"] = ODD_BATCH
+    trials = [
+        _Trial(where=where, batch=batch, path=folder / f"{batch}.npz", reference=tree / reference.outputs)
+        for where, batch in batches.items()
+    ]
+    for shape in setting.recipe.all_shapes:
+        if shape.name in rows:
+            sizes = ", ".join(f"{dim} {size}" for dim, size in sorted(shape.sizes.items()) if dim != "batch")
+            trial = _Trial(
+                where=f"{shape.name} ({sizes})",
+                batch=shape.batch,
+                path=folder / f"at-{shape.name}.npz",
+                reference=tree / reference.cropped[shape.name],
+                feeds=rows[shape.name],
+            )
+            trials.append(trial)
+    return trials
+
+
+def _compare_trials(trials: list[_Trial], artifact: Artifact) -> tuple[FailureClass, str] | dict[str, float]:
+    """Return the largest error of each trial, or the first fault."""
+    declared = {spec.name: spec.dtype for spec in artifact.outputs}
+    errors: dict[str, float] = {}
+    for trial in trials:
+        error = _compare({trial.where: trial.path}, trial.reference, declared)
+        if not isinstance(error, float):
+            return error
+        errors[trial.where] = error
+    return errors
+
+
+def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Quality | str]:
+    """Score the trials on whole rows; those on cut rows too where the program has no labels, which are of whole rows.
+
+    Without labels what is scored is how close the outputs are to the source's, and that holds for any rows.
+    """
+    with open_arrays(setting.locate(split.targets)) as targets:
+        labelled = bool(targets.files)
+    groups: dict[Path, dict[str, Path]] = {}
+    for trial in trials:
+        if trial.feeds is None or not labelled:
+            groups.setdefault(trial.reference, {})[trial.where] = trial.path
+    scores: dict[str, Quality | str] = {}
+    for reference, outputs in groups.items():
+        scores |= score_predictions(outputs, reference=reference, split=split, setting=setting)
+    return scores
+
+
+def _find_wrong(errors: dict[str, float], judged: Mapping[str, Quality]) -> str:
+    """Return where outputs that were not scored differ too much from the source's, or an empty string.
+
+    As wrong as on the rows that were scored they may be: the score held there.
+    """
+    allowed = max(LARGEST_ERROR, *(errors[where] for where in judged))
+    unscored = {where: error for where, error in errors.items() if where not in judged}
+    where, error = max(unscored.items(), key=lambda item: item[1], default=("", 0.0))
+    if error <= allowed:
+        return ""
+    difference = f"differ from the source's by up to {error:.3g} times the largest of these"
+    return f"the outputs at {where} {difference}; {allowed:.3g} is allowed"
+
+
+def _compare(
+    predictions: dict[str, Path], reference: Path, declared: Mapping[str, str] = MappingProxyType({})
+) -> tuple[FailureClass, str] | float:
+    """Return the largest error of all predictions, or the first fault of names, shapes, types or values.
+
+    An output is of the source's type, or of the one that the candidate declares for it.
+    """
     largest_error = 0.0
     with open_arrays(reference) as expected:
         for where, path in predictions.items():
             try:
                 with open_arrays(path) as found:
-                    error = _compare_arrays(expected, found)
+                    error = _compare_arrays(expected, found, declared)
             except UNREADABLE as unreadable:
                 return FailureClass.BAD_OUTPUT, f"the predictions at {where} cannot be read: {unreadable}"
             if not isinstance(error, float):
@@ -139,12 +232,14 @@ def _compare(predictions: dict[str, Path], reference: Path) -> tuple[FailureClas
     return largest_error
 
 
-def _compare_arrays(expected: NpzFile, found: NpzFile) -> tuple[str, tuple[FailureClass, str]] | float:
+def _compare_arrays(
+    expected: NpzFile, found: NpzFile, declared: Mapping[str, str]
+) -> tuple[str, tuple[FailureClass, str]] | float:
     """Return the largest error, relative to its output's largest value, or the name and the fault of an output."""
     largest_error = 0.0
     for name in expected.files:
         want, got = expected[name], found.get(name)
-        if fault := _find_fault(want, got):
+        if fault := _find_fault(want, got, declared.get(name)):
             return name, fault
         if want.dtype.kind == "U":
             continue  # text has no distance; the program's metric judges it
@@ -154,12 +249,13 @@ def _compare_arrays(expected: NpzFile, found: NpzFile) -> tuple[str, tuple[Failu
     return largest_error
 
 
-def _find_fault(want: NDArray[Any], got: NDArray[Any] | None) -> tuple[FailureClass, str] | None:
+def _find_fault(want: NDArray[Any], got: NDArray[Any] | None, declared: str | None) -> tuple[FailureClass, str] | None:
     if got is None:
         return FailureClass.BAD_OUTPUT, "there is none"
     if got.shape != want.shape:
         return FailureClass.BAD_OUTPUT, f"its shape is {got.shape}, the source's is {want.shape}"
-    if got.dtype.kind != want.dtype.kind:
+    known = got.dtype.kind == "U" or got.dtype.name in {want.dtype.name, declared}
+    if got.dtype.kind != want.dtype.kind or not known:
         return FailureClass.BAD_OUTPUT, f"its type is {got.dtype}, the source's is {want.dtype}"
     if got.dtype.kind != "U" and not np.isfinite(got).all():
         return FailureClass.NUMERICS, "some values are not finite"

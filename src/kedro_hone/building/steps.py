@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kedro_hone.building.asking import Decided, decide, find_refusal, resolve_options
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.store.steps import StepRecord, list_machine_options, step_key
+from kedro_hone.core.store.steps import StepRecord, step_key
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, Stage, StepFacts
 from kedro_hone.core.values.base import Json
@@ -46,10 +47,14 @@ def transform(
     """Run one adaptor on an artifact, or take its result from the store.
 
     What its options leave to the machine is decided here, for the key and the worker alike. Returned is the artifact, a
-    refusal or a failure, with the steps of its route; a toolchain's failure is not raised.
+    refusal or a failure, with the steps of its route; a toolchain's failure is not raised, nor that of an adaptor.
     """
     host = read_host()
-    outcome, facts = _Step(adaptor, options.resolve(host), parent, setting, reference, host).find_or_build()
+    resolved = resolve_options(adaptor, options, host)
+    if isinstance(resolved, Failed):
+        outcome, facts = _Step(adaptor, options, parent, setting, reference, host).leave(resolved)
+    else:
+        outcome, facts = _Step(adaptor, resolved, parent, setting, reference, host).find_or_build()
     return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
 
 
@@ -78,12 +83,14 @@ class _Step:
     def find_or_build(self) -> tuple[Outcome, tuple[StepFacts, ...]]:
         """Return the outcome, and the facts of the step; none of these where the adaptor could not be tried."""
         adaptor, store, run = self.adaptor, self.setting.store, self.setting.run
-        environment = self._find_refusal() or EnvironmentStore().ensure(adaptor.toolchain)
+        if (fault := self._find_refusal()) is not None:
+            return self.leave(fault)
+        decided = decide(adaptor, self.options, self.host)
+        if isinstance(decided, Failed):
+            return self.leave(decided)
+        environment = EnvironmentStore().ensure(adaptor.toolchain)
         if isinstance(environment, Failed):
-            environment = run.name_log(environment.model_copy(update={"by": adaptor.name}))
-        if isinstance(environment, Refused | Failed):
-            self._say(environment.kind, environment)
-            return environment, ()
+            return self.leave(run.name_log(environment.model_copy(update={"by": adaptor.name})))
         key, inputs = self._make_key(environment.key)
         found = store.find(key)
         if found is not None:
@@ -91,7 +98,7 @@ class _Step:
             return found.outcome, (found.facts,)
         folder = run.claim_step(adaptor.name)
         started = dt.datetime.now(dt.UTC)
-        outcome = self._run(Path(environment.python), folder)
+        outcome = self._run(Path(environment.python), folder, decided)
         facts = StepFacts(
             key=key,
             adaptor=adaptor.name,
@@ -105,12 +112,17 @@ class _Step:
         store.record(key, StepRecord(facts=facts, outcome=outcome, created=started.isoformat(), inputs=inputs))
         return outcome, (facts,)
 
+    def leave(self, fault: Refused | Failed) -> tuple[Outcome, tuple[StepFacts, ...]]:
+        """Return why the adaptor was not tried."""
+        self._say(fault.kind, fault)
+        return fault, ()
+
     def _say(self, word: str, outcome: Outcome, *, seconds: float | None = None) -> None:
         built = (step.adaptor for step in self.parent.steps if step.outcome == "artifact")
         route = (self.setting.source.format, *built)
         logger.info("%s", say_step(word, self.adaptor.name, route, seconds=seconds, outcome=outcome))
 
-    def _find_refusal(self) -> Refused | None:
+    def _find_refusal(self) -> Refused | Failed | None:
         adaptor, parent, host = self.adaptor, self.parent, self.host
         text = [spec.name for spec in (*parent.inputs, *parent.outputs) if spec.dtype == "str"]
         if missing := adaptor.find_missing(host):
@@ -120,8 +132,7 @@ class _Step:
         elif text and not adaptor.toolchain.takes_text:
             slug, reason = "text", f"{adaptor.toolchain.name} takes no text, and {text[0]!r} is text"
         else:
-            refusal = adaptor.can_take(parent, self.options, host)
-            return refusal and refusal.model_copy(update={"by": adaptor.name})
+            return find_refusal(adaptor, parent, self.options, host)
         return Refused(by=adaptor.name, slug=slug, reason=reason)
 
     def _make_key(self, environment: str) -> tuple[str, dict[str, Json]]:
@@ -139,7 +150,7 @@ class _Step:
             program=digest_json([samples, SEARCH, self.reference.digest]) if Need.PROGRAM in needs else None,
         )
 
-    def _run(self, python: Path, folder: Path) -> Outcome:
+    def _run(self, python: Path, folder: Path, decided: Decided) -> Outcome:
         toolchain = self.adaptor.toolchain
         with self.setting.store.workspace() as scratch:
             job = self._make_job(scratch)
@@ -147,7 +158,9 @@ class _Step:
             if not isinstance(result, StepResult):
                 return self.setting.run.name_log(result) if isinstance(result, Failed) else result
             output = verify_output(job, result, toolchain=toolchain)
-            return output if isinstance(output, Failed) else self._seal(output, (result.described or {}).get("graph"))
+            if isinstance(output, Failed):
+                return output
+            return self._seal(output, decided, graph=(result.described or {}).get("graph"))
 
     def _make_job(self, scratch: Path) -> Job:
         adaptor, setting, recipe = self.adaptor, self.setting, self.setting.recipe
@@ -182,7 +195,7 @@ class _Step:
             "outputs": [spec.name for spec in self.parent.outputs],
         }
 
-    def _seal(self, output: JobInput, graph: Json) -> Outcome:
+    def _seal(self, output: JobInput, decided: Decided, *, graph: Json) -> Outcome:
         """Turn a worker's verified output into an artifact; refuse it when it is its parent again."""
         adaptor, parent = self.adaptor, self.parent
         if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):
@@ -190,7 +203,7 @@ class _Step:
             return Refused(by=adaptor.name, slug="nothing-to-do", reason=reason)
         compiled = adaptor.stage is Stage.COMPILE
         inherited = {name: value for name, value in parent.metadata.items() if name in INHERITED}
-        if machine := list_machine_options(adaptor, self.options, self.host):
+        if machine := decided.machine_options:
             inherited["machine_options"] = {**inherited.get("machine_options", {}), adaptor.name: machine}
         return self.setting.store.seal(
             Path(output.path),
@@ -199,7 +212,7 @@ class _Step:
             outputs=output.outputs,
             runtime=adaptor.toolchain.name if compiled else None,
             device=adaptor.device if compiled else parent.device,
-            run_options=adaptor.run_options(self.options) if compiled else {},
+            run_options=decided.run_options,
             static_shapes=output.static_shapes,
             metadata={**inherited, **output.metadata, **({"graph": graph} if graph else {})},
         )

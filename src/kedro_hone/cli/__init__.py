@@ -12,7 +12,7 @@ import click
 from kedro.framework.cli.project import run as kedro_run
 from kedro.framework.project import settings
 
-from kedro_hone.cli.failures import explain, explain_failures
+from kedro_hone.cli.failures import explain, explain_failures, refuse_exits
 from kedro_hone.cli.plugins import adaptor, registries, toolchains
 from kedro_hone.cli.routes import routes
 from kedro_hone.cli.runs import replay, report
@@ -40,7 +40,8 @@ def _run(**options: Any) -> None:
     """
     configure_logging()
     try:
-        kedro_run.callback(**options)  # type: ignore[misc]  # click allows commands without a callback; this one has it
+        with refuse_exits():
+            kedro_run.callback(**options)  # type: ignore[misc]  # click allows commands without one; this one has it
     finally:  # what is printed next must not be printed through the display
         for hook in settings.HOOKS:
             if isinstance(hook, ProgressHooks):

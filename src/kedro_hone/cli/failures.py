@@ -68,6 +68,15 @@ def explain_failures() -> Iterator[None]:
         sys.exit(ExitCode.BUG)
 
 
+@contextmanager
+def refuse_exits() -> Iterator[None]:
+    """Turn an exit within a run, by code of a plug-in, into an error: only the verdict chooses the exit code."""
+    try:
+        yield
+    except SystemExit as stop:
+        raise RuntimeError(f"the run was ended by SystemExit({stop.code!r}), before it had a verdict") from stop
+
+
 class _Terminated(KeyboardInterrupt):
     """The process was told to end; raised wherever it is, so that everything on the way out is closed."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,18 @@ UNBOUNDED = sys.float_info.max
 
 
 def predict(
-    artifact: Artifact, *, name: str, split: Split, outputs: Mapping[Path, int], setting: Setting
+    artifact: Artifact,
+    *,
+    name: str,
+    split: Split,
+    outputs: Mapping[Path, int],
+    setting: Setting,
+    feeds: Mapping[Path, Path] = MappingProxyType({}),
 ) -> Predicted | Failed:
     """Run an artifact over all rows of a split, once for each of ``outputs``: a new ``.npz``, and its batch size.
 
-    They are in one folder. Returned is what it took, or why it failed.
+    They are in one folder. Those that ``feeds`` has are of its rows (``.npz``) instead of the split's. Returned is what
+    it took, or why it failed.
     """
     with launch(artifact, name=name, setting=setting, output=next(iter(outputs)).parent) as session:
         if isinstance(session, Failed):
@@ -41,7 +49,7 @@ def predict(
         if isinstance(loaded, Failed):
             return loaded
         for output, batch in outputs.items():
-            if failed := session.run(setting.locate(split.feeds), output, batch=batch):
+            if failed := session.run(feeds.get(output) or setting.locate(split.feeds), output, batch=batch):
                 return failed
         peak = session.close().peak_memory_bytes
         if not peak:

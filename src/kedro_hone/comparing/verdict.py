@@ -136,7 +136,7 @@ def decide(
 
 
 def _list_reasons(results: GateResults) -> list[str]:
-    """Return what the relative gates found, of the best finalist first, and which absolute gates were missed."""
+    """Return what the relative gates found, the best finalist first, which absolute gates were missed, and doubts."""
     unscored, scored = ({gate.name for gate in results.choose(relative=True, scored=it)} for it in (False, True))
     speed = [row.reason for row in results.judgements.get(results.best or "", ()) if row.name in unscored]
     withheld = [f"{name} is faster, but {why}: it is not published" for name, why in results.withheld.items()]
@@ -146,7 +146,8 @@ def _list_reasons(results: GateResults) -> list[str]:
         if (row.name in scored and row.judgement is not Judged.NOT_ASKED)
         or (row.name not in scored | unscored and row.judgement in {Judged.FAILS, Judged.UNDECIDED})
     ]
-    return list(dict.fromkeys([*speed, *withheld, *others]))  # one reason may be that of several gates
+    doubts = [f"doubtful: {quality.doubt}" for quality in results.qualities.values() if quality.doubt]
+    return list(dict.fromkeys([*speed, *withheld, *others, *doubts]))  # one reason may be that of several gates
 
 
 def _find_doubt(results: GateResults, launches: int) -> str:

@@ -11,6 +11,7 @@ from kedro_hone.core.contract.adaptor import Adaptor, Options
 from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
 from kedro_hone.core.contract.toolchain import Licence
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.plugins import describe_exception, name_function
 from kedro_hone.recipe.routes import Routes, generate_routes
 from kedro_hone.recipe.schema import AdaptorSection, Recipe
 
@@ -64,4 +65,11 @@ def _read_options(section: AdaptorSection, adaptor: Adaptor) -> Options:
             why="; ".join(f"{'.'.join((where, *map(str, p['loc'])))}: {p['msg']}" for p in error.errors()),
             hint=f"Its options are: {', '.join(adaptor.options.model_fields) or 'none'}; "
             f"see docs/adaptors/{adaptor.name}.md.",
+        ) from error
+    except (Exception, SystemExit) as error:  # by a validator of its own, as no validator should
+        raise HoneError(
+            "recipe-invalid",
+            f"The options of the adaptor {adaptor.name} cannot be read.",
+            why=f"{name_function(adaptor.options)} failed: {describe_exception(error)}",
+            hint="Mend the adaptor, or leave it out: `enabled: false` under its name in the recipe.",
         ) from error

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import click
 import pytest
 from click.testing import CliRunner
 from controls import CONTROLS, find_controls
 
+from kedro_hone import cli
 from kedro_hone.cli.failures import explain_failures
 from kedro_hone.core.errors import ExitCode, HoneError
 
@@ -29,3 +32,19 @@ def test_no_control_characters_of_an_error_reach_the_terminal(error, code, tmp_p
     said = done.stderr.removeprefix("\x1b[31m").replace("\x1b[0m\n", "\n")
     assert "OWNED" in said
     assert not find_controls(said)
+
+
+@pytest.mark.parametrize("code", [0, None, 11, "a text"])
+def test_an_exit_within_a_run_is_no_verdict(code, tmp_path, monkeypatch):
+    """As ``sys.exit(0)`` in the code of a plug-in: a pipeline of CI would read it as PASS."""
+
+    def end(**_):
+        raise SystemExit(code)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "kedro_run", SimpleNamespace(callback=end))
+
+    done = CliRunner().invoke(click.Command("run", callback=cli._run))
+
+    assert done.exit_code == ExitCode.BUG
+    assert f"the run was ended by SystemExit({code!r}), before it had a verdict" in done.stderr

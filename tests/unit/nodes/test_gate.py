@@ -372,3 +372,11 @@ def test_a_verdict_never_says_more_than_the_gates(race):
         assert any(Judged.FAILS in found for found in judged.values())
     asked = {gate.name for gate in results.asked}
     assert all({row.name for row in rows} == asked for name, rows in results.judgements.items() if name != "source")
+
+
+def test_a_doubt_of_the_winners_score_is_a_reason():
+    doubted = quality(0, 0.005).model_copy(update={"doubt": "'rmse' is better with the targets of other rows"})
+    verdict, reasons, _ = run_gates([finalist("a", "yes")], {"a": doubted})
+
+    assert verdict is Verdict.PASS
+    assert reasons[-1] == "doubtful: 'rmse' is better with the targets of other rows"

@@ -335,3 +335,72 @@ def test_labels_that_are_all_the_same_say_nothing_about_the_model(evaluate):
 def test_a_program_without_classes_has_no_doubt(evaluate, logits):
     row = evaluate("fidelity", source=logits, targets=None, one=logits)["candidates"]["one"]
     assert "doubt" not in row
+
+
+RMSE = """
+import numpy as np
+
+{direction}
+
+def rmse(predictions, targets, options):
+    return float(np.sqrt(np.mean((predictions.reshape(-1) - targets["target"].reshape(-1)) ** 2)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("direction", "doubted"), [("", True), ("HIGHER_IS_BETTER = True", True), ("HIGHER_IS_BETTER = False", False)]
+)
+def test_a_direction_that_the_targets_of_other_rows_contradict_is_doubted(
+    evaluate, tmp_path, random, direction, doubted
+):
+    (tmp_path / "own.py").write_text(RMSE.format(direction=direction))
+    wanted = random.normal(size=(N, 1))
+    given = wanted + 0.1 * random.normal(size=(N, 1))
+
+    row = evaluate("tabular-regression", source=given, targets=wanted, metric=f"{tmp_path}/own.py:rmse", same=given)
+
+    doubt = row["candidates"]["same"].get("doubt", "")
+    assert bool(doubt) is doubted
+    if doubted:
+        assert doubt.startswith("'rmse' is better with the targets of other rows (1.")
+        assert "higher is taken to be better: check HIGHER_IS_BETTER" in doubt
+
+
+@pytest.mark.parametrize("metric", ["r2", "mean_absolute_error", "neg_r2", "root_mean_squared_error"])
+def test_the_direction_of_a_named_metric_is_right(evaluate, random, metric):
+    wanted = random.normal(size=(N, 1))
+    given = wanted + 0.1 * random.normal(size=(N, 1))
+
+    row = evaluate("tabular-regression", source=given, targets=wanted, metric=metric, same=given)
+
+    assert "doubt" not in row["candidates"]["same"]
+
+
+def test_few_rows_say_nothing_about_the_direction(evaluate, tmp_path):
+    (tmp_path / "own.py").write_text(RMSE.format(direction=""))
+    wanted = np.arange(8.0).reshape(8, 1)
+
+    row = evaluate("tabular-regression", source=wanted, targets=wanted, metric=f"{tmp_path}/own.py:rmse", same=wanted)
+
+    assert "doubt" not in row["candidates"]["same"]
+
+
+LOOKS_UP = """
+HIGHER_IS_BETTER = False
+
+def found(predictions, targets, options):
+    if predictions.ravel()[0] != targets["target"].ravel()[0]:
+        raise KeyError(targets["target"].ravel()[0])
+    return 0.5
+"""
+
+
+def test_a_metric_that_takes_no_other_rows_targets_is_not_doubted(evaluate, tmp_path, random):
+    """One that looks its targets up, and raises what it likes where there is none."""
+    (tmp_path / "own.py").write_text(LOOKS_UP)
+    wanted = random.normal(size=(N, 1))
+
+    row = evaluate("tabular-regression", source=wanted, targets=wanted, metric=f"{tmp_path}/own.py:found", same=wanted)
+
+    assert row["candidates"]["same"]["source"] == 0.5
+    assert "doubt" not in row["candidates"]["same"]

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
-from kedro_hone.core.contract.catalogue import read_catalogue
+import pytest
+from pydantic import model_validator
+from toolchains.toy import adaptor as toy
+
+from kedro_hone.core.contract.catalogue import forget_registrations, read_catalogue, register
 from kedro_hone.core.contract.toolchain import Licence
 from kedro_hone.core.errors import HoneError
 from kedro_hone.recipe.plan import make_plan
@@ -80,3 +84,23 @@ def test_a_chain_of_two_compressors_is_made_only_when_named():
 
     assert not any(set(chain) <= set(route) for route in single)
     assert (*chain, "onnxruntime.session") in chained
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), RuntimeError("no")])
+def test_options_that_cannot_be_read_name_their_adaptor(error):
+    class Broken(toy.CompileOptions):
+        @model_validator(mode="after")
+        def _end(self):
+            if self.slow != 0.5:  # the defaults must be valid
+                raise error
+            return self
+
+    register(replace(toy.COMPILE, options=Broken))
+    try:
+        with pytest.raises(HoneError) as caught:
+            plan(adaptors={"toy.compile": {"enabled": True, "options": {"slow": 2}}})
+    finally:
+        forget_registrations()
+    assert caught.value.slug == "recipe-invalid"
+    assert caught.value.what == "The options of the adaptor toy.compile cannot be read."
+    assert f"{type(error).__name__}: {error}" in caught.value.why

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from pydantic.fields import FieldInfo
 
+from kedro_hone.core.contract.gate_faults import find_fault
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import (
     Plugins,
@@ -162,9 +162,16 @@ def register_gate(gate: Gate) -> None:
     Registering the same again replaces it, so settings may be imported twice.
 
     Raises:
-        HoneError: ``gate-invalid``: another registered gate has this name. A name that is built in or another
-            package's is found when the gates are read.
+        HoneError: ``gate-invalid``: it cannot be a key of the recipe or give its reasons, or another registered gate
+            has this name. A name that is built in or another package's is found when the gates are read.
     """
+    if fault := find_fault(check_kind(gate, Gate)):
+        raise HoneError(
+            "gate-invalid",
+            f"The gate {gate.name!r} of {name_function(gate.judge)} cannot be used.",
+            why=fault,
+            hint="Mend the gate; Write a gate in the documentation says what it needs.",
+        )
     _PLUGINS.register(gate)
 
 
@@ -178,10 +185,11 @@ def read_gates() -> tuple[Gate, ...]:
     One that cannot be loaded ends the run: without it something would be published that does not hold it.
 
     Raises:
-        HoneError: ``gate-invalid``: two gates have one name, or a module of a gate cannot be imported or has none.
+        HoneError: ``gate-invalid``: two gates have one name, or a module of a gate cannot be imported or has none that
+            can be used.
     """
     offers = list_offers(ENTRY_POINTS, list_modules("kedro_hone.comparing.gates", "GATE"))
-    found, broken = load(offers, partial(check_kind, kind=Gate))
+    found, broken = load(offers, _read_gate)
     for place, error in broken.items():
         raise HoneError(
             "gate-invalid",
@@ -191,3 +199,10 @@ def read_gates() -> tuple[Gate, ...]:
         ) from error
     gates = (gate for gate, _ in _PLUGINS.merge(found).values())
     return tuple(sorted(gates, key=lambda gate: (not gate.relative, gate.scored, gate.name)))
+
+
+def _read_gate(value: Any) -> Gate:
+    gate = check_kind(value, Gate)
+    if fault := find_fault(gate):
+        raise ValueError(f"the gate {gate.name!r}: {fault}")
+    return gate

@@ -90,7 +90,7 @@ class Checks(Value):
     size_bytes: int | None = Field(None, description="The artifact's files.")
     cold_start_ms: float | None = Field(None, description="From loading to the first prediction; Python runs already.")
     peak_memory_bytes: int | None = Field(None, description="Resident memory of its worker at its highest.")
-    publishable: bool = Field(default=True, description="False where the licence of its runtime forbids publishing it.")
+    publishable: bool = Field(default=True, description="False where the licence of a toolchain forbids publishing it.")
     note: str = Field("", description="Anything else that a reader must know, such as that licence.")
 
 

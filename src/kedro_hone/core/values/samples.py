@@ -66,6 +66,9 @@ class Reference(Predicted):
     """The baseline: the outputs of the source model on the search split, and their quality."""
 
     outputs: str = Field(description="Name of the `.npz` with one array for each output, in the order of the rows.")
+    cropped: dict[str, str] = Field(
+        {}, description="Name of the `.npz` of its outputs on rows that are cut to a shape, by the shape's name."
+    )
     digest: str = Field(description="Over the source, its run options and the rows; the key of the tree.")
     metric: str
     value: float = Field(description="The source's value of the metric.")

@@ -18,6 +18,9 @@ ROUNDING = 1e-6
 UNDEFINED_LIMIT = 0.01
 """The largest share of resamples on which a metric may be undefined."""
 
+ROLLS = 9
+"""How many times the targets are given to other rows, to find out in which direction the metric is better."""
+
 
 @dataclass
 class Comparison:
@@ -51,7 +54,8 @@ class Comparison:
         Returned are ``metric``, ``higher_is_better``, ``source``, ``candidate``, ``n`` and ``kind``: ``proportion``
         with ``lost`` and ``gained`` rows where every row is right or wrong; ``mean`` with the ``differences`` of rows,
         or ``bootstrap`` with the ``replicates`` of the drop (arrays; positive is worse), and with ``span``, how much
-        can be lost. ``doubt``, where there is one: why the targets may not belong to the predictions.
+        can be lost. ``doubt``, where there is one: why the targets may not belong to the predictions, or the metric's
+        direction may be the other one.
 
         Raises:
             ReportedError: ``labels-mismatch`` or ``program-failed``: the outputs have not one row for each target; the
@@ -65,7 +69,7 @@ class Comparison:
         if row["kind"] != "proportion":
             row["span"] = self._span
         find_doubt = getattr(self.program, "find_doubt", lambda *_: None)
-        if doubt := find_doubt(outputs, self.targets, self.options):
+        if doubt := find_doubt(outputs, self.targets, self.options) or self._direction_doubt:
             row["doubt"] = doubt
         return {**told, "source": self._value, "candidate": value, **row}
 
@@ -144,16 +148,41 @@ class Comparison:
 
         It scales what rows that were not seen may lose: that none was seen is no proof, and not every metric ends at 1.
         """
-        others = _take_rows(self.targets, np.roll(np.arange(self._rows), self._rows // 2))
+        others = self._roll(self._rows // 2)
 
         def score(wanted: Any) -> Array:
             rows = self.metric.rows(self._source, wanted)
             return np.asarray(self.metric.value(self._source, wanted) if rows is None else rows, dtype=np.float64)
 
-        with suppress(ValueError):  # as for a class that the model does not know
+        with suppress(Exception):  # a metric may take no such targets: a class that the model does not know, and others
             span = float(np.abs(score(self.targets) - score(others)).max())
             return span if np.isfinite(span) else 0.0
         return 0.0
+
+    @cached_property
+    def _direction_doubt(self) -> str:
+        """Say so where the source is better with other rows' targets, whichever: the direction would be the other one.
+
+        Of targets that say nothing of the predictions the own ones are the worst by chance once in ``ROLLS + 1`` times.
+        """
+        rolls = sorted({self._rows * number // (ROLLS + 1) for number in range(1, ROLLS + 1)})
+        if self._rows <= ROLLS:
+            return ""
+        values: list[float] = []
+        with warnings.catch_warnings(), suppress(Exception):  # as above
+            warnings.simplefilter("ignore")  # of targets that nobody gave
+            values.extend(float(self.metric.value(self._source, self._roll(rows))) for rows in rolls)
+        better = [self._sign * (value - self._value) > ROUNDING * abs(self._value) for value in values]
+        if len(better) < ROLLS or not all(better):
+            return ""
+        name, way = self.metric.name, "higher" if self.metric.higher_is_better else "lower"
+        found = f"{name!r} is better with the targets of other rows ({np.mean(values):.4g}) than with their own"
+        check = "check HIGHER_IS_BETTER of the metric, and that the targets are the model's"
+        return f"{found} ({self._value:.4g}), where {way} is taken to be better: {check}"
+
+    def _roll(self, rows: int) -> Any:
+        """Return the targets, each some rows further on."""
+        return _take_rows(self.targets, np.roll(np.arange(self._rows), rows))
 
 
 def _take_rows(value: Any, rows: Array) -> Any:

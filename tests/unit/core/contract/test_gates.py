@@ -124,6 +124,69 @@ def test_a_gate_needs_a_name_and_a_description(changes):
         Gate(**given | changes)
 
 
+NUMBER = Field(default=None, description="One.")
+SHAPES = Field(default_factory=dict, description="Some.")
+BY_SHAPE = {"takes": dict[str, float], "field": SHAPES}
+FAULTY = [
+    ({"asks": "under {max}"}, "its asks has the place {max}, and there is {limit}"),
+    ({"asks": "in {a set}"}, "its asks has the place {a set}"),
+    ({"asks": "{} is"}, "its asks has the place {}"),
+    ({"asks": "{limit"}, "its asks is no sentence to be filled: ValueError"),
+    ({"asks": 3}, "its asks is no sentence to be filled: TypeError"),
+    ({**BY_SHAPE, "asks": "{limit:g} ok"}, "its asks cannot be written with a limit of {'shape': 1.0}: TypeError"),
+    ({"asks": "{limit.real.x} ok"}, "its asks cannot be written with a limit of 1.0: AttributeError"),
+    ({"doubt": "{candidate} is odd"}, "its doubt has the place {candidate}, and there is {names} and {limit} and"),
+    ({"doubt": "{limit:d} of {names}"}, "its doubt cannot be written with a limit of 1.0: ValueError"),
+    ({"name": "_x"}, "its limit cannot be a key of the recipe: PydanticUserError: Fields must not use"),
+    ({"takes": object()}, "its limit cannot be a key of the recipe: PydanticSchemaGenerationError"),
+    ({"takes": "NoSuchType"}, "its limit cannot be a key of the recipe: "),
+    ({"takes": float, "field": Field(default="x", description="d")}, "its limit cannot be a key of the recipe: Valid"),
+    ({"takes": float, "field": Field(description="d")}, "its field has no default"),
+    ({"field": Field(default=None, description="d", alias="other")}, "its field has an alias"),
+    ({"per_shape": True}, "it is per_shape"),
+    ({"takes": dict[str, float] | None, "field": NUMBER, "per_shape": True}, "it is per_shape"),
+    ({"takes": list[float], "field": Field(default_factory=list, description="d"), "per_shape": True}, "it is per_"),
+    ({"judge": 3}, "its judge is 3, which cannot be called"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), FAULTY)
+def test_a_gate_that_would_fail_later_is_refused_when_it_is_registered(changes, words):
+    given = {"name": "joules", "takes": float | None, "field": NUMBER, "judge": judge_nothing, "relative": True}
+    gate = Gate(**given | changes)
+
+    with pytest.raises(HoneError) as caught:
+        register_gate(gate)
+    assert caught.value.slug == "gate-invalid"
+    assert f"The gate '{gate.name}'" in caught.value.what
+    assert caught.value.why.startswith(words)
+    assert gate.name not in list_names()
+
+
+def test_a_faulty_gate_of_a_package_is_named(site):
+    install(site, MODULE.format(name="joules").replace("judge=judge)", "judge=judge, asks='under {max}')"))
+
+    with pytest.raises(HoneError) as caught:
+        read_gates()
+    assert caught.value.why == "ValueError: the gate 'joules': its asks has the place {max}, and there is {limit}"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"asks": "{limit:g} times as good", "doubt": "{launches} cannot tell {names} at {limit:.2f}"},
+        {"takes": int, "field": Field(default=5, gt=3, lt=9, description="d"), "asks": "{limit:d} of them"},
+        {**BY_SHAPE, "asks": "{limit[shape]} ok", "per_shape": True},
+        {"takes": str | None, "asks": "{limit!r} or {{braces}}"},
+    ],
+)
+def test_a_good_gate_is_taken(changes):
+    gate = Gate(**{"name": "joules", "takes": float | None, "field": NUMBER, "judge": judge_nothing} | changes)
+    register_gate(gate)
+
+    assert gate in read_gates()
+
+
 def test_a_judge_that_returns_nothing_has_not_decided():
     (judgement,) = make("joules").ask(1.0, Measurements(id="a"), Measurements(id="source"))
 

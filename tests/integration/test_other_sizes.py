@@ -1,0 +1,171 @@
+"""A candidate is compared with the source at the sizes of the recipe's shapes, also where these cut the data.
+
+The toolchain computes with numpy; the workers, the program and the store are real.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from digits_bench import track
+
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.catalogue import forget_registrations, register
+from kedro_hone.core.contract.toolchain import Licence, Toolchain
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.values.measurement import Status, Validation
+from kedro_hone.core.values.samples import Reference
+from kedro_hone.nodes.baseline import take_baseline
+from kedro_hone.nodes.prepare import prepare
+from kedro_hone.nodes.validate import validate
+from kedro_hone.recipe.schema import read_recipe
+
+TOOLCHAIN = Toolchain(
+    name="sized",
+    folder=Path(__file__).with_name("other_sizes"),
+    runs=frozenset({"sized"}),
+    formats=MappingProxyType({"sized": ("model.json",)}),
+)
+SHORT = {"short": {"batch": 8, "steps": 2}}
+STEPS = 5
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A source, its baseline, and candidates that differ from it by their faults."""
+
+    setting: Setting
+    reference: Reference
+
+    def seal(self, dtype: str = "float32", **faults: Any) -> Artifact:
+        return seal(self.setting.store, self.setting.run.folder / "model", dtype, **faults)
+
+    def validate(self, artifact: Artifact) -> Validation:
+        return validate(
+            setting=self.setting, outcome=artifact, reference=self.reference, candidate="one", route=("sized.one",)
+        )
+
+
+def seal(store: Store, folder: Path, dtype: str, **faults: Any) -> Artifact:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.json").write_text(json.dumps(faults))
+    return store.seal(
+        folder,
+        format="sized",
+        inputs=(TensorSpec(name="x", dtype="float32", shape=("batch", "steps", 4)),),
+        outputs=(TensorSpec(name="y", dtype=dtype, shape=("batch", 3)),),
+        runtime="sized",
+    )
+
+
+@pytest.fixture
+def make_bench(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("kedro_hone.nodes.validate._check_origin", lambda *_: None)  # they are built by no step
+    register(TOOLCHAIN)
+
+    def make(*, labels: bool = False, **recipe: Any) -> Bench:
+        keys = {"model": {"uri": "models:/sized/1"}, "threads": 1, "gates": {"drop": 0.05}, "shapes": SHORT}
+        program = {"name": "tabular-regression" if labels else "fidelity", "options": {"arrays": {"x": "x"}}}
+        parsed = read_recipe({**keys, "program": program, **recipe})
+        draw = np.random.default_rng(0)
+        store, run = Store(tmp_path / "store"), RunFolder(root=tmp_path / "runs", run_id="run", project=tmp_path)
+        files = {}
+        for name in ("calibration", "search", "gate"):
+            x = draw.normal(size=(200, STEPS, 4)).astype(np.float32)
+            y = x.mean(axis=1) @ (np.arange(12, dtype=np.float32).reshape(4, 3) - 5)
+            files[name] = track(tmp_path / f"{name}.npz", {"x": x, "target": y} if labels else {"x": x})
+        source = seal(store, tmp_path / "source", "float32")
+        samples = prepare(source=source, recipe=parsed, store=store, run=run, **files)
+        setting = Setting(source=source, samples=samples, recipe=parsed, store=store, run=run)
+        return Bench(setting, take_baseline(setting=setting))
+
+    yield make
+    forget_registrations()
+
+
+def test_a_candidate_that_is_wrong_at_the_sizes_of_a_shape_only_is_dropped(make_bench):
+    bench = make_bench(labels=True)
+
+    validation = bench.validate(bench.seal(short=-1))
+
+    assert (validation.status, validation.slug) == (Status.DROPPED, "quality")
+    assert validation.reason == (
+        "the outputs at short (steps 2) differ from the source's by up to 2 times the largest of these; 0.5 is allowed"
+    )
+    assert validation.largest_error == pytest.approx(2)
+
+
+def test_a_candidate_that_is_right_there_races(make_bench):
+    bench = make_bench(labels=True)
+
+    validation = bench.validate(bench.seal(short=1.2))
+
+    assert validation.status is Status.MEASURED, validation.reason
+    assert validation.largest_error == pytest.approx(0.2, abs=0.01)
+
+
+def test_without_labels_the_score_counts_at_the_sizes_of_a_shape_too(make_bench):
+    bench = make_bench()
+
+    validation = bench.validate(bench.seal(short=0.6))
+
+    assert (validation.status, validation.slug) == (Status.DROPPED, "quality")
+    assert "cosine_similarity on the search split fell from 1.0000 to 0.88" in validation.reason
+    assert "at short (steps 2)" in validation.reason
+
+
+def test_outputs_that_are_not_finite_there_are_a_failure(make_bench):
+    bench = make_bench(labels=True)
+
+    validation = bench.validate(bench.seal(short=float("inf")))
+
+    assert (validation.status, validation.slug) == (Status.FAILED, "numerics")
+    assert validation.reason == "output 'y' at short (steps 2): some values are not finite"
+
+
+def test_sizes_that_are_those_of_the_data_cost_nothing_more(make_bench):
+    bench = make_bench(shapes={"whole": {"batch": 8, "steps": STEPS}})
+
+    assert bench.reference.cropped == {}
+    assert bench.validate(bench.seal(short=-1)).status is Status.MEASURED
+
+
+def test_a_baseline_without_a_shapes_outputs_is_outdated(make_bench):
+    bench = make_bench()
+    old = Bench(bench.setting, bench.reference.model_copy(update={"cropped": {}}))
+
+    with pytest.raises(HoneError, match="'reference'") as caught:
+        old.validate(bench.seal(short=-1))
+    assert caught.value.slug == "value-outdated"
+
+
+@pytest.mark.parametrize(("declared", "status"), [("float32", "failed"), ("float64", "measured")])
+def test_another_type_than_the_sources_must_be_declared(make_bench, declared, status):
+    bench = make_bench(shapes={"whole": {"batch": 8}})
+
+    validation = bench.validate(bench.seal(declared, returned="float64"))
+
+    assert validation.status == status
+
+
+def test_a_licence_that_changed_is_asked_again_where_the_validation_is_kept(make_bench):
+    bench = make_bench()
+    before = bench.validate(bench.seal())
+    forget_registrations()
+    register(replace(TOOLCHAIN, licence=Licence.EVALUATION, note="For evaluation only."))
+
+    after = bench.validate(bench.seal())
+
+    assert (before.publishable, before.note) == (True, "")
+    assert (after.publishable, after.note) == (False, "For evaluation only.")
+    assert after.seconds == before.seconds  # it was found in the store

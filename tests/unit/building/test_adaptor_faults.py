@@ -1,0 +1,126 @@
+"""What an adaptor's own functions raise or return in the process of the run is a failure of that adaptor alone."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+from toolchains.toy import adaptor as toy
+from toolchains.toy.model import make_model
+
+from kedro_hone.building.steps import transform
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.catalogue import forget_registrations, register
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.measurement import Status
+from kedro_hone.core.values.outcome import Failed, FailureClass
+from kedro_hone.core.values.samples import Reference, Samples, Split
+from kedro_hone.nodes.validate import validate
+from kedro_hone.recipe.schema import read_recipe
+
+
+class Skipped(BaseException):
+    """As pytest's: no ``Exception``."""
+
+
+def raise_(error):
+    raise error
+
+
+def returns(value):
+    return lambda *_: value
+
+
+def raises(error):
+    return lambda *_: raise_(error)
+
+
+def make_options(resolve):
+    return type("Options", (toy.CompileOptions,), {"resolve": resolve})
+
+
+@pytest.fixture
+def setting(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    register(*toy.ADAPTORS)
+    store, run = Store(tmp_path / "store"), RunFolder(root=tmp_path / "runs", run_id="run", project=tmp_path)
+    model = make_model(tmp_path / "source")
+    kept = {name: getattr(model, name) for name in ("format", "inputs", "outputs", "runtime")}
+    split = Split(name="calibration", n=1, path="p", md5="m", rev="r")
+    samples = Samples(
+        digest="sha256:0", splits={"calibration": split}, shapes={}, program="p", program_digest="sha256:0"
+    )
+    recipe = read_recipe({"model": {"uri": "m"}, "program": {"name": "fidelity"}, "toolchains": ["toy"]})
+    source = store.seal(tmp_path / "source", **kept)
+    yield Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
+    forget_registrations()
+
+
+REFERENCE = Reference(
+    outputs="o", digest="sha256:0", metric="m", value=1, kind="mean", n=1, cold_start_ms=1, peak_memory_bytes=1
+)
+FAULTS = {
+    "can_take raises": ({"can_take": raises(ValueError("no"))}, "can_take failed: ValueError: no"),
+    "can_take exits": ({"can_take": raises(SystemExit(0))}, "can_take failed: SystemExit: 0"),
+    "can_take skips": ({"can_take": raises(Skipped("it"))}, "can_take failed: Skipped: it"),
+    "can_take returns a text": ({"can_take": returns("no")}, "can_take failed: TypeError: 'no' is of the type str"),
+    "can_take returns False": ({"can_take": returns(False)}, "can_take failed: TypeError: False is of the type bool"),
+    "resolve exits": ({"options": raises(SystemExit(0))}, "Options.resolve failed: SystemExit: 0"),
+    "resolve returns nothing": ({"options": returns(None)}, "Options.resolve failed: TypeError: None is of the type"),
+    "run_options raises": ({"run_options": raises(KeyError("x"))}, "run_options failed: KeyError: 'x'"),
+    "run_options exits": ({"run_options": raises(SystemExit(0))}, "run_options failed: SystemExit: 0"),
+    "run_options returns a list": ({"run_options": returns([])}, "run_options failed: TypeError: [] is of the type"),
+    "run_options returns no JSON": ({"run_options": returns({"x": sys})}, "run_options failed: TypeError"),
+    "run_options returns NaN": ({"run_options": returns({"x": float("nan")})}, "run_options failed: ValueError"),
+}
+
+
+@pytest.mark.parametrize(("changes", "words"), FAULTS.values(), ids=FAULTS)
+def test_it_is_that_adaptors_failure(setting, changes, words):
+    own = None
+    if resolve := changes.get("options"):
+        own = make_options(resolve)()
+        changes = {}
+    adaptor = replace(toy.COMPILE, **changes)
+
+    outcome = transform(adaptor, own or adaptor.options(), setting.source, setting, reference=REFERENCE)
+
+    assert isinstance(outcome, Failed), outcome
+    assert (outcome.by, outcome.failure, outcome.steps) == ("toy.compile", FailureClass.COMPILE, ())
+    assert outcome.reason.startswith(words)
+    assert not list((setting.run.folder / "steps").glob("*"))  # nothing was built in vain
+    validation = validate(setting=setting, outcome=outcome, reference=REFERENCE, candidate="a", route=("toy.compile",))
+    assert (validation.status, validation.slug) == (Status.FAILED, "compile")
+
+
+def test_what_depends_on_the_machine_is_asked_of_the_defaults_too(setting):
+    """The recipe's options resolve, and the defaults do not."""
+
+    def resolve(self, host):
+        return self if self.wrong else raise_(SystemExit(0))
+
+    options = make_options(resolve)
+    adaptor = replace(toy.COMPILE, options=options)
+
+    outcome = transform(adaptor, options(wrong=True), setting.source, setting, reference=REFERENCE)
+
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.reason.startswith("Options.resolve failed: SystemExit: 0")
+
+
+def test_a_persons_interruption_is_not_an_adaptors_failure(setting):
+    adaptor = replace(toy.COMPILE, can_take=raises(KeyboardInterrupt()))
+
+    with pytest.raises(KeyboardInterrupt):
+        transform(adaptor, adaptor.options(), setting.source, setting, reference=REFERENCE)
+
+
+def test_a_good_adaptor_is_built(setting):
+    adaptor = replace(toy.COMPILE, run_options=returns({"x": (1, 2)}))
+
+    outcome = transform(adaptor, adaptor.options(), setting.source, setting, reference=REFERENCE)
+
+    assert outcome.kind == "artifact", outcome
+    assert outcome.run_options == {"x": [1, 2]}

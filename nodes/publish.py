@@ -29,7 +29,7 @@ def publish(
     if decision.verdict is not Verdict.PASS or decision.artifact is None or not recipe.publish.enabled:
         return ()
     run = setting.run.model_copy(update={"run_id": evidence_folder.run_id})
-    if evidence_folder.decision != decision.digest:
+    if evidence_folder.decision != decision.identity:
         raise explain_incomplete(run.run_id, "The gates were asked again after it was written.")
     files = store.find_tree(evidence_folder.digest)
     if files is None:

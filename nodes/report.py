@@ -9,7 +9,7 @@ from kedro_hone.core.contract.proof import EVIDENCE, TIMINGS, EvidenceFolder
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.text import hide_secrets, open_logger
 from kedro_hone.core.values.decision import Decision
-from kedro_hone.core.values.measurement import Confirmation, RaceResult
+from kedro_hone.core.values.measurement import ConfirmationResult, RaceResult
 from kedro_hone.core.values.samples import Reference
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, write_reports
@@ -21,7 +21,7 @@ def report(
     *,
     setting: Setting,
     result: RaceResult,
-    confirmation: Confirmation,
+    confirmation: ConfirmationResult,
     decision: Decision,
     version: VersionInfo,
     reference: Reference,
@@ -50,7 +50,7 @@ def report(
         evidence = parse_evidence(text)
         (stage / EVIDENCE).write_text(text, encoding="utf-8")
         write_reports(evidence, stage)
-        sealed = EvidenceFolder.read(run.run_id, stage, decision=decision.digest)
+        sealed = EvidenceFolder.read(run.run_id, stage, decision=decision.identity)
         files = store.keep_tree(sealed.digest, stage)
     copy_evidence(files, run.folder)
     point_latest(run.root.parent, run.folder)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from kedro_hone.building.steps import identify_runtime
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.comparing.scoring import predict, score_predictions
-from kedro_hone.comparing.setting import Setting, explain_outdated
+from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Licence
 from kedro_hone.core.text import open_logger
@@ -49,7 +49,6 @@ def validate(
         return judge(status=Status.REFUSED, slug=outcome.slug, reason=f"{outcome.by}: {outcome.reason}")
     if isinstance(outcome, Failed):
         return judge(status=Status.FAILED, slug=outcome.failure, reason=f"{outcome.by}: {outcome.reason}")
-    _check_origin(outcome, candidate, setting)
     gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
     asked = [gates.drop, gates.confidence, setting.recipe.seed]
     key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome)])
@@ -68,16 +67,6 @@ def validate(
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
         setting.store.write_value(key, validation.model_dump(mode="json"))
     return validation
-
-
-def _check_origin(artifact: Artifact, name: str, setting: Setting) -> None:
-    """Refuse a persisted artifact that was made of another model than the source."""
-    origin = artifact.digest
-    if artifact.steps:
-        first = setting.store.find(artifact.steps[0].key)
-        origin = str(first.inputs["input"]) if first else "unknown"
-    if origin != setting.source.digest:
-        raise explain_outdated(f"{name}.outcome")
 
 
 def _check(

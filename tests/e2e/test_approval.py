@@ -317,6 +317,15 @@ def test_a_decision_of_another_confirmation_is_not_reported(assessed):
     refuse(assessed, "--nodes", "report", value="'decision'")
 
 
+def test_a_decision_that_contradicts_what_was_measured_is_not_reported(assessed):
+    outcome = json.loads((assessed.work / "work" / "source.shop_slow.outcome.json").read_text())
+    edit(assessed, "decision", winner="source.shop_slow", artifact=outcome)
+    refuse(assessed, "--nodes", "report", value="source.shop_slow is no finalist", slug="evidence-incomplete")
+    assessed.run("--pipelines", "compare", "--from-nodes", "gate")  # as the hint says
+    assessed.run("--pipelines", "publish")
+    assert len(list_published(assessed)) == 1
+
+
 def test_a_gate_with_another_limit_is_asked_again_alone(assessed):
     """Nothing that was measured depends on it."""
     first = assessed.evidence

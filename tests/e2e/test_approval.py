@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from small_project import FAST, Project, copy_project, write_source
 
+from kedro_hone.core.values.decision import Decision
 from kedro_hone.learner.manifest import read_artifact
 
 PROGRAM = "likeness.py"
@@ -324,6 +325,17 @@ def test_a_decision_that_contradicts_what_was_measured_is_not_reported(assessed)
     assessed.run("--pipelines", "compare", "--from-nodes", "gate")  # as the hint says
     assessed.run("--pipelines", "publish")
     assert len(list_published(assessed)) == 1
+
+
+def test_what_is_said_of_a_publication_is_what_its_evidence_says(assessed):
+    decision = json.loads((assessed.work / "work" / "decision.json").read_text())
+    decision["speedup"]["ratio"] |= {"estimate": 999.0, "low": 998.0, "high": 1000.0}
+    edit(assessed, "decision", **decision)
+    edit(assessed, "evidence_folder", decision=Decision.model_validate(decision).identity)
+    assessed.run("--pipelines", "publish")
+    (place,) = list_published(assessed)
+    tags = json.loads((place / "hone.json").read_text())
+    assert tags["hone.speedup"] == f"{assessed.evidence['speedup']['ratio']['estimate']:.3f}"
 
 
 def test_a_gate_with_another_limit_is_asked_again_alone(assessed):

@@ -34,7 +34,7 @@ def digest_recipe(recipe: Recipe, *, project: Path) -> dict[str, str]:
         HoneError: ``metric-unknown``; as ``make_plan``.
     """
     keys: dict[str, Json] = recipe.model_dump(mode="json", exclude={"publish"})
-    keys |= {"threads": recipe.thread_count, "trust": sorted(recipe.trust)}  # a set has no order
+    keys["threads"] = recipe.thread_count
     keys["program"]["metric"] = [recipe.program.metric, digest_metric(recipe.program.metric, project=project)]
     for name in [name for name in keys if isinstance(getattr(recipe, name), Value)]:
         keys |= {f"{name}.{key}": value for key, value in keys[name].items()}

@@ -3,6 +3,8 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import subprocess
+import sys
 
 import click
 import pytest
@@ -171,3 +173,22 @@ def test_weights_that_are_no_weights_are_refused_at_once(weights):
     shapes = {"one": {"batch": 1}, "many": {"batch": 8}}
     with pytest.raises(HoneError, match="weights"):
         read_recipe({**MODEL, "shapes": shapes, "race": {"objective": "mean", "weights": weights}})
+
+
+def test_a_recipe_has_one_digest_in_every_process():
+    """A set of texts has another order in each."""
+    code = (
+        "from kedro_hone.recipe.schema import read_recipe; "
+        "print(read_recipe({'model': {'uri': 'm'}, 'trust': ['module', 'pickle']}).digest)"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in range(6)
+    }
+    assert len(digests) == 1

@@ -81,7 +81,7 @@ def copy_source(source: Artifact, number: int, store: Store) -> Artifact:
     """Return a copy of the source with the same bytes in other files, and another digest."""
     with store.workspace() as folder:
         shutil.copytree(store.locate(source), folder / "files")
-        fields = source.model_dump(exclude={"kind", "path", "digest", "metadata", "steps"})
+        fields = source.model_dump(exclude={"kind", "path", "digest", "metadata", "steps", "made_from"})
         specs = {name: getattr(source, name) for name in ("inputs", "outputs", "static_shapes")}
         return store.seal(folder / "files", **{**fields, **specs}, metadata={**source.metadata, "copy": number})
 

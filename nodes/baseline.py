@@ -41,7 +41,7 @@ def take_baseline(*, setting: Setting) -> Reference:
     else:
         reference = _make_reference(key, setting)
         store.write_value(key, reference.model_dump(mode="json"))
-    reference = reference.model_copy(update={"since": setting.run.run_id, "subject": setting.scored})
+    reference = reference.model_copy(update={"since": setting.run.run_id})
     if reference.doubt:
         logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, reference.doubt)
     loses_one = may_lose_one(higher_is_better=reference.higher_is_better, source=reference.value)

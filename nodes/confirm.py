@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from kedro_hone.comparing.confirming import Launches
+import datetime as dt
+
+from kedro_hone.comparing.confirming import Launches, read_hardware
 from kedro_hone.comparing.setting import Setting, Took, measure_alone
 from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Confirmation, RaceResult, Status
+from kedro_hone.core.values.measurement import ConfirmationResult, RaceResult, Status
 
 
-def confirm(*, setting: Setting, result: RaceResult) -> Confirmation:
+def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
     """Measure the best of the race again, in as many launches as a decision needs; finalists come fastest first."""
     names = [s.id for s in result.standings if s.status is Status.MEASURED][: setting.recipe.confirm.finalists]
     validated = result.validated
@@ -20,7 +22,7 @@ def confirm(*, setting: Setting, result: RaceResult) -> Confirmation:
         with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as watch:
             launches.run()
             took = watch()
-    return Confirmation(
+    return ConfirmationResult(
         finalists=launches.describe(),
         source_latency=launches.timings.summarize(SOURCE) or result.source_latency,
         control=launches.compare_control(),
@@ -30,4 +32,6 @@ def confirm(*, setting: Setting, result: RaceResult) -> Confirmation:
         workers=launches.timings.workers,
         seconds=took.seconds,
         other_load=took.other_load,
+        hardware=read_hardware(threads=setting.recipe.thread_count),
+        ended=dt.datetime.now(dt.UTC),
     )

@@ -17,7 +17,7 @@ from kedro_hone.core.stats.levels import share_level
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision
-from kedro_hone.core.values.measurement import Confirmation, Finalist, Quality, RaceResult, Validation
+from kedro_hone.core.values.measurement import ConfirmationResult, Finalist, Quality, RaceResult, Validation
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, Reference
 from kedro_hone.sources.catalogue import describe_baseline
@@ -25,7 +25,7 @@ from kedro_hone.sources.catalogue import describe_baseline
 logger = open_logger(__name__)
 
 
-def gate(*, setting: Setting, result: RaceResult, confirmation: Confirmation, reference: Reference) -> Decision:
+def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResult, reference: Reference) -> Decision:
     """Decide which finalist wins, if any, with the reasons and the judgement of each gate on each finalist.
 
     The finalists are checked in the order of their speed; the first that passes all gates wins. The level of the

@@ -7,7 +7,7 @@ from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinne
 from kedro_hone.core.contract.registry import Publication, VersionInfo, find_registry, make_tags
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
-from kedro_hone.report.evidence import parse_evidence
+from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, write_publication
 
 logger = open_logger(__name__)
@@ -18,8 +18,9 @@ def publish(
 ) -> tuple[Publication, ...]:
     """Write the winner as a new version, and return where it went; where there is none, leave the registry as it is.
 
-    The evidence is read from the store only. It may be of an earlier run, also of another machine's; what is written
-    about the publication goes to the folder of that run, which is made again where it is missing.
+    All that is said of the winner is from the evidence, which is read from the store only. It may be of an earlier run,
+    also of another machine's; what is written about the publication goes to the folder of that run, which is made again
+    where it is missing.
 
     Raises:
         HoneError: ``evidence-incomplete``: the evidence is missing, was altered, or proves something else; nothing was
@@ -29,7 +30,7 @@ def publish(
     if decision.verdict is not Verdict.PASS or decision.artifact is None or not recipe.publish.enabled:
         return ()
     run = setting.run.model_copy(update={"run_id": evidence_folder.run_id})
-    if evidence_folder.decision != decision.digest:
+    if evidence_folder.decision != decision.identity:
         raise explain_incomplete(run.run_id, "The gates were asked again after it was written.")
     files = store.find_tree(evidence_folder.digest)
     if files is None:
@@ -43,17 +44,18 @@ def publish(
         folder=files,
     )
     evidence = parse_evidence((files / EVIDENCE).read_bytes())
-    publication = find_registry(version.uri, project=run.project).publish(
+    registry = find_registry(version.uri, project=run.project)
+    publication = registry.publish(
         winner,
-        name=recipe.publish.name or version.name,
+        name=recipe.publish.name or registry.resolve(version.uri).name,
         tags=make_tags(
             winner,
             recipe=str(evidence.recipe["digest"]),
-            speedup=decision.speedup.ratio.estimate if decision.speedup else None,
+            speedup=evidence.speedup.ratio.estimate if evidence.speedup else None,
             data={row.name: row.md5 for row in evidence.data},
         ),
         alias=recipe.publish.alias,
-        metrics=find_metrics(decision),
+        metrics=find_metrics(evidence),
     )
     publication = publication.model_copy(update={"uri": run.relate(publication.uri)})
     copy_evidence(files, run.folder)
@@ -64,10 +66,10 @@ def publish(
     return (publication,)
 
 
-def find_metrics(decision: Decision) -> dict[str, float]:
+def find_metrics(evidence: Evidence) -> dict[str, float]:
     """Return the numbers of the winner that a registry shows next to a model."""
-    metrics = {quality.metric: quality.candidate for quality in decision.quality if quality.id == decision.winner}
-    if decision.speedup:
-        ratio = decision.speedup.ratio
+    metrics = {quality.metric: quality.candidate for quality in evidence.subject_quality}
+    if evidence.speedup:
+        ratio = evidence.speedup.ratio
         metrics |= {"speedup": ratio.estimate, "speedup_low": ratio.low, "speedup_high": ratio.high}
     return metrics

@@ -5,23 +5,26 @@ from __future__ import annotations
 from kedro_hone.comparing.evidence import gather_evidence
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import write_timings
-from kedro_hone.core.contract.proof import EVIDENCE, TIMINGS, EvidenceFolder
+from kedro_hone.comparing.verdict import find_contradiction
+from kedro_hone.core.contract.proof import EVIDENCE, TIMINGS, EvidenceFolder, explain_incomplete
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.text import hide_secrets, open_logger
 from kedro_hone.core.values.decision import Decision
-from kedro_hone.core.values.measurement import Confirmation, RaceResult
+from kedro_hone.core.values.measurement import ConfirmationResult, RaceResult
 from kedro_hone.core.values.samples import Reference
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, write_reports
 
 logger = open_logger(__name__)
 
+DECIDE_AGAIN = "Ask the gates again: `kedro run --pipelines compare --from-nodes gate`. Nothing is measured again."
+
 
 def report(
     *,
     setting: Setting,
     result: RaceResult,
-    confirmation: Confirmation,
+    confirmation: ConfirmationResult,
     decision: Decision,
     version: VersionInfo,
     reference: Reference,
@@ -32,9 +35,12 @@ def report(
     ``evidence.json``, and the digest of each file, which name the tree of the store.
 
     Raises:
-        HoneError: ``evidence-incomplete``: the raw timings of the race or of the confirmation are not in the store.
+        HoneError: ``evidence-incomplete``: the decision contradicts what was measured; or the raw timings of the
+            race or of the confirmation are not in the store.
     """
     run, store, won = setting.run, setting.store, decision.artifact
+    if fault := find_contradiction(decision, result, confirmation):
+        raise explain_incomplete(run.run_id, f"The decision is not what was measured. {fault}", hint=DECIDE_AGAIN)
     with store.workspace() as stage:
         write_timings(stage / TIMINGS, {"race": result.timings, "confirm": confirmation.timings}, store)
         evidence = gather_evidence(
@@ -50,7 +56,7 @@ def report(
         evidence = parse_evidence(text)
         (stage / EVIDENCE).write_text(text, encoding="utf-8")
         write_reports(evidence, stage)
-        sealed = EvidenceFolder.read(run.run_id, stage, decision=decision.digest)
+        sealed = EvidenceFolder.read(run.run_id, stage, decision=decision.identity)
         files = store.keep_tree(sealed.digest, stage)
     copy_evidence(files, run.folder)
     point_latest(run.root.parent, run.folder)

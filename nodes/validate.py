@@ -56,7 +56,6 @@ def validate(
         return judge(status=Status.REFUSED, slug=outcome.slug, reason=f"{outcome.by}: {outcome.reason}")
     if isinstance(outcome, Failed):
         return judge(status=Status.FAILED, slug=outcome.failure, reason=f"{outcome.by}: {outcome.reason}")
-    _check_origin(outcome, candidate, setting)
     restricted = find_restricted(named)
     note = (restricted or read_catalogue().find_toolchain(str(outcome.runtime))).note
     judge = partial(judge, publishable=restricted is None, note=note)
@@ -78,16 +77,6 @@ def validate(
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
         setting.store.write_value(key, validation.model_dump(mode="json"))
     return validation
-
-
-def _check_origin(artifact: Artifact, name: str, setting: Setting) -> None:
-    """Refuse a persisted artifact that was made of another model than the source."""
-    origin = artifact.digest
-    if artifact.steps:
-        first = setting.store.find(artifact.steps[0].key)
-        origin = str(first.inputs["input"]) if first else "unknown"
-    if origin != setting.source.digest:
-        raise explain_outdated(f"{name}.outcome")
 
 
 def _check(
@@ -144,7 +133,7 @@ def _plan(
 ) -> list[_Trial]:
     """Return the batch sizes of the recipe, and an odd one, on the rows as they are; then the shapes that cut them."""
     if rows.keys() != reference.cropped.keys():
-        raise explain_outdated("reference")
+        raise explain_outdated("reference", "version of kedro-hone")
     tree = setting.store.locate_tree(reference.digest)
     batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
     if not artifact.static_shapes:

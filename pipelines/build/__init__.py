@@ -22,6 +22,7 @@ def create_pipeline(plan: Plan) -> Pipeline:
             name="convert",
             inputs=reference | {other: f"{other}.outcome" for other in backends[:place]},
             output="outcome",
+            decided_by=[f"adaptors.{adaptor.name}" for adaptor in plan.routes.converters[backend]],
             namespace=backend,
         )
         for place, backend in enumerate(backends)
@@ -34,6 +35,7 @@ def create_pipeline(plan: Plan) -> Pipeline:
             name=step.adaptor.stage.value,
             inputs=reference | {"parent": "source" if step.parent == SOURCE else f"{step.parent}.outcome"},
             output="outcome",
+            decided_by=[f"adaptors.{step.adaptor.name}"],
             namespace=step.namespace,
             tags=[f"toolchain.{step.adaptor.toolchain.name}"],
         )

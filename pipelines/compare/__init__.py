@@ -15,6 +15,10 @@ from kedro_hone.recipe.routes import Routes
 ALONE = ["needs.bench"]
 """Of the nodes with this tag only one may run on a machine at a time."""
 
+RACED = ("toolchains", "adaptors", "routes", "race", "confirm.finalists", "gates.confidence", "seed")
+CONFIRMED = ("confirm", "race", "gates.speedup", "gates.confidence", "seed")
+"""The keys of the recipe that decide who races and how, and what is confirmed."""
+
 
 def create_pipeline(routes: Routes) -> Pipeline:
     """Return the pipeline: the outcomes of all routes in, the verdict and the evidence out."""
@@ -26,6 +30,7 @@ def create_pipeline(routes: Routes) -> Pipeline:
             name="validate",
             inputs={"outcome": f"{step.namespace}.outcome", "reference": "reference"},
             output="validation",
+            decided_by=["gates.drop", "gates.confidence", "seed"],
             namespace=step.namespace,
         )
         for step in routes.ends
@@ -34,9 +39,11 @@ def create_pipeline(routes: Routes) -> Pipeline:
     asked = {"result": "race", "confirmation": "confirmation", "reference": "reference"}
     decided = {**asked, "decision": "decision", "version": "version"}
     nodes = (
-        place_node(race, name="race", inputs=validations, output="race", tags=ALONE),
-        place_node(confirm, name="confirm", inputs={"result": "race"}, output="confirmation", tags=ALONE),
-        place_node(gate, name="gate", inputs=asked, output="decision"),
+        place_node(race, name="race", inputs=validations, output="race", decided_by=RACED, tags=ALONE),
+        place_node(
+            confirm, name="confirm", inputs={"result": "race"}, output="confirmation", decided_by=CONFIRMED, tags=ALONE
+        ),
+        place_node(gate, name="gate", inputs=asked, output="decision", decided_by=["gates", "confirm"]),
         place_node(report, name="report", inputs=decided, output=["evidence", "evidence_folder"]),
     )
     return Pipeline([*validated, *nodes], tags="compare")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from kedro.pipeline import Node, Pipeline
+from kedro.pipeline import Pipeline
 
 from kedro_hone.core.values.samples import SPLITS
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull
-from kedro_hone.pipelines.binding import place_node
+from kedro_hone.pipelines.binding import place_first, place_node
 
 
 def create_pipeline() -> Pipeline:
     """Return the pipeline: model and data in, source artifact, samples and reference out."""
-    common = {"recipe": "params:hone", "store": "store", "run": "run"}
-    data = {name: name for name in ("source", *SPLITS)}
+    read = ("model", "trust", "shapes", "threads", "seed")
+    prepared = ("program.name", "program.options", "shapes", "calibration_rows")
     nodes = (
-        Node(pull, common, ["version", "source"], name="pull"),
-        Node(prepare, {**data, **common}, "samples", name="prepare"),
-        place_node(take_baseline, name="baseline", inputs={}, output="reference"),
+        place_first(pull, name="pull", output=["version", "source"], decided_by=read),
+        place_first(prepare, name="prepare", inputs=["source", *SPLITS], output="samples", decided_by=prepared),
+        place_node(take_baseline, name="baseline", inputs={}, output="reference", decided_by=["program"]),
     )
     return Pipeline([*nodes], tags="pull")

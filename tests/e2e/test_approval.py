@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 
 import numpy as np
 import pytest
 from small_project import FAST, Project, copy_project, write_source
 
+from kedro_hone.core.values.decision import Decision
 from kedro_hone.learner.manifest import read_artifact
 
 PROGRAM = "likeness.py"
+KILLED = """
+
+import os
+import signal
+
+
+class Killed:
+    @hook_impl
+    def after_dataset_saved(self, dataset_name):
+        if dataset_name == "version":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+HOOKS = (*HOOKS, Killed())
+"""
 FILES = ("evidence.json", "report.html", "report.md", "timings.npz")
 
 
@@ -241,3 +258,95 @@ def test_a_decision_after_the_report_is_reported_again_before_it_is_published(as
     (place,) = list_published(assessed)
     published = json.loads((place / "hone.json").read_text())
     assert str(assessed.evidence["speedup"]["ratio"]["estimate"]) in json.dumps(published)
+
+
+def edit(project, name, **changes):
+    """Change a value that the catalog keeps, and return it."""
+    path = project.work / "work" / f"{name}.json"
+    value = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps(value))
+    return value
+
+
+def refuse(project, *command, value, slug="value-outdated"):
+    done = project.run(*command, code=3)
+    assert f"hone explain {slug}" in done.output
+    assert value in done.output
+    assert list_published(project) == []
+
+
+def test_a_confirmation_of_another_race_decides_nothing(assessed):
+    """As after a run that was killed while it confirmed: the candidate of that name is three times as slow now."""
+    adaptors = assessed.root / "src" / "shop" / "adaptors.py"
+    text = adaptors.read_text()
+    assert "default=0.02" in text
+    adaptors.write_text(text.replace("default=0.02", "default=3.0"))
+    assessed.run("--to-nodes", "race")
+    refuse(assessed, "--from-nodes", "gate", value="'confirmation'")
+
+
+def test_a_pull_that_was_killed_between_its_values_gives_nobody_elses_winner(assessed):
+    write_source(assessed.root / "models" / "other", seed=7)
+    settings = assessed.root / "src" / "shop" / "settings.py"
+    text, uri = settings.read_text(), assessed.parameters["model"]["uri"]
+    settings.write_text(text + KILLED)
+    assessed.set(model={"uri": "models/other"})
+    assert assessed.call("run", "--pipelines", "pull").code == -signal.SIGKILL
+    settings.write_text(text)
+    assert json.loads((assessed.work / "work" / "version.json").read_text())["uri"] == "models/other"
+    refuse(assessed, "--pipelines", "compare", value="'source'")
+    assessed.set(model={"uri": uri})
+    refuse(assessed, "--nodes", "report", value="'version'")
+    refuse(assessed, "--pipelines", "publish", value="'version'")
+
+
+def test_what_one_recipe_built_is_not_compared_or_published_by_another(assessed):
+    known = assessed.parameters
+    for change in (
+        {"model": {"uri": "models/other"}},
+        {"shapes": {"eight": {"batch": 64}}},
+        {"adaptors": {"shop.fast": {"options": {"slow": 0.5}}}},
+        {"calibration_rows": 7},
+        {"threads": 2},
+    ):
+        assessed.parameters = {**known, **change}
+        refuse(assessed, "--pipelines", "compare", value=f"hone.{next(iter(change))}")
+
+
+def test_a_decision_of_another_confirmation_is_not_reported(assessed):
+    assessed.run("--nodes", "confirm")
+    refuse(assessed, "--nodes", "report", value="'decision'")
+
+
+def test_a_decision_that_contradicts_what_was_measured_is_not_reported(assessed):
+    outcome = json.loads((assessed.work / "work" / "source.shop_slow.outcome.json").read_text())
+    edit(assessed, "decision", winner="source.shop_slow", artifact=outcome)
+    refuse(assessed, "--nodes", "report", value="source.shop_slow is no finalist", slug="evidence-incomplete")
+    assessed.run("--pipelines", "compare", "--from-nodes", "gate")  # as the hint says
+    assessed.run("--pipelines", "publish")
+    assert len(list_published(assessed)) == 1
+
+
+def test_what_is_said_of_a_publication_is_what_its_evidence_says(assessed):
+    decision = json.loads((assessed.work / "work" / "decision.json").read_text())
+    decision["speedup"]["ratio"] |= {"estimate": 999.0, "low": 998.0, "high": 1000.0}
+    edit(assessed, "decision", **decision)
+    edit(assessed, "evidence_folder", decision=Decision.model_validate(decision).identity)
+    assessed.run("--pipelines", "publish")
+    (place,) = list_published(assessed)
+    tags = json.loads((place / "hone.json").read_text())
+    assert tags["hone.speedup"] == f"{assessed.evidence['speedup']['ratio']['estimate']:.3f}"
+
+
+def test_a_gate_with_another_limit_is_asked_again_alone(assessed):
+    """Nothing that was measured depends on it."""
+    first = assessed.evidence
+    assessed.set(gates={"size_mb": 1000.0})
+    refuse(assessed, "--pipelines", "publish", value="'decision'")
+    assessed.run("--pipelines", "compare", "--from-nodes", "gate")
+    assessed.run("--pipelines", "publish")
+    (place,) = list_published(assessed)
+    second = json.loads((place / "evidence" / "evidence.json").read_text())
+    assert second["recipe"]["gates"]["size_mb"] == 1000.0
+    assert {gate["name"] for gate in second["gates"]} == {gate["name"] for gate in first["gates"]} | {"size_mb"}
+    assert second["confirmation"] == first["confirmation"]

@@ -16,12 +16,13 @@ from itertools import product
 from kedro_hone.comparing.launches import enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE, Timings
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.plan import Finding, LaunchPlan, LaunchStep, next_step
 from kedro_hone.core.stats.speed import Faster, find_noise_floor, ratio_in_launch
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Finalist, Speedup
+from kedro_hone.core.values.measurement import Finalist, Hardware, Speedup
 
 logger = open_logger(__name__)
 
@@ -111,6 +112,22 @@ class Launches:
             reason = self.timings.failures[name].reason
             return Finalist(id=name, speedups=(), latency=latency, launches=0, reason=reason)
         return Finalist(id=name, latency=latency, **dict(finding))
+
+
+def read_hardware(*, threads: int) -> Hardware:
+    """Return this machine as the evidence names it, with the number of threads that every candidate is given."""
+    host = read_host()
+    return Hardware(
+        cpu=host.cpu,
+        cores=host.cores,
+        flags=tuple(sorted(host.flags)),
+        instructions=host.instructions,
+        gpu=host.gpu,
+        driver=host.driver,
+        os=host.os,
+        memory_bytes=host.memory_bytes,
+        threads=threads,
+    )
 
 
 def _find_place(finalist: Finalist) -> tuple[bool, float]:

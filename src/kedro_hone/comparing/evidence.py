@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,13 +14,14 @@ from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import TIMINGS
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.decision import Decision
+from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import (
     Checks,
     Confirmation,
+    ConfirmationResult,
     Interval,
     Quality,
     RaceResult,
@@ -41,7 +41,7 @@ def gather_evidence(
     version: VersionInfo,
     reference: Reference,
     race: RaceResult,
-    confirmation: Confirmation,
+    confirmation: ConfirmationResult,
     decision: Decision,
     winner: Path | None,
 ) -> Evidence:
@@ -51,11 +51,11 @@ def gather_evidence(
     speed = _compare_speed(race, confirmation, decision)
     standings = {standing.id: standing for standing in race.standings}
     joined = [join_candidate(one, standings.get(name)) for name, one in sorted(race.validated.items())]
+    confirmed = confirmation.model_dump(include={*Confirmation.model_fields} - {"subject"})
     raced = race.model_dump(include={"rounds", "seconds", "budget_ended", "other_load"})
-    host = read_host()
     return Evidence(
         run_id=setting.run.run_id,
-        created=dt.datetime.now(dt.UTC),
+        created=confirmation.ended,
         producer=f"kedro-hone {kedro_hone.__version__}",
         recipe={**recipe.model_dump(mode="json"), "digest": recipe.digest},
         verdict=decision.verdict,
@@ -70,18 +70,8 @@ def gather_evidence(
         gates=decision.gates,
         candidates=(_join_source(setting.store.measure(source), reference, race), *joined),
         race=records.RaceRecord(**raced, timings=TIMINGS),
-        confirmation=confirmation,
-        hardware=records.Hardware(
-            cpu=host.cpu,
-            cores=host.cores,
-            flags=tuple(sorted(host.flags)),
-            instructions=host.instructions,
-            gpu=host.gpu,
-            driver=host.driver,
-            os=host.os,
-            memory_bytes=host.memory_bytes,
-            threads=recipe.thread_count,
-        ),
+        confirmation=Confirmation(**confirmed, subject=digest_json(confirmation.made_from)),
+        hardware=confirmation.hardware,
         environments=_list_environments(source, validations),
         data=tuple(setting.samples.splits.values()),
         break_even_calls=_find_break_even(speed["latency"], effort["optimization_seconds"]),
@@ -91,7 +81,7 @@ def gather_evidence(
 
 
 def sum_effort(
-    reference: Reference, *, race: RaceResult, confirmation: Confirmation, decision: Decision
+    reference: Reference, *, race: RaceResult, confirmation: ConfirmationResult, decision: Decision
 ) -> dict[str, Any]:
     """Return what was run for a comparison since its baseline was taken, in whichever runs, and not found in the store.
 
@@ -199,7 +189,7 @@ def _name_winner(decision: Decision, validations: Sequence[Validation], path: st
     )
 
 
-def _compare_speed(race: RaceResult, confirmation: Confirmation, decision: Decision) -> dict[str, Any]:
+def _compare_speed(race: RaceResult, confirmation: ConfirmationResult, decision: Decision) -> dict[str, Any]:
     """Return speed-ups and times of the winner, or else of the best finalist, at the deciding shape and at each."""
     named = [one for one in confirmation.finalists if one.id == decision.winner]
     best = next(iter(named or [one for one in confirmation.finalists if one.deciding is not None]), None)

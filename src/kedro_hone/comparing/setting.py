@@ -16,10 +16,9 @@ from kedro_hone.core.machine.processes import OtherLoad
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import Samples
-from kedro_hone.programs import digest_metric, locate_program
+from kedro_hone.programs import locate_program
 from kedro_hone.recipe.schema import Recipe
 
 
@@ -33,12 +32,12 @@ def explain_source_failure(failed: Failed, when: str) -> HoneError:
     )
 
 
-def explain_outdated(name: str) -> HoneError:
-    """Return the error for a value of the catalog that is of another model, other data or another recipe."""
+def explain_outdated(name: str, origin: str) -> HoneError:
+    """Return the error for a value of the catalog that was made from another value, or recipe, than there is now."""
     return HoneError(
         "value-outdated",
         f"The value {name!r} in the catalog is of another model, other data or another recipe.",
-        why="The recipe, the data or the model's version changed since it was made, or another run wrote it meanwhile.",
+        why=f"It was made from another {origin!r} than there is now: that was changed or made again since.",
         hint="Make it again: `kedro run` does, and takes from the store what still holds.",
     )
 
@@ -81,19 +80,6 @@ class Setting:
     def largest_batch(self) -> int:
         """The most rows of one call."""
         return max(shape.batch for shape in self.recipe.all_shapes)
-
-    @property
-    def scored(self) -> str:
-        """The digest of all that the source's predictions and their score depend on."""
-        program = self.recipe.program
-        code = digest_metric(program.metric, project=self.run.project)
-        return digest_json([self.source.digest, self.samples.digest, program.model_dump(mode="json"), code])
-
-    @property
-    def subject(self) -> str:
-        """The digest of all that a comparison is about: the source, the data, and the recipe but for ``publish``."""
-        recipe = self.recipe.model_dump(mode="json", exclude={"publish"})
-        return digest_json([self.scored, {**recipe, "threads": self.recipe.thread_count}])
 
     @property
     def batches(self) -> dict[str, Path]:

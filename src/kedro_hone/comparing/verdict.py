@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kedro_hone.core.contract.gates import Gate, Measurements, is_asked, read_gates
-from kedro_hone.core.values.decision import Verdict
+from kedro_hone.core.stats.speed import Faster
+from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.core.values.judgement import Judged, Judgement
-from kedro_hone.core.values.measurement import Confirmation, Quality, Status, Validation
+from kedro_hone.core.values.measurement import Confirmation, Quality, RaceResult, Status, Validation
 from kedro_hone.recipe.schema import GatesSection
 
 Score = Callable[[str], Quality | str]
@@ -97,6 +98,27 @@ def _ask_scored(results: GateResults, finalist: Measurements) -> None:
     results.eligible.append(name)
     if results.ask(results.choose(relative=False), finalist):
         results.winner = name
+
+
+def find_contradiction(decision: Decision, race: RaceResult, confirmation: Confirmation) -> str:
+    """Return why a decision does not follow from the race, the confirmation and its own judgements, or an empty text.
+
+    A winner is a finalist that is faster for certain, with the files that raced, and holds every gate.
+    """
+    name, validations = decision.winner, race.validated
+    if name is None or decision.verdict is not Verdict.PASS:
+        rest = (decision.winner, decision.artifact, decision.verdict is Verdict.PASS)
+        return "Its verdict and its winner do not fit each other." if any(rest) else ""
+    finalist = next((one for one in confirmation.finalists if one.id == name), None)
+    if finalist is None or name not in validations:
+        return f"Its winner {name} is no finalist."
+    if decision.artifact is None or validations[name].candidate.outcome.identity != decision.artifact.digest:
+        return f"Its winner has other files than {name} that was measured."
+    if finalist.verdict != Faster.YES or decision.speedup != finalist.deciding:
+        return f"That {name} is so much faster was not confirmed."
+    if any(row.judgement is not Judged.HOLDS for row in decision.gates if row.candidate == name):
+        return f"Its winner {name} does not hold every gate."
+    return ""
 
 
 def was_compared(confirmation: Confirmation, validations: Iterable[Validation]) -> bool:

@@ -16,6 +16,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    PlainSerializer,
     SerializeAsAny,
     ValidationError,
     create_model,
@@ -162,7 +163,7 @@ class Recipe(Section):
     """The user's settings for one optimization."""
 
     model: ModelSection
-    trust: frozenset[Literal["module", "pickle"]] = Field(
+    trust: Annotated[frozenset[Literal["module", "pickle"]], PlainSerializer(sorted, when_used="json")] = Field(
         frozenset(), description="What may be executed: module (the class named above), pickle."
     )
     program: ProgramSection = ProgramSection()

@@ -16,7 +16,7 @@ from kedro_hone.core.values.artifact import StepFacts
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.judgement import Judgement
-from kedro_hone.core.values.measurement import Confirmation, Finalist, Quality, Speedup
+from kedro_hone.core.values.measurement import Confirmation, Finalist, Hardware, Quality, Speedup
 from kedro_hone.core.values.samples import Split
 from kedro_hone.report import records
 
@@ -28,7 +28,7 @@ class Evidence(Value):
 
     schema_id: SchemaId = Field(SCHEMA_ID, alias="schema", description="The schema's id.")
     run_id: str = Field(description="The run's id, which is also its folder's name.")
-    created: AwareDatetime = Field(description="When the verdict was made.")
+    created: AwareDatetime = Field(description="When the finalists were confirmed.")
     producer: str = Field("", description="The program that made it, with its version.")
     recipe: dict[str, Json] = Field(
         json_schema_extra={"properties": {"digest": {"type": "string"}}, "required": ["digest"]},
@@ -47,7 +47,7 @@ class Evidence(Value):
     candidates: tuple[records.CandidateRecord, ...] = Field(description="Every candidate, with its reason.")
     race: records.RaceRecord = Field(description="How the search for the fastest went.")
     confirmation: Confirmation = Field(description="Finalists in fresh processes, and the source against itself.")
-    hardware: records.Hardware = Field(description="The machine.")
+    hardware: Hardware = Field(description="The machine.")
     environments: tuple[records.EnvironmentRecord, ...] = Field((), description="The toolchains' locked environments.")
     data: tuple[Split, ...] = Field((), description="The splits.")
     steps: tuple[StepFacts, ...] = Field((), description="Every recorded step.")

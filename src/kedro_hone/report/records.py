@@ -65,26 +65,6 @@ class RaceRecord(Value):
     other_load: float | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
 
 
-class Hardware(Value):
-    """The machine that measured."""
-
-    cpu: str = Field(description="The processor's name.")
-    cores: int = Field(description="The cores that the run could use.")
-    flags: tuple[str, ...] = Field((), description="All of its feature flags, as the system names them.")
-    instructions: str = Field("", description="Its vector instructions, such as `AVX-512, VNNI, BF16` or `AVX2 only`.")
-    gpu: str | None = Field(None, description="The accelerator's name, or None.")
-    driver: str | None = Field(None, description="Its driver, or None.")
-    os: str = Field(description="The operating system and its kernel.")
-    memory_bytes: int | None = Field(None, description="The memory that the run could use.")
-    threads: int | None = Field(None, description="The threads that every candidate was given.")
-
-    @property
-    def processor(self) -> str:
-        """The processor, its vector instructions and its cores, as every report names them."""
-        instructions = f" ({self.instructions})" if self.instructions else ""
-        return f"{self.cpu}{instructions}, {self.cores} cores"
-
-
 class EnvironmentRecord(Value):
     """The locked environment of one toolchain."""
 

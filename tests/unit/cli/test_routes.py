@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime as dt
 import os
 import time
 from pathlib import Path
@@ -11,7 +12,15 @@ from kedro.io import DataCatalog
 from kedro_hone.cli.routes import LastRun, fold_rows
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision, Verdict
-from kedro_hone.core.values.measurement import Confirmation, Finalist, RaceResult, Standing, Status, Validation
+from kedro_hone.core.values.measurement import (
+    ConfirmationResult,
+    Finalist,
+    Hardware,
+    RaceResult,
+    Standing,
+    Status,
+    Validation,
+)
 from kedro_hone.core.values.outcome import Candidate, Refused
 
 CATALOG = Path(__file__).parents[3] / "conf" / "base" / "catalog.yml"
@@ -50,9 +59,11 @@ def work(tmp_path):
         Finalist(id=name, speedups=(), latency=(), launches=7, reason=reason)
         for name, reason in (("fast", ""), ("broken", "it crashed"))
     )
-    confirmation = Confirmation(
-        finalists=finalists, source_latency=(), control=(), launches=7, looks=1, seconds=1, timings="k"
-    )
+    hardware = Hardware(cpu="a CPU", cores=2, os="Linux")
+    confirmation = ConfirmationResult(
+        finalists=finalists, source_latency=(), control=(), launches=7, looks=1, seconds=1, timings="k",
+        hardware=hardware, ended=dt.datetime.now(dt.UTC),
+    )  # fmt: skip
     values = {"race": race, "confirmation": confirmation}
     values["decision"] = Decision(verdict=Verdict.PASS, reasons=(), winner="fast")
     for name, value in values.items():

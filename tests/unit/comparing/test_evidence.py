@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 
 import jsonschema
@@ -14,9 +15,11 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import StepFacts
 from kedro_hone.core.values.decision import Decision, Verdict
+from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import (
-    Confirmation,
+    ConfirmationResult,
     Finalist,
+    Hardware,
     Interval,
     Latency,
     Quality,
@@ -36,6 +39,9 @@ SOURCE_MS = {"batch1": 4.0, "batch8": 20.0}
 RATIO = Interval(estimate=2.0, low=1.9, high=2.1)
 DROP = Interval(estimate=0.0, low=-0.01, high=0.01)
 BUILD = StepFacts(key="k", adaptor="onnxruntime.session", run="r", folder="steps/1-x", seconds=5.0, outcome="artifact")
+
+ELSEWHERE = Hardware(cpu="Another CPU", cores=77, flags=("avx2",), instructions="AVX2 only", os="Linux", threads=7)
+ENDED = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
 
 
 def time(factor):
@@ -112,9 +118,9 @@ def gather(tmp_path, monkeypatch):
                 validations=validations, standings=(standing,), source_latency=time(1), rounds=9, seconds=11.0,
                 budget_ended=False, timings="k",
             ),
-            confirmation=Confirmation(
+            confirmation=ConfirmationResult(
                 finalists=finalists, source_latency=time(1) if measured else (), control=(), launches=7, looks=1,
-                seconds=13.0, timings="k",
+                seconds=13.0, timings="k", hardware=ELSEWHERE, ended=ENDED, made_from={"race": "sha256:6"},
             ),
             decision=Decision(reasons=("why",), baseline="eager", artifact=artifact, **decided),
             winner=tmp_path / "winner" if decided.get("winner") else None,
@@ -145,6 +151,13 @@ def test_what_was_measured_is_in_it_as_it_is(gather):
     assert (source.quality.limit, source.size_bytes, source.speedup) == (None, 3, None)
     assert (fast.id, fast.speedup, fast.quality) == ("fast", RATIO, make_quality("search", 0.02))
     assert (refused.id, refused.status, refused.reason) == ("z", Status.REFUSED, "takes onnx")
+
+
+def test_the_machine_and_the_time_are_those_of_the_measuring(gather):
+    """A report may be written on another machine, and later."""
+    evidence = gather(verdict=Verdict.KEEP)
+    assert (evidence.hardware, evidence.created) == (ELSEWHERE, ENDED)
+    assert evidence.confirmation.subject == digest_json({"race": "sha256:6"})
 
 
 def test_it_is_written_as_the_schema_says_and_read_back(gather):

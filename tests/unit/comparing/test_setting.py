@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 
-from kedro_hone.comparing.setting import Setting, measure_alone
+from kedro_hone.comparing.setting import measure_alone
 from kedro_hone.core.locks import hold_devices
-from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.samples import Samples
-from kedro_hone.recipe.schema import read_recipe
 
 HANG = 600
 """Seconds after which a test is taken to hang."""
@@ -69,30 +65,3 @@ def test_what_others_used_meanwhile_is_known(tmp_path, monkeypatch):
         while time.monotonic() - began < 0.2:
             sum(range(1000))
         assert 0 <= watch().other_load <= 1
-
-
-def make_setting(project, **recipe) -> Setting:
-    samples = Samples(digest="sha256:1", splits={}, shapes={}, program="", program_digest="")
-    recipe = {"model": {"uri": "m"}, "program": {"name": "fidelity", "metric": "mine.py:score"}, **recipe}
-    run = RunFolder(root=project / "runs", run_id="one", project=project)
-    return Setting(
-        source=make_artifact("cpu"),
-        samples=samples,
-        recipe=read_recipe(recipe),
-        store=Store(project / "store"),
-        run=run,
-    )
-
-
-def test_the_subject_is_all_that_a_comparison_is_about(tmp_path, monkeypatch):
-    metric = tmp_path / "mine.py"
-    metric.write_text("def score(): return 1")
-    one = make_setting(tmp_path)
-    subject, scored = one.subject, one.scored
-    assert make_setting(tmp_path, publish={"name": "elsewhere"}).subject == subject
-    assert make_setting(tmp_path, gates={"drop": 0.2}).subject != subject
-    assert make_setting(tmp_path, gates={"drop": 0.2}).scored == scored
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64))  # a machine with other cores, threads not named
-    assert make_setting(tmp_path).subject != subject
-    metric.write_text("def score(): return 2")
-    assert make_setting(tmp_path).scored != scored

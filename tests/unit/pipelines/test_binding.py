@@ -26,10 +26,29 @@ def pipelines() -> dict[str, Pipeline]:
         }
 
 
+def read_decided_by(node):
+    return [*node.func.keywords["call"].decided_by]
+
+
 @pytest.mark.parametrize("name", ["pull", "build", "compare", "publish", "demo"])
 def test_kedro_makes_the_recipe_of_every_node(pipelines, name):
     for node in pipelines[name].nodes:
         assert TypeExtractor({"one": Pipeline([node])}).extract_types_from_pipelines() == {"hone": Recipe}, node
+
+
+def test_a_decision_names_every_key_of_the_recipe_but_where_it_is_published(pipelines):
+    """By the nodes before it: what a node hands on names all that decided its inputs, too."""
+    decided = {key for name in ("pull", "compare") for node in pipelines[name].nodes for key in read_decided_by(node)}
+    assert {key.partition(".")[0] for key in decided} == Recipe.model_fields.keys() - {"publish"}
+
+
+def test_a_step_is_decided_by_the_options_of_its_adaptors_alone(pipelines):
+    for node in pipelines["build"].nodes:
+        decided = read_decided_by(node)
+        assert decided
+        assert all(key.startswith("adaptors.") for key in decided), node
+    nodes = {node.name: read_decided_by(node) for node in pipelines["build"].nodes}
+    assert nodes["onnx.onnxruntime_session.compile"] == ["adaptors.onnxruntime.session"]
 
 
 def test_nodes_can_be_sent_to_other_processes(pipelines):

@@ -3,6 +3,8 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import subprocess
+import sys
 
 import click
 import pytest
@@ -269,3 +271,22 @@ def test_the_bounds_themselves_are_taken():
     race, confirm = {"rounds": 150, "block": 150}, {"finalists": 100, "looks": [2]}
     gates = {"confidence": 0.9999}
     assert read_recipe({**MODEL, "seed": 2**32 - 1, "shapes": shapes, "race": race, "confirm": confirm, "gates": gates})
+
+
+def test_a_recipe_has_one_digest_in_every_process():
+    """A set of texts has another order in each."""
+    code = (
+        "from kedro_hone.recipe.schema import read_recipe; "
+        "print(read_recipe({'model': {'uri': 'm'}, 'trust': ['module', 'pickle']}).digest)"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in range(6)
+    }
+    assert len(digests) == 1

@@ -14,14 +14,22 @@ from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.values.artifact import StepFacts
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.measurement import Confirmation, Finalist, Interval, Latency, Quality, Speedup, Status
+from kedro_hone.core.values.measurement import (
+    Confirmation,
+    Finalist,
+    Hardware,
+    Interval,
+    Latency,
+    Quality,
+    Speedup,
+    Status,
+)
 from kedro_hone.core.values.samples import Split
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import (
     CandidateRecord,
     Counts,
     EnvironmentRecord,
-    Hardware,
     LatencyRecord,
     RaceRecord,
     SourceRecord,

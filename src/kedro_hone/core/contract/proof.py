@@ -25,6 +25,10 @@ REPORTS: Final = ("report.html", "report.md")
 EVIDENCE_FILES: Final = (EVIDENCE, *REPORTS, TIMINGS)
 """What every publication carries: the evidence, its two reports, and every time that was measured."""
 
+REPORT_AGAIN: Final = (
+    "Write it again with `kedro run --nodes report`, read the report, then `kedro run --pipelines publish`."
+)
+
 
 class EvidenceFolder(Value):
     """The evidence of a run, which is a tree of the store; the run's folder has copies for people.
@@ -121,11 +125,11 @@ class ProvenWinner:
         self.evidence.check(folder)
 
 
-def explain_incomplete(run_id: str, why: str) -> HoneError:
+def explain_incomplete(run_id: str, why: str, *, hint: str = REPORT_AGAIN) -> HoneError:
     """Return the error for evidence that is missing, was altered, or proves something else (why: one sentence)."""
     return HoneError(
         "evidence-incomplete",
         f"The evidence of the run {run_id} does not prove what is to be published: nothing was registered.",
         why=why,
-        hint="Write it again with `kedro run --nodes report`, read the report, then `kedro run --pipelines publish`.",
+        hint=hint,
     )

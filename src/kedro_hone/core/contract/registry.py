@@ -54,6 +54,11 @@ class VersionInfo(Value):
     tags: dict[str, str] = Field(default_factory=dict)
 
     @property
+    def identity(self) -> str:
+        """``sha256:…`` of which version it is; its aliases and tags may change."""
+        return digest_json([self.uri, self.name, self.version])
+
+    @property
     def is_optimized(self) -> bool:
         """Whether this is a winner of ours: no event starts an optimization of it, though a person may."""
         return SOURCE in self.tags

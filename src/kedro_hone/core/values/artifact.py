@@ -11,6 +11,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from kedro_hone.core.values.base import CPU, Device, Format, Json, Value
+from kedro_hone.core.values.made import Made
 
 FORMATS: Final[Mapping[Format, tuple[str, ...]]] = MappingProxyType(
     {
@@ -91,12 +92,12 @@ class StepFacts(Value):
         return Path(self.folder).name
 
 
-class Artifact(Value):
+class Artifact(Made):
     """One sealed directory of one format. Where its files are, only a store knows."""
 
     kind: Literal["artifact"] = "artifact"
     format: Format
-    digest: str = Field(description="`sha256:` over the files and every attribute but `steps`.")
+    digest: str = Field(description="`sha256:` over the files and every attribute but `steps` and `made_from`.")
     inputs: tuple[TensorSpec, ...] = Field(description="What the model takes, in the order of its arguments.")
     outputs: tuple[TensorSpec, ...]
     runtime: str | None = Field(None, description="The toolchain that opens it, or None when it cannot run.")
@@ -106,6 +107,11 @@ class Artifact(Value):
     metadata: dict[str, Json] = Field({}, description="What the adaptors noted, such as a producer's version.")
     steps: tuple[StepFacts, ...] = Field((), description="The steps that made it, first to last.")
 
+    @property
+    def identity(self) -> str:
+        """The digest: who made it, and when, changes nothing."""
+        return self.digest
+
     def manifest(self) -> dict[str, Json]:
         """Return what is written next to the files and hashed with them: all but digest and history."""
-        return self.model_dump(mode="json", exclude={"digest", "kind", "steps"})
+        return self.model_dump(mode="json", exclude={"digest", "kind", "steps", "made_from"})

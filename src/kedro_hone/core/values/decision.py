@@ -7,9 +7,9 @@ from enum import StrEnum
 from pydantic import Field
 
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.judgement import Judgement
-from kedro_hone.core.values.measurement import Measured, Quality, Speedup
+from kedro_hone.core.values.made import Made
+from kedro_hone.core.values.measurement import Quality, Speedup
 
 
 class Verdict(StrEnum):
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
     INCONCLUSIVE = "INCONCLUSIVE"
 
 
-class Decision(Measured):
+class Decision(Made):
     """The verdict and its reasons."""
 
     verdict: Verdict
@@ -33,8 +33,3 @@ class Decision(Measured):
     gates: tuple[Judgement, ...] = Field((), description="Of each gate on each finalist; on the source where it stays.")
     baseline: str = Field("", description="What it was measured against, one sentence.")
     workers: int = Field(0, description="How many worker processes were launched.")
-
-    @property
-    def digest(self) -> str:
-        """``sha256:…`` of all of it."""
-        return digest_json(self.model_dump(mode="json"))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.made import Made
 from kedro_hone.core.values.outcome import Candidate
 
 
@@ -94,13 +95,7 @@ class Checks(Value):
     note: str = Field("", description="Anything else that a reader must know, such as that licence.")
 
 
-class Measured(Value):
-    """What was found by comparing candidates with the source. A node refuses one of another subject than its own."""
-
-    subject: str = Field("", description="The digest of the source, the data and the recipe but for `publish`.")
-
-
-class Validation(Checks, Measured):
+class Validation(Checks, Made):
     """The result of validating one candidate."""
 
     candidate: Candidate
@@ -136,7 +131,7 @@ class Standing(Value):
     slug: str = Field("", description="The class of its failure, or an empty string.")
 
 
-class RaceResult(Measured):
+class RaceResult(Made):
     """The result of the race: every candidate's standing, best first."""
 
     validations: tuple[Validation, ...] = Field(description="Of every candidate, also of those that could not race.")
@@ -167,7 +162,27 @@ class Finalist(Value):
     reason: str = Field("", description="Why it could not be confirmed, or an empty string.")
 
 
-class Confirmation(Measured):
+class Hardware(Value):
+    """The machine that measured."""
+
+    cpu: str = Field(description="The processor's name.")
+    cores: int = Field(description="The cores that the run could use.")
+    flags: tuple[str, ...] = Field((), description="All of its feature flags, as the system names them.")
+    instructions: str = Field("", description="Its vector instructions, such as `AVX-512, VNNI, BF16` or `AVX2 only`.")
+    gpu: str | None = Field(None, description="The accelerator's name, or None.")
+    driver: str | None = Field(None, description="Its driver, or None.")
+    os: str = Field(description="The operating system and its kernel.")
+    memory_bytes: int | None = Field(None, description="The memory that the run could use.")
+    threads: int | None = Field(None, description="The threads that every candidate was given.")
+
+    @property
+    def processor(self) -> str:
+        """The processor, its vector instructions and its cores, as every report names them."""
+        instructions = f" ({self.instructions})" if self.instructions else ""
+        return f"{self.cpu}{instructions}, {self.cores} cores"
+
+
+class Confirmation(Value):
     """The finalists against the source, with the source against itself."""
 
     finalists: tuple[Finalist, ...] = Field(description="Best first, by the lower end at the deciding shape.")
@@ -179,3 +194,11 @@ class Confirmation(Measured):
     timings: str = Field(description="The raw timings, by their key in the store.")
     workers: int = Field(0, description="How many worker processes were launched.")
     other_load: float | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
+    subject: str = Field("", description="The digest of all that it was made from; empty until it is evidence.")
+
+
+class ConfirmationResult(Confirmation, Made):
+    """A confirmation with the machine on which it was measured, and when: it may be reported on another one."""
+
+    hardware: Hardware = Field(description="The machine that measured.")
+    ended: AwareDatetime = Field(description="When all was measured.")

@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter
 
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.made import Made
 
 
 class FailureClass(StrEnum):
@@ -40,7 +41,7 @@ class Trespass(StrEnum):
     OUTSIDE = "wrote-outside"
 
 
-class Refused(Value):
+class Refused(Made):
     """An adaptor (``by``) that was not tried, with the reason for a person, and the steps of the route so far."""
 
     kind: Literal["refused"] = "refused"
@@ -50,7 +51,7 @@ class Refused(Value):
     steps: tuple[StepFacts, ...] = ()
 
 
-class Failed(Value):
+class Failed(Made):
     """An adaptor or another step (``by``) that was tried and failed, with the reason for a person."""
 
     kind: Literal["failed"] = "failed"

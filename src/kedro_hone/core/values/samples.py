@@ -8,6 +8,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.digest import digest_json
+from kedro_hone.core.values.made import Made
 
 CALIBRATION, SEARCH, GATE = "calibration", "search", "gate"
 SPLITS = (CALIBRATION, SEARCH, GATE)
@@ -45,7 +47,7 @@ class Split(Value):
         return f"{self.name}/targets.npz"
 
 
-class Samples(Value):
+class Samples(Made):
     """All splits by name, and one batch for each shape of the recipe."""
 
     digest: str = Field(description="Over the data, the program and the model's inputs; the key of the tree.")
@@ -53,6 +55,11 @@ class Samples(Value):
     shapes: dict[str, str] = Field(description="Name of the `.npz` of the batch that is timed, by the shape's name.")
     program: str = Field(description="Name of the program's file: in the tree, or in the library of built-in programs.")
     program_digest: str = Field(description="`sha256:…` of all its code, checked before it is run again.")
+
+    @property
+    def identity(self) -> str:
+        """The digest: the same rows at another commit are the same samples."""
+        return self.digest
 
 
 class Predicted(Value):
@@ -62,7 +69,7 @@ class Predicted(Value):
     peak_memory_bytes: int = Field(description="Resident memory of its worker at its highest.")
 
 
-class Reference(Predicted):
+class Reference(Predicted, Made):
     """The baseline: the outputs of the source model on the search split, and their quality."""
 
     outputs: str = Field(description="Name of the `.npz` with one array for each output, in the order of the rows.")
@@ -78,4 +85,8 @@ class Reference(Predicted):
     doubt: str = Field("", description="Why the labels may not be the model's; empty where there is no doubt.")
     run: str = Field("", description="The run in which the outputs were computed, this one or an earlier one.")
     since: str = Field("", description="The run that took it last: what was done since is for the same comparison.")
-    subject: str = Field("", description="`Setting.scored`; a node refuses one of another subject than its own.")
+
+    @property
+    def identity(self) -> str:
+        """Of all but the runs in which it was computed and taken, which change nothing that is compared with it."""
+        return digest_json(self.model_dump(mode="json", exclude={"run", "since"}))

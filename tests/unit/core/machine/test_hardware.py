@@ -8,7 +8,7 @@ import pytest
 
 from kedro_hone.core.machine import hardware
 from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.report.records import Hardware
+from kedro_hone.core.values.measurement import Hardware
 
 X86 = """processor\t: 0
 model name\t: Some CPU @ 3.00GHz

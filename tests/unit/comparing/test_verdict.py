@@ -1,0 +1,85 @@
+"""A decision that does not follow from what was measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.comparing.verdict import find_contradiction
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.decision import Decision, Verdict
+from kedro_hone.core.values.judgement import Judged, Judgement
+from kedro_hone.core.values.measurement import (
+    Confirmation,
+    Finalist,
+    Interval,
+    RaceResult,
+    Speedup,
+    Status,
+    Validation,
+)
+from kedro_hone.core.values.outcome import Candidate
+
+ARTIFACT = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=())
+OTHER = ARTIFACT.model_copy(update={"digest": "sha256:1"})
+
+
+def speedup(estimate):
+    return Speedup(shape="a", ratio=Interval(estimate=estimate, low=1.0, high=9.0), noise_floor=1.0, launches=7)
+
+
+def validation(name):
+    return Validation(candidate=Candidate(id=name, route=(name,), outcome=ARTIFACT), status=Status.MEASURED)
+
+
+RACE = RaceResult(
+    validations=(validation("fast"), validation("slow"), validation("even")), standings=(), source_latency=(), rounds=1,
+    seconds=1, budget_ended=False, timings="",
+)  # fmt: skip
+CONFIRMATION = Confirmation(
+    finalists=(
+        Finalist(id="fast", speedups=(), latency=(), launches=7, verdict="yes", deciding=speedup(2.0)),
+        Finalist(id="even", speedups=(), latency=(), launches=7, verdict="undecided", deciding=speedup(2.0)),
+    ),
+    source_latency=(), control=(), launches=7, looks=1, seconds=1, timings="",
+)  # fmt: skip
+GATES = tuple(
+    Judgement(name="speedup", candidate=name, judgement=judged)
+    for name, judged in (("fast", Judged.HOLDS), ("slow", Judged.FAILS), ("even", Judged.HOLDS))
+)
+WON = Decision(
+    verdict=Verdict.PASS, reasons=(), winner="fast", artifact=ARTIFACT, speedup=speedup(2.0), gates=GATES
+)  # fmt: skip
+
+
+def find(**changes):
+    return find_contradiction(WON.model_copy(update=changes), RACE, CONFIRMATION)
+
+
+def test_a_winner_that_was_confirmed_and_holds_its_gates_follows():
+    assert find() == ""
+
+
+@pytest.mark.parametrize("verdict", [Verdict.KEEP, Verdict.FAIL, Verdict.INCONCLUSIVE])
+def test_another_verdict_has_no_winner(verdict):
+    assert find(verdict=verdict, winner=None, artifact=None) == ""
+    assert "do not fit" in find(verdict=verdict)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"winner": None}, "do not fit"),
+        ({"winner": "slow"}, "slow is no finalist"),
+        ({"winner": "nobody"}, "nobody is no finalist"),
+        ({"winner": "even"}, "even is so much faster was not confirmed"),
+        ({"speedup": speedup(99.0)}, "fast is so much faster was not confirmed"),
+        ({"artifact": OTHER}, "other files"),
+        ({"artifact": None}, "other files"),
+        (
+            {"gates": (*GATES, Judgement(name="drop", candidate="fast", judgement=Judged.UNDECIDED))},
+            "does not hold every gate",
+        ),
+    ],
+)
+def test_a_winner_that_does_not_follow_is_told(changes, fault):
+    assert fault in find(**changes)

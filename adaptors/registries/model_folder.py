@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from kedro_hone import __version__
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.store.manifest import copy_tree
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
@@ -73,6 +72,9 @@ def lock_publication(registry: str, name: str) -> AbstractContextManager[float]:
     Which versions there are is looked up before one is made: two that do so at once would both make it. The lock is in
     ``$HONE_HOME``, so another machine, or a user with another one, is not kept out.
     """
+    # What it imports is not installed where a winner is only loaded.
+    from kedro_hone.core.environments.store import find_home  # noqa: PLC0415
+
     lock = f"publish-{digest_json([registry, name]).removeprefix('sha256:')[:16]}.lock"
     return hold_lock(find_home() / "locks" / lock, purpose=f"publishing to {name}")
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -161,7 +160,7 @@ def _compare_trials(trials: list[_Trial], artifact: Artifact) -> tuple[FailureCl
     declared = {spec.name: spec.dtype for spec in artifact.outputs}
     errors: dict[str, float] = {}
     for trial in trials:
-        error = _compare({trial.where: trial.path}, trial.reference, declared)
+        error = _compare(trial.where, trial.path, trial.reference, declared)
         if not isinstance(error, float):
             return error
         errors[trial.where] = error
@@ -200,25 +199,22 @@ def _find_wrong(errors: dict[str, float], judged: Mapping[str, Quality]) -> str:
 
 
 def _compare(
-    predictions: dict[str, Path], reference: Path, declared: Mapping[str, str] = MappingProxyType({})
+    where: str, predictions: Path, reference: Path, declared: Mapping[str, str]
 ) -> tuple[FailureClass, str] | float:
-    """Return the largest error of all predictions, or the first fault of names, shapes, types or values.
+    """Return the largest error of predictions, or the first fault of names, shapes, types or values.
 
     An output is of the source's type, or of the one that the candidate declares for it.
     """
-    largest_error = 0.0
     with open_arrays(reference) as expected:
-        for where, path in predictions.items():
-            try:
-                with open_arrays(path) as found:
-                    error = _compare_arrays(expected, found, declared)
-            except UNREADABLE as unreadable:
-                return FailureClass.BAD_OUTPUT, f"the predictions at {where} cannot be read: {unreadable}"
-            if not isinstance(error, float):
-                name, (slug, fault) = error
-                return slug, f"output {name!r} at {where}: {fault}"
-            largest_error = max(largest_error, error)
-    return largest_error
+        try:
+            with open_arrays(predictions) as found:
+                error = _compare_arrays(expected, found, declared)
+        except UNREADABLE as unreadable:
+            return FailureClass.BAD_OUTPUT, f"the predictions at {where} cannot be read: {unreadable}"
+    if isinstance(error, float):
+        return error
+    name, (slug, fault) = error
+    return slug, f"output {name!r} at {where}: {fault}"
 
 
 def _compare_arrays(

@@ -200,7 +200,7 @@ def test_what_is_left_as_predictions(tmp_path, how):
     write_arrays(tmp_path / "found.npz", how)
     found: list[object] = []
     thread = threading.Thread(
-        target=lambda: found.append(_compare({"batch1": tmp_path / "found.npz"}, tmp_path / "expected.npz")),
+        target=lambda: found.append(_compare("batch1", tmp_path / "found.npz", tmp_path / "expected.npz", {})),
         daemon=True,
     )
     thread.start()

@@ -33,13 +33,19 @@ _PLAIN = {
     "archive_version": r"\d{1,4}",
     "byteorder": r"little|big",
     ".data/version": r"\d{1,4}\n?",
+    "version": r"\d{1,4}\n?",
     ".data/serialization_id": r"\w{0,80}",
 }
 """Short texts that torch's writer adds, and what they may say."""
 _SAMPLES = "data/sample_inputs/model.pt"
 """Pickled rows, which torch reads without running them under ``TORCH_FORCE_WEIGHTS_ONLY_LOAD`` only."""
 _TENSOR = re.compile(r"data/weights/weight_\d+|data/constants/tensor_\d+")
-_EXTRA = re.compile(r"extra/[\w.-]+")
+_EXTRA = "extra/"
+"""Where files for others are, of any name. Torch gets none of them."""
+_NO_PROGRAM = (
+    *(zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RecursionError, EOFError),
+    NotImplementedError,  # another version of the format of archives
+)
 _LARGEST_JSON = 256 << 20
 """Bytes of the program's or a list's JSON; that of a model of ten thousand operators has ten million."""
 
@@ -62,15 +68,6 @@ def is_quantized(path: Path) -> bool:
     return any(b"torch.ops.quantized_decomposed." in model for model in models)
 
 
-def find_threat(path: Path) -> str | None:
-    """Return why loading a file that ``torch.export.save`` wrote could run code from it, or None when it cannot."""
-    try:
-        copy_checked(path)
-    except Threat as threat:
-        return str(threat)
-    return None
-
-
 def copy_checked(path: Path) -> io.BytesIO:
     """Return an archive of a program, in memory, with the entries that were checked and nothing else.
 
@@ -84,7 +81,7 @@ def copy_checked(path: Path) -> io.BytesIO:
             for threat in _find_threats(archive, entries, documents):
                 raise Threat(threat)
             return _copy(archive, entries, documents)
-    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RecursionError, EOFError) as error:
+    except _NO_PROGRAM as error:
         raise Threat(f"it is not an archive of an exported program: {type(error).__name__}: {error}") from error
 
 
@@ -103,7 +100,9 @@ def _list_entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipI
             raise Threat(f"it holds compiled code ({info.filename})")
         if name.rpartition("/")[2].startswith(("custom_obj_", "opaque_obj_")):
             raise Threat(f"it holds a pickled object ({info.filename})")
-        if not (name in {_PROGRAM, _SAMPLES, *_PAYLOADS, *_PLAIN} or _TENSOR.fullmatch(name) or _EXTRA.fullmatch(name)):
+        if not (
+            name in {_PROGRAM, _SAMPLES, *_PAYLOADS, *_PLAIN} or _TENSOR.fullmatch(name) or name.startswith(_EXTRA)
+        ):
             raise Threat(f"it holds an entry that is no part of an exported program ({info.filename})")
         if name in entries:
             raise Threat(f"it holds two entries of one name ({info.filename})")
@@ -147,7 +146,7 @@ def _copy(archive: zipfile.ZipFile, entries: Mapping[str, zipfile.ZipInfo], docu
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w") as new:
         for name, info in entries.items():
-            if not _EXTRA.fullmatch(name):
+            if not name.startswith(_EXTRA):
                 new.writestr(f"model/{name}", json.dumps(documents[name]) if name in documents else archive.read(info))
     copy.seek(0)
     return copy

@@ -262,21 +262,17 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project:
             ``registry-broken``: the package of others cannot be imported, or makes something else; or what the registry
             itself raises.
     """
+    hint = "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path."
     try:
         scheme = urlsplit(uri).scheme
     except ValueError as error:
-        hint = "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path."
         raise HoneError("registry-unknown", f"{uri!r} is no URI.", why=f"{error}.", hint=hint) from error
     registries = read_registries(builtin)
     if scheme not in registries:
         known = ", ".join(f"{name}:/…" if name else "a path" for name in sorted(registries, reverse=True))
-        raise HoneError(
-            "registry-unknown",
-            f"No registry serves {uri!r}.",
-            why=f"Nothing is known of the scheme {scheme!r}; there are: {known}.",
-            hint=suggest(scheme, filter(None, registries), "{}:/…")
-            + "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path.",
-        )
+        why = f"Nothing is known of the scheme {scheme!r}; there are: {known}."
+        hint = suggest(scheme, filter(None, registries), "{}:/…") + hint
+        raise HoneError("registry-unknown", f"No registry serves {uri!r}.", why=why, hint=hint)
     offer = registries[scheme]
     with _guard(offer, offer.target):
         factory = offer.load()

@@ -48,7 +48,7 @@ def report(folder: Path | None, *, in_browser: bool) -> None:
 @click.option("--output", type=_FOLDER, help="Keep the files that the step makes in this folder.")
 def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
     """Run STEP again, such as 007-onnxruntime.int8-static, and print what its worker prints."""
-    place = _find_step(step, run_folder or _find_latest())
+    place = _find_step(step, run_folder)
     job = Job.model_validate_json((place / "job.json").read_bytes())
     toolchain = _find_toolchain(job)
     python = Path(build_environment(toolchain).python)
@@ -66,11 +66,9 @@ def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
         click.echo(clean_text(f"{job.adaptor}: {result.kind}: {result.reason}"))
 
 
-def _find_latest() -> Path:
-    return max((path.parent for path in find_work().glob("runs/*/steps")), default=find_work() / "latest")
-
-
-def _find_step(step: str, run: Path) -> Path:
+def _find_step(step: str, run: Path | None) -> Path:
+    """Return the folder of a step, of the latest run with any where none is given."""
+    run = run or max((path.parent for path in find_work().glob("runs/*/steps")), default=find_work() / "latest")
     steps = sorted(path.parent for path in (run / "steps").glob("*/job.json"))
     for path in steps:
         if path.name == step or path.name.partition("-")[0] == step:

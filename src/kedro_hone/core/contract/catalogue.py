@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from kedro_hone.core.contract.adaptor import Adaptor
@@ -13,12 +12,9 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import Plugins, check_kind, list_offers, load
 from kedro_hone.core.text import suggest
 
-BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        name: f"kedro_hone.adaptors.{name}.adaptor"
-        for name in ("onnxruntime", "openvino", "pytorch", "iree", "deepsparse")
-    }
-)
+BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
+    name: f"kedro_hone.adaptors.{name}.adaptor" for name in ("onnxruntime", "openvino", "pytorch", "iree", "deepsparse")
+}
 """Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``."""
 
 ENTRY_POINTS: Final = "kedro_hone.adaptors"

@@ -7,7 +7,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
@@ -21,12 +20,10 @@ from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.digest import digest_json
 
-REGISTRIES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "models": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
-        "": "kedro_hone.adaptors.registries.local.registry:LocalRegistry",
-    }
-)
+REGISTRIES: Final[Mapping[str, str]] = {
+    "models": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
+    "": "kedro_hone.adaptors.registries.local.registry:LocalRegistry",
+}
 """Our model registries: the scheme of a URI to the class that serves it. A path has no scheme."""
 
 ENTRY_POINTS: Final = "kedro_hone.registries"
@@ -192,9 +189,13 @@ def explain_unknown(
 
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 _PLUGINS: Final = Plugins[Offer](slug="registry-scheme-taken", clash="Two registries serve {name}:/….", locate=str)
-_RETURNS: Final[Mapping[str, type]] = MappingProxyType(
-    {"resolve": VersionInfo, "pull": VersionInfo, "versions_since": tuple, "publish": Publication, "find_problem": str}
-)
+_RETURNS: Final[Mapping[str, type]] = {
+    "resolve": VersionInfo,
+    "pull": VersionInfo,
+    "versions_since": tuple,
+    "publish": Publication,
+    "find_problem": str,
+}
 
 
 class GuardedRegistry:

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kedro_hone.core.contract.toolchain import Toolchain
@@ -40,21 +39,19 @@ _NOT_FOUND = re.compile(
 )
 """What pip or uv says where no index and no folder has a package for this platform."""
 
-_COMMANDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
-    {
-        "pip": {
-            "create": "{host} -I -m venv {venv}",
-            "install": "{python} -I -m pip install --no-input --disable-pip-version-check --progress-bar=off"
-            " --requirement {lock}",
-            "check": "{python} -I -m pip check --disable-pip-version-check",
-        },
-        "uv": {
-            "create": "{uv} venv --no-project --python {host} {venv}",
-            "install": "{uv} pip install --no-progress --python {python} --requirements {lock}",
-            "check": "{uv} pip check --python {python}",
-        },
-    }
-)
+_COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "pip": {
+        "create": "{host} -I -m venv {venv}",
+        "install": "{python} -I -m pip install --no-input --disable-pip-version-check --progress-bar=off"
+        " --requirement {lock}",
+        "check": "{python} -I -m pip check --disable-pip-version-check",
+    },
+    "uv": {
+        "create": "{uv} venv --no-project --python {host} {venv}",
+        "install": "{uv} pip install --no-progress --python {python} --requirements {lock}",
+        "check": "{uv} pip check --python {python}",
+    },
+}
 """What each installer runs, word by word, to make a virtual environment, install a lock in it, and check it."""
 
 

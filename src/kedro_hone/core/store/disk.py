@@ -25,25 +25,28 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
+def find_disk_error(error: OSError, root: Path) -> HoneError | None:
+    """Return the error for people, ``store-full`` or ``store-read-only``, where the disk of a folder is the cause."""
+    if error.errno in _FULL:
+        slug, what = "store-full", f"The disk that holds {root} is full."
+        hint = "Free some space there and run again: every step that was finished is kept."
+    elif error.errno in _READ_ONLY:
+        slug, what = "store-read-only", f"The folder {root} cannot be written."
+        hint = "Give this user the right to write there, or choose another folder."
+    else:
+        return None
+    return HoneError(slug, what, why=str(error), hint=hint)
+
+
 @contextmanager
 def explain_disk_errors(root: Path) -> Iterator[None]:
-    """Raise an error for people where writing to this folder meets a full or read-only disk.
-
-    Raises:
-        HoneError: ``store-full`` or ``store-read-only``.
-    """
+    """Raise ``find_disk_error`` where there is one."""
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
-            slug, what = "store-full", f"The disk that holds {root} is full."
-            hint = "Free some space there and run again: every step that was finished is kept."
-        elif error.errno in _READ_ONLY:
-            slug, what = "store-read-only", f"The folder {root} cannot be written."
-            hint = "Give this user the right to write there, or choose another folder."
-        else:
-            raise
-        raise HoneError(slug, what, why=str(error), hint=hint) from error
+        if known := find_disk_error(error, root):
+            raise known from error
+        raise
 
 
 def write_file(path: Path, content: bytes, *, stage: Path | None = None) -> None:

@@ -117,17 +117,8 @@ class Launches:
 def read_hardware(*, threads: int) -> Hardware:
     """Return this machine as the evidence names it, with the number of threads that every candidate is given."""
     host = read_host()
-    return Hardware(
-        cpu=host.cpu,
-        cores=host.cores,
-        flags=tuple(sorted(host.flags)),
-        instructions=host.instructions,
-        gpu=host.gpu,
-        driver=host.driver,
-        os=host.os,
-        memory_bytes=host.memory_bytes,
-        threads=threads,
-    )
+    known = Hardware.model_validate(host, from_attributes=True)
+    return known.model_copy(update={"flags": tuple(sorted(host.flags)), "threads": threads})
 
 
 def _find_place(finalist: Finalist) -> tuple[bool, float]:

@@ -25,9 +25,7 @@ REPORTS: Final = ("report.html", "report.md")
 EVIDENCE_FILES: Final = (EVIDENCE, *REPORTS, TIMINGS)
 """What every publication carries: the evidence, its two reports, and every time that was measured."""
 
-REPORT_AGAIN: Final = (
-    "Write it again with `kedro run --nodes report`, read the report, then `kedro run --pipelines publish`."
-)
+_AGAIN: Final = "Write it again with `kedro run --nodes report`, read the report, then `kedro run --pipelines publish`."
 
 
 class EvidenceFolder(Value):
@@ -125,7 +123,7 @@ class ProvenWinner:
         self.evidence.check(folder)
 
 
-def explain_incomplete(run_id: str, why: str, *, hint: str = REPORT_AGAIN) -> HoneError:
+def explain_incomplete(run_id: str, why: str, *, hint: str = _AGAIN) -> HoneError:
     """Return the error for evidence that is missing, was altered, or proves something else (why: one sentence)."""
     return HoneError(
         "evidence-incomplete",

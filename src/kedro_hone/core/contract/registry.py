@@ -214,15 +214,14 @@ class GuardedRegistry:
 
         def call(*args: Any, **named: Any) -> Any:
             with _guard(self._offer, f"its method {name}"):
-                value: object = check_kind(getattr(self.registry, name)(*args, **named), _RETURNS[name])
-                _check_returned(value, self._offer.name)
-                return value
+                value = getattr(self.registry, name)(*args, **named)
+                return _check_returned(check_kind(value, _RETURNS[name]), self._offer.name)
 
         return call
 
 
-def _check_returned(value: Any, scheme: str) -> None:
-    """Raise a ``TypeError`` or ``ValueError`` where what a registry returned names no version of its own."""
+def _check_returned(value: Any, scheme: str) -> Any:
+    """Return what a registry returned; a ``TypeError`` or ``ValueError`` where it names no version of its own."""
     if isinstance(value, tuple):
         infos, cursor = value
         check_kind(cursor, str)
@@ -234,6 +233,7 @@ def _check_returned(value: Any, scheme: str) -> None:
         for attribute in ("name", "version"):
             if not getattr(value, attribute, attribute):
                 raise ValueError(f"the {attribute} is empty")
+    return value
 
 
 def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> dict[str, Offer]:

@@ -237,8 +237,7 @@ def _find_fault(gate: Gate) -> str | None:
         section = _make_section(gate)
         default = getattr(section(), gate.name)
     except Exception as error:  # noqa: BLE001 - of pydantic there are many kinds, and a stranger's type may raise any
-        said = " ".join(describe_exception(error).split())
-        return f"its limit cannot be a key of the recipe: {said}"
+        return f"its limit cannot be a key of the recipe: {' '.join(describe_exception(error).split())}"
     if gate.per_shape and (_read_limits(section, gate, [None]) or not _read_limits(section, gate, [{}])):
         return "it is per_shape, so its limit must be a map from shapes, which may be empty and not None"
     return _find_bad_sentence(gate, [default, *_read_limits(section, gate, _LIMITS)])
@@ -271,8 +270,7 @@ def _find_bad_sentence(gate: Gate, limits: list[Any]) -> str | None:
             places = [place for _, place, _, _ in Formatter().parse(words) if place is not None]
         except (ValueError, TypeError) as error:
             return f"its {name} is no sentence to be filled: {describe_exception(error)}"
-        unknown = [place for place in places if place.partition(".")[0].partition("[")[0] not in known]
-        if unknown:
+        if unknown := [place for place in places if place.partition(".")[0].partition("[")[0] not in known]:
             said = " and ".join(f"{{{place}}}" for place in known)
             return f"its {name} has the place {{{unknown[0]}}}, and there is {said}"
         for limit in limits:

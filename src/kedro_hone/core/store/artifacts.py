@@ -116,11 +116,7 @@ class Store:
         return folder
 
     def find(self, key: str) -> StepRecord | None:
-        """Return what a step's key gave before.
-
-        It is None when there is none, when it is damaged or of another key (it is removed then), or when its artifact
-        is missing or damaged.
-        """
+        """Return what a step's key gave before; None as in ``read_value``, or if its artifact is missing or damaged."""
 
         def parse(content: Json) -> StepRecord:
             record = StepRecord.model_validate(content)

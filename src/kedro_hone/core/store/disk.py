@@ -26,7 +26,7 @@ _READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def find_disk_error(error: OSError, root: Path) -> HoneError | None:
-    """Return the error for people, ``store-full`` or ``store-read-only``, where the disk of a folder is the cause."""
+    """Return the error for people where the disk of this folder is full or read-only; None where it is not that."""
     if error.errno in _FULL:
         slug, what = "store-full", f"The disk that holds {root} is full."
         hint = "Free some space there and run again: every step that was finished is kept."
@@ -40,7 +40,11 @@ def find_disk_error(error: OSError, root: Path) -> HoneError | None:
 
 @contextmanager
 def explain_disk_errors(root: Path) -> Iterator[None]:
-    """Raise ``find_disk_error`` where there is one."""
+    """Raise the error for people where writing to this folder meets a full or read-only disk.
+
+    Raises:
+        HoneError: ``store-full`` or ``store-read-only``.
+    """
     try:
         yield
     except OSError as error:

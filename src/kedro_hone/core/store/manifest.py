@@ -109,8 +109,11 @@ class Manifest(Value):
     def find_difference(self, folder: Path, *, inside: bool = False) -> str | None:
         """Compare every byte of a folder with what was sealed (slow); return what differs as the start of a sentence.
 
-        With ``inside`` the manifest is among the files, as in a published winner. ``OSError`` where a file cannot be
-        read, or is removed at this moment; else raises as ``measure_files``.
+        With ``inside`` the manifest is among the files, as in a published winner.
+
+        Raises:
+            OSError: A file cannot be read, or is removed at this moment.
+            UnsealableError: As ``measure_files``.
         """
         found = measure_files(folder).keys() - ({MANIFEST} if inside else set())
         if odd := sorted(self.files.keys() ^ found):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import FILES, UnsealableError, copy_tree, is_unharmed
+from kedro_hone.core.store.manifest import FILES, UnsealableError, copy_tree, read_sealed
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json
 
@@ -170,7 +170,7 @@ class Disk:
                 else:
                     _sync(place.parent)
                     return
-                if is_unharmed(place):
+                if read_sealed(place):
                     return
                 with self.make_folder() as bin_, suppress(FileNotFoundError):
                     place.rename(bin_ / "damaged")

@@ -154,15 +154,6 @@ def read_sealed(place: Path) -> Manifest | None:
     return None
 
 
-def is_unharmed(place: Path) -> bool:
-    """Return whether every byte of a place of the store is as it was sealed; slow: all is read."""
-    manifest = read_sealed(place)
-    try:
-        return manifest is not None and manifest.find_difference(place / FILES) is None
-    except FileNotFoundError:  # another process removes it at this moment
-        return False
-
-
 def _digest(files: dict[str, FileRecord], attributes: Json) -> str:
     # In the order of the paths, as digest_tree has it: the digest is that of the tree and of what it is.
     rows = [(name, files[name].digest) for name in sorted(files, key=PurePosixPath)]

@@ -105,12 +105,9 @@ class Gate:
         """
         if not is_asked(limit):
             return (self.rule(candidate.id, Judged.NOT_ASKED, "the recipe sets no limit"),)
-        with guard(
-            "gate-invalid",
-            f"The gate {self.name} cannot judge {candidate.id}.",
-            culprit=name_function(self.judge),
-            hint="Mend the gate, or set no limit for it; Write a gate in the documentation says what it returns.",
-        ):
+        what = f"The gate {self.name} cannot judge {candidate.id}."
+        hint = "Mend the gate, or set no limit for it; Write a gate in the documentation says what it returns."
+        with guard("gate-invalid", what, culprit=name_function(self.judge), hint=hint):
             rows = tuple(check_kind(row, Judgement) for row in self.judge(limit, candidate, source))
             for row in rows:
                 if (row.name, row.candidate) != (self.name, candidate.id):

@@ -125,9 +125,5 @@ class ProvenWinner:
 
 def explain_incomplete(run_id: str, why: str, *, hint: str = _AGAIN) -> HoneError:
     """Return the error for evidence that is missing, was altered, or proves something else (why: one sentence)."""
-    return HoneError(
-        "evidence-incomplete",
-        f"The evidence of the run {run_id} does not prove what is to be published: nothing was registered.",
-        why=why,
-        hint=hint,
-    )
+    what = f"The evidence of the run {run_id} does not prove what is to be published: nothing was registered."
+    return HoneError("evidence-incomplete", what, why=why, hint=hint)

@@ -72,8 +72,7 @@ class ProvenWinner:
 
     Attributes:
         files: The folder of the winner's files.
-        source_uri: The version that was optimized, pinned.
-        source_digest: The digest of its artifact.
+        source_uri: The version that was optimized, pinned; the digest is its artifact's.
         folder: Where the files of the evidence are: those of the tree, which nobody writes to.
 
     Raises:

@@ -284,10 +284,6 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project:
 
 
 def _guard(offer: Offer, culprit: str) -> AbstractContextManager[None]:
-    return guard(
-        "registry-broken",
-        f"The registry of {offer.name}:/… cannot be used.",
-        culprit=f"It comes from {offer.origin}, and {culprit}",
-        hint="Update or uninstall the package; `kedro hone registries` shows what cannot be imported.",
-        ours=offer.origin == BUILT_IN,
-    )
+    what, culprit = f"The registry of {offer.name}:/… cannot be used.", f"It comes from {offer.origin}, and {culprit}"
+    hint = "Update or uninstall the package; `kedro hone registries` shows what cannot be imported."
+    return guard("registry-broken", what, culprit=culprit, hint=hint, ours=offer.origin == BUILT_IN)

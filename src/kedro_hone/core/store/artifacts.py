@@ -183,12 +183,9 @@ class Store:
         return digest
 
     def _explain_missing(self, what: str) -> HoneError:
-        return HoneError(
-            "store-missing",
-            f"The store in {self.root} does not hold {what}.",
-            why="A node asked for what an earlier one made. The store was emptied or damaged since, or is another one.",
-            hint="Run the whole line again: `kedro run`. What the store still holds is reused.",
-        )
+        why = "A node asked for what an earlier one made. The store was emptied or damaged since, or is another one."
+        hint = "Run the whole line again: `kedro run`. What the store still holds is reused."
+        return HoneError("store-missing", f"The store in {self.root} does not hold {what}.", why=why, hint=hint)
 
 
 def _wrap(name: str, value: Json) -> dict[str, Json]:

@@ -113,10 +113,8 @@ def _lower(model: Any) -> Any:
 
     This release's ONNX converter supports nothing after opset 19, and no quantized operators in 19. But from
     one opset to the next the operators have only taken more types, attributes and inputs (those of ``_NEW_MEANING``
-    excepted), so a new version number is enough wherever the checker then accepts every operator.
-
-    Raises:
-        onnx.checker.ValidationError: An operator does not exist in opset 19, or has an attribute that does not.
+    excepted), so a new version number is enough wherever the checker then accepts every operator. It is a
+    ``ValidationError`` where an operator, or an attribute of one, does not exist in opset 19.
     """
     opset = min(_find_opset(model), _HIGHEST_OPSET)
     del model.graph.value_info[:]

@@ -17,8 +17,7 @@ with set_variables(CI="true"):
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
-DIMENSIONS = "kedro_hone_dimensions"
-"""Where an IR keeps the names of its dynamic dimensions, which OpenVINO itself drops."""
+DIMENSIONS = "kedro_hone_dimensions"  # where an IR keeps their names, which OpenVINO itself drops
 
 
 class Session:

@@ -187,10 +187,9 @@ def _open_metric(job: Json, feeds: session.Arrays, size: int) -> tuple[str, Call
         targets = dict(data)
 
     def measure(compiled: Any, rows: Iterable[int]) -> tuple[float, list[Any]]:
-        """Return the metric over these rows of the validation data, and what NNCF compares row by row.
+        """Return the metric over these rows, and what NNCF compares row by row: scores, or else outputs.
 
-        That is each row's score, or its outputs where the metric does not decompose: a metric such as the area
-        under a curve has no value for one row.
+        A metric such as the area under a curve has no value for one row.
         """
         chosen, opened = list(rows), session.Session(compiled)
         parts = [opened.run(part) for part in _split(feeds, chosen, size)]

@@ -40,14 +40,8 @@ _PLAIN = {
 _SAMPLES = "data/sample_inputs/model.pt"
 """Pickled rows, which torch reads without running them under ``TORCH_FORCE_WEIGHTS_ONLY_LOAD`` only."""
 _TENSOR = re.compile(r"data/weights/weight_\d+|data/constants/tensor_\d+")
-_EXTRA = "extra/"
-"""Where files for others are, of any name. Torch gets none of them."""
-_NO_PROGRAM = (
-    *(zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RecursionError, EOFError),
-    NotImplementedError,  # another version of the format of archives
-)
-_LARGEST_JSON = 256 << 20
-"""Bytes of the program's or a list's JSON; that of a model of ten thousand operators has ten million."""
+_EXTRA = "extra/"  # where files for others are, of any name; torch gets none of them
+_LARGEST_JSON = 256 << 20  # bytes of the program or a list; that of ten thousand operators has ten million
 
 
 class Threat(PermissionError):  # noqa: N818 - it reads as what it says
@@ -56,16 +50,18 @@ class Threat(PermissionError):  # noqa: N818 - it reads as what it says
 
 def read_names(path: Path) -> dict[str, Any] | None:
     """Return the specs that we kept in the archive, or None when other software wrote it."""
-    with zipfile.ZipFile(path) as archive:
-        name = next((name for name in archive.namelist() if name.endswith(f"/extra/{NAMES_FILE}")), None)
-        return dict(json.loads(archive.read(name))) if name else None
+    found = _read_entries(path, _EXTRA + NAMES_FILE)
+    return dict(json.loads(found[0])) if found else None
 
 
 def is_quantized(path: Path) -> bool:
     """Whether the program holds PT2E's quantized operators, which only torchao registers."""
+    return any(b"torch.ops.quantized_decomposed." in model for model in _read_entries(path, _PROGRAM))
+
+
+def _read_entries(path: Path, name: str) -> list[bytes]:
     with zipfile.ZipFile(path) as archive:
-        models = [archive.read(name) for name in archive.namelist() if name.endswith(f"/{_PROGRAM}")]
-    return any(b"torch.ops.quantized_decomposed." in model for model in models)
+        return [archive.read(each) for each in archive.namelist() if each.endswith(f"/{name}")]
 
 
 def copy_checked(path: Path) -> io.BytesIO:
@@ -77,20 +73,18 @@ def copy_checked(path: Path) -> io.BytesIO:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = _list_entries(archive, path.stat().st_size)
-            documents = {name: _read_json(archive, entries[name]) for name in (_PROGRAM, *_PAYLOADS) if name in entries}
+            known = [name for name in (_PROGRAM, *_PAYLOADS) if name in entries]
+            documents = {name: json.loads(archive.read(entries[name])) for name in known}
             for threat in _find_threats(archive, entries, documents):
                 raise Threat(threat)
             return _copy(archive, entries, documents)
-    except _NO_PROGRAM as error:
+    # Among the RuntimeErrors are those of too deep JSON, and of another version of the format of archives.
+    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RuntimeError, EOFError) as error:
         raise Threat(f"it is not an archive of an exported program: {type(error).__name__}: {error}") from error
 
 
 def _list_entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """Return the entries by their names below the archive's one folder.
-
-    Raises:
-        Threat: There is one that could be found under another's name, or that nothing needs.
-    """
+    """Return the entries by their names in the one folder, all of which are needed and found under one name only."""
     entries: dict[str, zipfile.ZipInfo] = {}
     folders = set()
     for info in archive.infolist():
@@ -100,26 +94,21 @@ def _list_entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipI
             raise Threat(f"it holds compiled code ({info.filename})")
         if name.rpartition("/")[2].startswith(("custom_obj_", "opaque_obj_")):
             raise Threat(f"it holds a pickled object ({info.filename})")
-        if not (
-            name in {_PROGRAM, _SAMPLES, *_PAYLOADS, *_PLAIN} or _TENSOR.fullmatch(name) or name.startswith(_EXTRA)
-        ):
+        known = name in {_PROGRAM, _SAMPLES, *_PAYLOADS, *_PLAIN} or _TENSOR.fullmatch(name)
+        if not known and not name.startswith(_EXTRA):
             raise Threat(f"it holds an entry that is no part of an exported program ({info.filename})")
         if name in entries:
             raise Threat(f"it holds two entries of one name ({info.filename})")
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise Threat(f"it holds an entry that is compressed or encrypted ({info.filename})")
+        if name in {_PROGRAM, *_PAYLOADS} and info.file_size > _LARGEST_JSON:
+            raise Threat(f"{info.filename} is larger than {_LARGEST_JSON >> 20} MiB")
         entries[name] = info
     if len(folders) != 1:
         raise Threat("its entries are not in one folder")
     if sum(info.file_size for info in entries.values()) > size:
         raise Threat("its entries are larger than the file")
     return entries
-
-
-def _read_json(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
-    if info.file_size > _LARGEST_JSON:
-        raise Threat(f"{info.filename} is larger than {_LARGEST_JSON >> 20} MiB")
-    return json.loads(archive.read(info))
 
 
 def _find_threats(
@@ -158,8 +147,7 @@ def find_result_class(path: Path) -> str | None:
     ``torch.export.load`` refuses such a file without saying why. None, too, for a file that is no such archive.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            text = next(archive.read(name) for name in archive.namelist() if name.endswith("/models/model.json"))
-        return program.find_class(json.loads(text)["graph_module"]["module_call_graph"][0]["signature"]["out_spec"])
-    except (zipfile.BadZipFile, ValueError, KeyError, IndexError, TypeError, StopIteration):
+        graph = json.loads(_read_entries(path, _PROGRAM)[0])["graph_module"]
+        return program.find_class(graph["module_call_graph"][0]["signature"]["out_spec"])
+    except (zipfile.BadZipFile, ValueError, LookupError, TypeError):
         return None

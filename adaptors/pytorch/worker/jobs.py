@@ -122,13 +122,10 @@ def fail(failure: str, reason: str, error: Exception | None = None) -> Notes:
 
 def make_examples(specs: Sequence[Spec], sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
     """Return one tensor for each input, of these dynamic sizes: random numbers, or ones for integers."""
-    generator = torch.Generator().manual_seed(0)
-
-    def make(spec: Spec) -> torch.Tensor:
-        shape = tuple(dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"])
-        dtype: torch.dtype = getattr(torch, spec["dtype"])
-        if not dtype.is_floating_point:
-            return torch.ones(shape, dtype=dtype)
-        return torch.rand(shape, generator=generator).to(dtype)
-
-    return tuple(map(make, specs))
+    generator, examples = torch.Generator().manual_seed(0), []
+    for spec in specs:
+        shape = [dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"]]
+        dtype = getattr(torch, spec["dtype"])
+        drawn = torch.rand(shape, generator=generator) if dtype.is_floating_point else torch.ones(shape)
+        examples.append(drawn.to(dtype))
+    return tuple(examples)

@@ -28,12 +28,7 @@ ADVICE = "return a tensor, or one tuple, list or dictionary of tensors (a small 
 
 
 class Flat(nn.Module):  # type: ignore[misc]  # torch has no types here
-    """A model with positional tensors in and a tuple of tensors out.
-
-    Attributes:
-        model: What is called.
-        keywords: The names of the last inputs, as many as the model takes by name; the others go by position.
-    """
+    """A model with positional tensors in and a tuple of tensors out; it takes the last ones by name: ``keywords``."""
 
     def __init__(self, model: nn.Module, keywords: Sequence[str] = ()) -> None:
         super().__init__()

@@ -32,9 +32,6 @@ LIBRARY: Final = Path(__file__).parent
 WORKER: Final = LIBRARY / "worker" / "__init__.py"
 """The worker file that runs programs: its functions are ``check``, ``read`` and ``evaluate``."""
 
-LIMITS: Final = Limits(seconds=600, memory_mb=8192)
-"""Of one call of a program's function."""
-
 _INIT, _SHARED, _WORKER, _KEPT = "__init__.py", "shared", "worker", "program"
 
 
@@ -176,7 +173,7 @@ def call_program(
         output=str(output) if output else None,
         options={**job, "project": str(run.project)},
     )
-    result = call_worker(called, python=Path(sys.executable), toolchain=None, folder=folder, limits=LIMITS)
+    result = call_worker(called, python=Path(sys.executable), toolchain=None, folder=folder, limits=Limits())
     if not isinstance(result, StepResult):
         log = result.log if isinstance(result, Failed) else None
         raise HoneError(

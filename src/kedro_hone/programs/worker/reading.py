@@ -17,8 +17,7 @@ from .errors import ReportedError
 
 Array = NDArray[Any]
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
-COPIES_LIMIT = 0.01
-"""The largest share of rows that may be copies of others without a warning."""
+COPIES_LIMIT = 0.01  # the largest share of rows that may be copies of others without a warning
 
 
 def read_arrays(path: Path) -> dict[str, Array]:

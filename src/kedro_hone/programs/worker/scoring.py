@@ -15,11 +15,8 @@ from .errors import ReportedError
 from .metrics import Array, Metric
 
 ROUNDING = 1e-6
-UNDEFINED_LIMIT = 0.01
-"""The largest share of resamples on which a metric may be undefined."""
-
-ROLLS = 9
-"""How many times the targets are given to other rows, to find out in which direction the metric is better."""
+UNDEFINED_LIMIT = 0.01  # the largest share of resamples on which a metric may be undefined
+ROLLS = 9  # how many times the targets are given to other rows, to find out in which direction the metric is better
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """Read a ``.pt2`` archive without running anything that it holds.
 
 ``torch.export.load`` can run code from the file in five ways: pickled tensors and constants, custom objects,
-shared libraries of AOTInductor, symbolic expressions, and operator names that are looked up in ``torch`` by attribute.
+shared libraries of AOTInductor, symbolic expressions (``sympy.sympify`` evaluates them) and guards, and names that it
+looks up or imports: operators in ``torch`` by attribute, and classes of arguments or results.
 A model from a registry may use none of them. So the archive is checked here, with the standard library alone, and torch
 gets a new one that holds what was checked and nothing else: torch's reader of archives and Python's do not always find
 the same bytes under a name, and torch reads entries and formats that nothing needs.
@@ -9,6 +10,7 @@ the same bytes under a name, and torch reads entries and formats that nothing ne
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import re
@@ -16,8 +18,6 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-
-from . import program
 
 NAMES_FILE = "kedro_hone.json"
 """The extra file in which we keep the names of a program's inputs and outputs."""
@@ -42,6 +42,25 @@ _SAMPLES = "data/sample_inputs/model.pt"
 _TENSOR = re.compile(r"data/weights/weight_\d+|data/constants/tensor_\d+")
 _EXTRA = "extra/"  # where files for others are, of any name; torch gets none of them
 _LARGEST_JSON = 256 << 20  # bytes of the program or a list; that of ten thousand operators has ten million
+
+_TARGET = re.compile(
+    r"(?!torch\.ops\.aten\.from_file)"
+    r"torch\.ops\.(aten|prims|higher_order|quantized|quantized_decomposed|onednn|torchao|torchvision)"
+    r"\.(_?[A-Za-z0-9]\w*|__i?(and|or|xor|lshift|rshift)__)(\.[A-Za-z]\w*)?"
+    r"|_operator\.(getitem|add|sub|mul|floordiv|truediv|mod|pow|neg|pos|abs|eq|ne|lt|le|gt|ge|and_|or_|not_)"
+    r"|torch\._?sym_\w+|math\.[a-z]\w*"
+)
+_EXPRESSION_CALLS = frozenset(
+    """Symbol Integer Rational Float Add Mul Pow Max Min Mod PythonMod FloorDiv CeilDiv CleanDiv floor ceiling Abs
+    Piecewise Eq Ne Lt Le Gt Ge And Or Not TruncToInt TruncToFloat CeilToInt FloorToInt RoundToInt RoundDecimal ToFloat
+    IntTrueDiv FloatTrueDiv PowByNatural FloatPow Where Identity ModularIndexing size stride storage_offset
+    max min abs int float round ceil trunc sqrt isnan""".split()  # noqa: SIM905 - a list of words
+)
+_EXPRESSION_NODES = (
+    ast.Expression, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant, ast.Subscript, ast.Tuple,
+    ast.keyword, ast.boolop, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
+)  # fmt: skip
+_TREE_TYPES = frozenset({None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
 
 
 class Threat(PermissionError):  # noqa: N818 - it reads as what it says
@@ -127,7 +146,75 @@ def _find_threats(
             if not re.fullmatch(pattern, payload["path_name"]):
                 yield f"it holds a pickled object ({payload['path_name'][:80]})"
     for document in documents.values():
-        yield from program.find_threats(document)
+        yield from _find_calls(document)
+
+
+def _find_calls(program: dict[str, Any]) -> Iterator[str]:
+    """Yield what torch would run as code, or import, when it loads a program with this JSON."""
+    for guard in program.get("guards_code") or ():
+        if not _is_plain_expression(guard):
+            yield f"its guard {guard[:80]!r} is more than a comparison of sizes"
+    for symbol in program.get("range_constraints", {}):
+        if not re.fullmatch(r"\w+", symbol):
+            yield f"its symbol {symbol[:80]!r} is not a name"
+    for key, value in _walk(program):
+        if key in {"target", "as_operator"} and isinstance(value, str) and not _TARGET.fullmatch(value):
+            yield f"it calls {value[:80]!r}, which is no tensor operator"
+        if key == "expr_str" and not _is_plain_expression(str(value)):
+            yield f"its size {str(value)[:80]!r} is more than an expression"
+        if key in ("in_spec", "out_spec") and isinstance(value, str) and _find_class(value) is not None:
+            yield "its arguments or results are of a class that would have to be imported"
+
+
+def _walk(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every key and value of nested JSON."""
+    stack = [value]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, dict):
+            yield from top.items()
+            stack.extend(top.values())
+        elif isinstance(top, list):
+            stack.extend(top)
+
+
+def _is_plain_expression(text: str) -> bool:
+    """Whether a text is arithmetic on sizes: only known functions, and strings only as names.
+
+    These are the names of symbols, and the keys of inputs as in ``L['x'].size()[0] == 3``.
+    """
+    try:
+        nodes = [*ast.walk(ast.parse(text, mode="eval"))]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    names = {id(node.slice) for node in nodes if isinstance(node, ast.Subscript)}
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Symbol":
+            names.update(map(id, node.args))
+
+    def is_plain(node: ast.AST) -> bool:
+        match node:
+            case ast.Call(func=ast.Name(name) | ast.Attribute(attr=name)):
+                return name in _EXPRESSION_CALLS
+            case ast.Attribute(attr=name):
+                return name in _EXPRESSION_CALLS | {"inf"}
+            case ast.Name(name):
+                return "__" not in name
+            case ast.Constant(str() | bytes()):
+                return id(node) in names
+        return isinstance(node, _EXPRESSION_NODES)
+
+    return all(map(is_plain, nodes))
+
+
+def _find_class(spec: str) -> str | None:
+    """Return the first class in a tree of arguments or results that is no plain container, or what else is odd."""
+    try:
+        tree = json.loads(spec) if spec else None
+    except ValueError:
+        return spec
+    types = (value for key, value in _walk(tree) if key == "type" and not isinstance(value, dict))
+    return next((str(name) for name in types if name not in _TREE_TYPES), None)
 
 
 def _copy(archive: zipfile.ZipFile, entries: Mapping[str, zipfile.ZipInfo], documents: Mapping[str, Any]) -> io.BytesIO:
@@ -148,6 +235,6 @@ def find_result_class(path: Path) -> str | None:
     """
     try:
         graph = json.loads(_read_entries(path, _PROGRAM)[0])["graph_module"]
-        return program.find_class(graph["module_call_graph"][0]["signature"]["out_spec"])
+        return _find_class(graph["module_call_graph"][0]["signature"]["out_spec"])
     except (zipfile.BadZipFile, ValueError, LookupError, TypeError):
         return None

@@ -29,7 +29,13 @@ def make_job(tmp_path):
         return {
             "input": {"inputs": list(inputs), "outputs": list(outputs)},
             "output": str(folder),
-            "options": {"program": path, "program_options": program_options or {}, "project": str(tmp_path), **options},
+            "options": {
+                "program": path,
+                "program_options": program_options or {},
+                "project": str(tmp_path),
+                "seed": 0,
+                **options,
+            },
         }
 
     return make

@@ -26,7 +26,7 @@ def call(tmp_path):
     def call(function, program="image-classification", **options):
         job = Job(
             function=function,
-            worker=str(programs.WORKER),
+            worker=str(programs.LIBRARY / "worker" / "__init__.py"),
             adaptor=f"program.{function}",
             input={"path": str(tmp_path / "model"), "format": "onnx", "inputs": [INPUT], "outputs": [OUTPUT]},
             output=str(tmp_path / "output"),

@@ -29,9 +29,6 @@ from kedro_hone.core.workers.inside import loading
 LIBRARY: Final = Path(__file__).parent
 """The folder of the built-in programs, which workers import as ``hone_programs``."""
 
-WORKER: Final = LIBRARY / "worker" / "__init__.py"
-"""The worker file that runs programs: its functions are ``check``, ``read`` and ``evaluate``."""
-
 _INIT, _SHARED, _WORKER, _KEPT = "__init__.py", "shared", "worker", "program"
 
 
@@ -166,7 +163,7 @@ def call_program(
     folder = run.claim_step(f"program-{function}")
     called = Job(
         function=function,
-        worker=str(WORKER),
+        worker=str(LIBRARY / _WORKER / _INIT),
         adaptor=f"program.{function}",
         stage="program",
         input=JobInput.of(source, store.locate(source)) if source else None,

@@ -15,7 +15,7 @@ LOGITS = {"name": "logits", "dtype": "float32", "shape": ["batch", 3]}
 @pytest.fixture(scope="session")
 def worker():
     """The worker, loaded by path as in its own process."""
-    return load_file("hone_worker_of_programs", str(programs.WORKER))
+    return load_file("hone_worker_of_programs", str(programs.LIBRARY / "worker" / "__init__.py"))
 
 
 @pytest.fixture

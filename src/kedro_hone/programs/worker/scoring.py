@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from .errors import ReportedError
-from .metrics import Array, Metric
+from .metrics import Metric
+from .reading import Array
 
 Arrays = dict[str, Array]
 Json = dict[str, Any]

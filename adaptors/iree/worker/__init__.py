@@ -20,7 +20,7 @@ _QUANTIZED = re.compile("QuantizeLinear|^QLinear|Integer$")
 _NAMES_FILE = "names.json"  # has the order of the module's arguments and results, which it does not name
 
 
-class Session:
+class _Session:
     """A compiled module on IREE's task system, with its default waiting policy."""
 
     def __init__(self, job: Json) -> None:
@@ -40,13 +40,12 @@ class Session:
         self._call = self._context.modules[module.name][name]
 
     def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return every output by name, for inputs by name."""
         result = self._call(*(feeds[name] for name in self._inputs))
         values = result if isinstance(result, tuple | list) else (result,)
         return {name: value.to_host() for name, value in zip(self._outputs, values, strict=True)}
 
 
-load = Session
+load = _Session
 
 
 def transform(job: Json) -> Json:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
+from hone_loading import load_file
+from torch import nn
 from torch.utils import _pytree as pytree
 
 from . import archive, models
@@ -59,22 +61,35 @@ def _describe_file(path: Path, trust: Sequence[str]) -> Notes:
 
 
 def open_module(job: Job) -> Flat:
-    """Return the author's class as a flat model.
+    """Build the author's class with its state, as ``module.json`` describes it, and return it as a flat model.
 
     Its inputs go by position, as most authors call a model; by name where ``forward`` has them in another order or with
     others in between, as models of transformers do.
 
     Raises:
-        PermissionError: The recipe does not trust the class.
+        PermissionError: The recipe does not trust the class, or a file is outside the folder.
         ValueError: Nothing says what it takes.
     """
-    inputs = job["input"]["inputs"]
-    if not inputs:
+    folder, names = Path(job["input"]["path"]), [spec["name"] for spec in job["input"]["inputs"]]
+    if not names:
         raise ValueError("a class does not say what it takes: the recipe must state its inputs")
-    module = models.read_module(Path(job["input"]["path"]), job["trust"])
-    names, parameters = [spec["name"] for spec in inputs], [*inspect.signature(module.forward).parameters]
+    reference = json.loads((folder / "module.json").read_text())
+    if "module" not in job["trust"]:
+        raise PermissionError(f"{reference['class']} is code; it runs only when the recipe says 'trust: [module]'")
+    source, state = (_inside(folder, reference[name]) for name in ("file", "state"))
+    code = load_file(f"hone_class_{source.stem}", str(source), parts=False)
+    module: nn.Module = getattr(code, reference["class"].rpartition(":")[2])(**reference["kwargs"])
+    module.load_state_dict(models.read_program(state, job["trust"]).state_dict)
+    parameters = [*inspect.signature(module.forward).parameters]
     positional = parameters[: len(names)] == names or not set(names) <= set(parameters)
-    return Flat(module, () if positional else names)
+    return Flat(module.eval(), () if positional else names)
+
+
+def _inside(folder: Path, name: str) -> Path:
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise PermissionError(f"{name} is outside the model's folder")
+    return path
 
 
 def _describe_module(job: Job) -> Notes:

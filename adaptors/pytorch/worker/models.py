@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hone_loading import load_file, set_variables
+from hone_loading import set_variables
 from torch import nn
 
 from . import archive
@@ -182,29 +182,6 @@ def flatten_program(program: torch.export.ExportedProgram) -> Flat:
     if not all(leaf.is_leaf() for leaf in (*arguments.children(), *keywords.children())):
         raise TypeError("the exported program takes nested arguments; only plain tensors can be fed")
     return Flat(program.module(), keywords.context or ())
-
-
-def read_module(folder: Path, trust: Sequence[str]) -> nn.Module:
-    """Build the author's class with its state, in ``eval`` mode, as ``module.json`` in the folder describes it.
-
-    Raises:
-        PermissionError: The recipe does not trust the class, or a file is outside the folder.
-    """
-    reference = json.loads((folder / "module.json").read_text())
-    if "module" not in trust:
-        raise PermissionError(f"{reference['class']} is code; it runs only when the recipe says 'trust: [module]'")
-    source, state = (_inside(folder, reference[name]) for name in ("file", "state"))
-    module = load_file(f"hone_class_{source.stem}", str(source), parts=False)
-    model: nn.Module = getattr(module, reference["class"].rpartition(":")[2])(**reference["kwargs"])
-    model.load_state_dict(read_program(state, trust).state_dict)
-    return model.eval()
-
-
-def _inside(folder: Path, name: str) -> Path:
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
-        raise PermissionError(f"{name} is outside the model's folder")
-    return path
 
 
 def name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str]) -> list[Spec]:

@@ -49,10 +49,7 @@ def _compile(job: Json, output: Path) -> Json:
 
 
 def _quantize(job: Json, output: Path) -> Json:
-    """Quantize weights and activations to int8 with ranges from the calibration data.
-
-    With accuracy control, layers are reverted until the program's metric is within the limit.
-    """
+    """Quantize weights and activations to int8; with accuracy control, revert layers until the metric allows it."""
     import nncf
 
     options, model = job["options"], session.read(job["input"]["path"])
@@ -107,15 +104,12 @@ def _feeds(node: Any, reach: int) -> bool:
 
 
 def _compress(job: Json, output: Path) -> Json:
-    """Store weights in eight bits, or in four bits in groups, and keep the activations.
-
-    Groups are smaller where a layer asks for it; a whole channel is one where no layer can be divided.
-    """
+    """Store weights in eight bits, or in four bits in groups, and keep the activations."""
     import nncf
 
     options, four = job["options"], job["adaptor"] == "openvino.int4-weights"
     types = ("i4", "u4") if four else ("i8", "u8")
-    sizes = dict.fromkeys((options["group_size"], -1)) if four else (None,)
+    sizes = dict.fromkeys((options["group_size"], -1)) if four else (None,)  # channels where no layer can be divided
     arguments = {
         "ignored_scope": nncf.IgnoredScope(names=options["exclude"]) if options["exclude"] else None,
         "mode": nncf.CompressWeightsMode[f"INT{4 if four else 8}_{'SYM' if options['symmetric'] else 'ASYM'}"],

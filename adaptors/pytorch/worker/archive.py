@@ -179,10 +179,7 @@ def _walk(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_plain_expression(text: str) -> bool:
-    """Whether a text is arithmetic on sizes: only known functions, and strings only as names.
-
-    These are the names of symbols, and the keys of inputs as in ``L['x'].size()[0] == 3``.
-    """
+    """Whether a text is arithmetic on sizes: known functions, and strings only as names of symbols or in ``L['x']``."""
     try:
         nodes = [*ast.walk(ast.parse(text, mode="eval"))]
     except (SyntaxError, ValueError, RecursionError, MemoryError):

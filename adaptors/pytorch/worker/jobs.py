@@ -93,10 +93,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _describe_module(job: Job) -> Notes:
-    """Run the class, and once more with each dynamic size changed: a class does not declare its results.
-
-    Inputs that the signature does not name get the names of ``forward``'s arguments.
-    """
+    """Run the class, and once more with each dynamic size changed: a class does not declare its results."""
     flat, inputs, known = open_module(job), job["input"]["inputs"], job["input"]["outputs"]  # no outputs at first
     sizes = choose_sizes(job, inputs)
     with torch.inference_mode():
@@ -112,8 +109,17 @@ def _describe_module(job: Job) -> Notes:
             for axis, size in enumerate(others[index].shape):
                 shape[axis] = dimension if size != value.shape[axis] else shape[axis]
         outputs.append({"name": names[index], "dtype": str(value.dtype).removeprefix("torch."), "shape": shape})
-    inputs = models.name_inputs(flat.model, inputs, taken=names)
+    inputs = _name_inputs(flat.model, inputs, taken=names)
     return {"inputs": inputs, "outputs": outputs, **models.describe_structure(result, names)}
+
+
+def _name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str]) -> list[Spec]:
+    """Name inputs that are ``input_0``, ``input_1`` … as ``forward`` does, unless an output has the name."""
+    parameters = [*inspect.signature(module.forward).parameters.values()][: len(inputs)]
+    names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD and each.name not in taken]
+    if len(names) < len(inputs) or any(spec["name"] != f"input_{index}" for index, spec in enumerate(inputs)):
+        return inputs
+    return [{**spec, "name": name} for spec, name in zip(inputs, names, strict=True)]
 
 
 def choose_sizes(job: Job, specs: Sequence[Spec]) -> dict[str, int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -182,15 +181,3 @@ def flatten_program(program: torch.export.ExportedProgram) -> Flat:
     if not all(leaf.is_leaf() for leaf in (*arguments.children(), *keywords.children())):
         raise TypeError("the exported program takes nested arguments; only plain tensors can be fed")
     return Flat(program.module(), keywords.context or ())
-
-
-def name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str]) -> list[Spec]:
-    """Return the specs with the names of ``forward``'s arguments, where none has a name but ``input_0``, ``input_1`` ….
-
-    The names of dimensions stay, and so do all names where an output would have the same one (``taken``).
-    """
-    parameters = [*inspect.signature(module.forward).parameters.values()][: len(inputs)]
-    names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD and each.name not in taken]
-    if len(names) < len(inputs) or any(spec["name"] != f"input_{index}" for index, spec in enumerate(inputs)):
-        return inputs
-    return [{**spec, "name": name} for spec, name in zip(inputs, names, strict=True)]

@@ -60,7 +60,7 @@ def read_targets(labels: Array | None, job: dict[str, Any], options: dict[str, A
             what = f"the model's output {output['name']!r} is text, and not all labels are"
             raise LabelsMismatchError(f"{what}; {_NAME_THEM}")
         return {"target": labels.astype(np.str_)}
-    if text:
+    if text and labels.size:  # a split without rows is refused as such
         raise LabelsMismatchError(f"labels are text, such as {str(labels[0])!r}, not class numbers; {_NAME_THEM}")
     numbers = _read_numbers(labels)
     if classes:

@@ -26,14 +26,11 @@ from pydantic import (
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.gates import Gate, read_gates
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.stats.plan import LOOKS, Looks
+from kedro_hone.core.stats.plan import LOOKS, check_looks
 from kedro_hone.core.values.artifact import Shape, TensorSpec
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.recipe.bounds import FiniteOptions, Place, Section, Shapes
-
-_MOST_LAUNCHES = 1000
-"""Of each finalist: far more than any confirmation needs, and some hours of them."""
 
 
 class ModelSection(Section):
@@ -126,17 +123,11 @@ class RaceSection(Section):
         return self
 
 
-def _check_looks(looks: tuple[int, ...]) -> tuple[int, ...]:
-    if looks[-1] > _MOST_LAUNCHES:
-        raise ValueError(f"{looks[-1]} launches of each are more than {_MOST_LAUNCHES}")
-    return looks
-
-
 class ConfirmSection(Section):
     """The finalists, measured again in fresh processes."""
 
     finalists: int = Field(3, ge=1, le=100, description="How many of the best are confirmed.")
-    looks: Annotated[Looks, AfterValidator(_check_looks)] = Field(
+    looks: Annotated[tuple[Annotated[int, Field(le=1000)], ...], AfterValidator(check_looks)] = Field(
         LOOKS, min_length=1, max_length=50, description="After how many launches of each the data are looked at."
     )
     rounds: int = Field(7, ge=3, le=1_000_000, description="Rounds within one launch.")

@@ -11,8 +11,7 @@ from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.measurement import Interval
 from kedro_hone.report import wording
 from kedro_hone.report.console import print_verdict
-from kedro_hone.report.markdown import render_markdown
-from kedro_hone.report.page import render_page
+from kedro_hone.report.rendering import render_markdown, render_page
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,8 @@ INHERITED = ("interface", "structure", "threads", "machine_options")
 """Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, the number of
 threads, and earlier adaptors' options that depend on the machine unless the recipe sets them."""
 
-WIDTH: Final = 71
-"""What a terminal of 80 columns leaves for a line behind the time."""
-
-_LONGEST: Final = 240
-"""A reason is cut so that its line has no more characters; the report has all of it."""
+WIDTH: Final = 71  # what a terminal of 80 columns leaves for a line behind the time
+_LONGEST: Final = 240  # characters of a line, whose reason is cut for it; the report has all of it
 
 
 def transform(
@@ -120,8 +117,7 @@ class _Step:
         if isinstance(environment, Failed):
             return self._leave(run.name_log(environment.model_copy(update={"by": adaptor.name})))
         key, inputs = self._make_key(environment.key, decided.options)
-        found = store.find(key)
-        if found is not None:
+        if (found := store.find(key)) is not None:
             self._say("reused", found.outcome)
             return found.outcome, (found.facts,)
         folder = run.claim_step(adaptor.name)

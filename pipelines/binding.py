@@ -46,8 +46,7 @@ def place_node(
     run = update_wrapper(call, _run)
     run.__name__ = function.__name__
     given = {argument: argument for argument in (*(SETTING if in_setting else PLACE), *inputs)}
-    made = outputs if len(outputs) > 1 else outputs[0]
-    node = Node(run, {**given, "recipe": PARAMETERS}, made, name=name, tags=[*tags])
+    node = Node(run, {**given, "recipe": PARAMETERS}, outputs, name=name, tags=[*tags])
     return Pipeline([node], namespace=namespace, inputs={**given, **inputs}, parameters={PARAMETERS: PARAMETERS})
 
 
@@ -60,7 +59,7 @@ def _run(
     decided_by: Sequence[str],
     in_setting: bool,
     **given: Any,
-) -> Any:
+) -> list[Any]:
     """Run a node on values that fit each other and the recipe, and let its results name what they were made from.
 
     Each of several results names those before it, too: they belong together.
@@ -72,9 +71,9 @@ def _run(
     else:
         given["recipe"] = recipe
     made = function(**given)
-    signed = []
+    signed: list[Any] = []
     for name, value in zip(outputs, made if len(outputs) > 1 else [made], strict=True):
         signed.append(value.model_copy(update={"made_from": origins}) if isinstance(value, Made) else value)
         if isinstance(value, Made | VersionInfo):
             origins = {**origins, name: signed[-1].identity}
-    return tuple(signed) if len(signed) > 1 else signed[0]
+    return signed

@@ -15,7 +15,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact, Shape
+from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import CALIBRATION, SEARCH, SPLITS, Samples, Split, TrackedFile
 from kedro_hone.programs import call_program, digest_programs, find_program, keep_program, locate_program
@@ -85,19 +85,6 @@ def _explain_overlap(*, splits: list[str], count: int, example_rows: list[int]) 
     )
 
 
-def _check_memory(shape: Shape, arrays: list[NDArray[Any]]) -> None:
-    """Refuse a batch that is larger than the memory of this machine, which would end the run without a word."""
-    needed = shape.batch * sum(array[:1].nbytes for array in arrays)
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > memory:
-        raise HoneError(
-            "recipe-invalid",
-            f"The shape {shape.name!r} does not fit into the memory of this machine.",
-            why=f"A batch of {shape.batch:,} rows takes {needed / 1e9:,.1f} GB, and there are {memory / 1e9:,.1f} GB.",
-            hint="Make the shape's batch smaller.",
-        )
-
-
 def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> None:
     """Write the first rows of the search split's inputs (``feeds``, ``.npz``) for each shape to ``shapes/<name>.npz``.
 
@@ -109,6 +96,7 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
     """
     known = {dim for spec in source.inputs for dim in spec.shape[1:] if isinstance(dim, str)}
     arrays = _read_arrays(feeds)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
     (folder / "shapes").mkdir()
     for shape in recipe.all_shapes:
         if unknown := sorted(shape.sizes.keys() - known - {"batch"}):
@@ -118,7 +106,14 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
                 why=f"Besides batch, the sizes of the model that may change are: {', '.join(sorted(known)) or 'none'}.",
                 hint="Name one of these in the recipe's shapes, or leave it out.",
             )
-        _check_memory(shape, [arrays[spec.name] for spec in source.inputs])
+        needed = shape.batch * sum(arrays[spec.name][:1].nbytes for spec in source.inputs) / 1e9
+        if needed > memory:  # which would end the run without a word
+            raise HoneError(
+                "recipe-invalid",
+                f"The shape {shape.name!r} does not fit into the memory of this machine.",
+                why=f"A batch of {shape.batch:,} rows takes {needed:,.1f} GB, and there are {memory:,.1f} GB.",
+                hint="Make the shape's batch smaller.",
+            )
         batch = {}
         for spec in source.inputs:
             rows = np.take(arrays[spec.name], range(shape.batch), axis=0, mode="wrap")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from typing import Any
 
@@ -20,18 +19,6 @@ PLACE = ("store", "run")
 SETTING = ("source", "samples", *PLACE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Call:
-    """A node's function, and what it is called with besides the values of the catalog."""
-
-    function: Callable[..., Any]
-    inputs: Mapping[str, str]  # from argument to dataset, without those of the setting
-    outputs: Sequence[str]
-    decided_by: Sequence[str]
-    bound: Mapping[str, Any] = field(default_factory=dict)
-    in_setting: bool = True
-
-
 def place_node(
     function: Callable[..., Any],
     *,
@@ -41,70 +28,52 @@ def place_node(
     decided_by: Sequence[str] = (),
     namespace: str | None = None,
     tags: Sequence[str] = (),
+    in_setting: bool = True,
     **bound: Any,
 ) -> Pipeline:
     """Return a pipeline of one node, whose name and outputs get the namespace as a prefix.
 
     The function is called with the ``setting``, with the ``inputs``, from argument to the dataset that it is read from,
-    and with what the graph binds, such as an adaptor's name or a route. ``decided_by`` are the keys of the recipe that
-    decide its result, next to those that decided its inputs. Datasets with a namespace are connected from outside,
-    since Kedro warns of names with dots inside a node.
+    and with what the graph binds, such as an adaptor's name or a route. One that makes a part of the setting is called
+    with ``recipe``, ``store`` and ``run`` instead. ``decided_by`` are the keys of the recipe that decide its result,
+    next to those that decided its inputs. Datasets with a namespace are connected from outside, since Kedro warns of
+    names with dots inside a node.
     """
     outputs = [output] if isinstance(output, str) else [*output]
-    call = _Call(function=function, inputs=inputs, outputs=outputs, decided_by=decided_by, bound=bound)
-    node = _make_node(call, name=name, tags=tags)
-    connected = {**{argument: argument for argument in SETTING}, **inputs}
-    return Pipeline([node], namespace=namespace, inputs=connected, parameters={PARAMETERS: PARAMETERS})
-
-
-def place_first(
-    function: Callable[..., Any],
-    *,
-    name: str,
-    inputs: Sequence[str] = (),
-    output: str | Sequence[str],
-    decided_by: Sequence[str],
-) -> Node:
-    """Return a node that makes a part of the setting: its function is called with ``recipe``, ``store`` and ``run``."""
-    outputs, given = [output] if isinstance(output, str) else [*output], {name: name for name in inputs}
-    call = _Call(function=function, inputs=given, outputs=outputs, decided_by=decided_by, in_setting=False)
-    return _make_node(call, name=name)
-
-
-def _make_node(call: _Call, *, name: str, tags: Sequence[str] = ()) -> Node:
+    called = partial(function, **bound)
+    call = partial(_run, function=called, inputs=inputs, outputs=outputs, decided_by=decided_by, in_setting=in_setting)
     # Kedro reads name and type hints of the function, and ParallelRunner pickles it.
-    run = update_wrapper(partial(_run, call=call), _run)
-    run.__name__ = call.function.__name__
-    arguments = [*(SETTING if call.in_setting else PLACE), *call.inputs]
-    given = {**{argument: argument for argument in arguments}, "recipe": PARAMETERS}
-    outputs = [*call.outputs]
-    return Node(run, given, outputs if len(outputs) > 1 else outputs[0], name=name, tags=[*tags])
+    run = update_wrapper(call, _run)
+    run.__name__ = function.__name__
+    given = {argument: argument for argument in (*(SETTING if in_setting else PLACE), *inputs)}
+    node = Node(run, {**given, "recipe": PARAMETERS}, outputs, name=name, tags=[*tags])
+    return Pipeline([node], namespace=namespace, inputs={**given, **inputs}, parameters={PARAMETERS: PARAMETERS})
 
 
-def _run(*, recipe: Recipe, call: _Call, **given: Any) -> Any:
-    """Run a node on values that fit each other and the recipe, and let its results name what they were made from."""
-    values = {call.inputs.get(argument, argument): value for argument, value in given.items()}
-    keys = digest_recipe(recipe, project=given["run"].project)
-    origins = trace(values, keys, decided_by=call.decided_by)
-    if call.in_setting:
-        setting = Setting(recipe=recipe, **{name: given.pop(name) for name in SETTING})
-        made = call.function(setting=setting, **call.bound, **given)
+def _run(
+    *,
+    recipe: Recipe,
+    function: Callable[..., Any],
+    inputs: Mapping[str, str],
+    outputs: Sequence[str],
+    decided_by: Sequence[str],
+    in_setting: bool,
+    **given: Any,
+) -> list[Any]:
+    """Run a node on values that fit each other and the recipe, and let its results name what they were made from.
+
+    Each of several results names those before it, too: they belong together.
+    """
+    values = {inputs.get(argument, argument): value for argument, value in given.items()}
+    origins = trace(values, digest_recipe(recipe, project=given["run"].project), decided_by=decided_by)
+    if in_setting:
+        given["setting"] = Setting(recipe=recipe, **{name: given.pop(name) for name in SETTING})
     else:
-        made = call.function(recipe=recipe, **call.bound, **given)
-    if len(call.outputs) == 1:
-        return _sign(made, origins)
-    return tuple(_sign_all(made, call.outputs, origins))
-
-
-def _sign_all(made: Sequence[Any], names: Sequence[str], origins: Mapping[str, str]) -> list[Any]:
-    """Let each of several results name those before it, too: they belong together."""
+        given["recipe"] = recipe
+    made = function(**given)
     signed: list[Any] = []
-    for name, value in zip(names, made, strict=True):
-        signed.append(_sign(value, origins))
+    for name, value in zip(outputs, made if len(outputs) > 1 else [made], strict=True):
+        signed.append(value.model_copy(update={"made_from": origins}) if isinstance(value, Made) else value)
         if isinstance(value, Made | VersionInfo):
             origins = {**origins, name: signed[-1].identity}
     return signed
-
-
-def _sign(value: Any, origins: Mapping[str, str]) -> Any:
-    return value.model_copy(update={"made_from": dict(origins)}) if isinstance(value, Made) else value

@@ -12,7 +12,7 @@ from kedro.pipeline import Node, Pipeline
 from kedro_hone.comparing.lineage import digest_recipe, trace
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.values.made import Made
+from kedro_hone.core.values.base import Made
 from kedro_hone.recipe.schema import Recipe
 
 PARAMETERS = "params:hone"

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from kedro_hone.comparing.setting import explain_outdated
 from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.base import Json, Made, Value
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.made import Made
 from kedro_hone.programs import digest_metric
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe

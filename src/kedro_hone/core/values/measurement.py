@@ -6,8 +6,7 @@ from enum import StrEnum
 
 from pydantic import AwareDatetime, Field
 
-from kedro_hone.core.values.base import Value
-from kedro_hone.core.values.made import Made
+from kedro_hone.core.values.base import Made, Value
 from kedro_hone.core.values.outcome import Candidate
 
 

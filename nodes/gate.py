@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kedro_hone.comparing.heats import say_budget
 from kedro_hone.comparing.licences import find_restricted
 from kedro_hone.comparing.scoring import predict, score_predictions, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
@@ -17,7 +16,7 @@ from kedro_hone.core.stats.levels import share_level
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision
-from kedro_hone.core.values.measurement import ConfirmationResult, Finalist, Quality, RaceResult, Validation
+from kedro_hone.core.values.measurement import BUDGET, ConfirmationResult, Finalist, Quality, RaceResult, Validation
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, Reference
 from kedro_hone.sources.catalogue import describe_baseline
@@ -82,6 +81,15 @@ def _gather(finalist: Finalist, validation: Validation) -> Measurements:
         cold_start_ms=validation.cold_start_ms,
         peak_memory_bytes=validation.peak_memory_bytes,
     )
+
+
+def say_budget(result: RaceResult, seconds: float) -> str:
+    """Return how many candidates a race did not try for its budget of so many seconds, or an empty string."""
+    untried = sum(standing.slug == BUDGET for standing in result.standings)
+    if not (result.budget_ended and untried):
+        return ""
+    count = "1 candidate was" if untried == 1 else f"{untried} candidates were"
+    return f"the race's budget of {seconds:g} s was spent: {count} not tried"
 
 
 @dataclass

@@ -18,7 +18,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.measurement import BUDGET, ConfirmationResult, Finalist, Quality, RaceResult, Validation
 from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import GATE, Reference
+from kedro_hone.core.values.samples import GATE, Predicted, Reference
 from kedro_hone.sources.catalogue import describe_baseline
 
 logger = open_logger(__name__)
@@ -37,8 +37,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         id=SOURCE,
         latency=confirmation.source_latency,
         size_bytes=setting.store.measure(source),
-        cold_start_ms=reference.cold_start_ms,
-        peak_memory_bytes=reference.peak_memory_bytes,
+        **reference.model_dump(include={*Predicted.model_fields}),
     )
     with setting.store.workspace() as scratch:
         scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
@@ -78,8 +77,7 @@ def _gather(finalist: Finalist, validation: Validation) -> Measurements:
         speedups=finalist.speedups,
         latency=finalist.latency,
         size_bytes=validation.size_bytes,
-        cold_start_ms=validation.cold_start_ms,
-        peak_memory_bytes=validation.peak_memory_bytes,
+        **validation.model_dump(include={*Predicted.model_fields}),
     )
 
 

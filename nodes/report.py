@@ -17,8 +17,6 @@ from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, wr
 
 logger = open_logger(__name__)
 
-DECIDE_AGAIN = "Ask the gates again: `kedro run --pipelines compare --from-nodes gate`. Nothing is measured again."
-
 
 def report(
     *,
@@ -40,7 +38,8 @@ def report(
     """
     run, store, won = setting.run, setting.store, decision.artifact
     if fault := find_contradiction(decision, result, confirmation):
-        raise explain_incomplete(run.run_id, f"The decision is not what was measured. {fault}", hint=DECIDE_AGAIN)
+        hint = "Ask the gates again: `kedro run --pipelines compare --from-nodes gate`. Nothing is measured again."
+        raise explain_incomplete(run.run_id, f"The decision is not what was measured. {fault}", hint=hint)
     with store.workspace() as stage:
         write_timings(stage / TIMINGS, {"race": result.timings, "confirm": confirmation.timings}, store)
         evidence = gather_evidence(

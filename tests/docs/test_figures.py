@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kedro_hone.core.stats.intervals import needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_level
-from kedro_hone.core.stats.proportions import needed_rows, smallest_provable_drop
 from kedro_hone.nodes.seed import SPLIT_ROWS
 from kedro_hone.recipe.schema import read_recipe
 

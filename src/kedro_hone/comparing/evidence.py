@@ -30,7 +30,7 @@ from kedro_hone.core.values.measurement import (
     Validation,
 )
 from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import SEARCH, Reference
+from kedro_hone.core.values.samples import SEARCH, Predicted, Reference
 from kedro_hone.report import records
 from kedro_hone.report.evidence import Evidence
 
@@ -159,18 +159,15 @@ def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> rec
         latency=race.source_latency,
         ratios={latency.shape: 1.0 for latency in race.source_latency},
         quality=Quality(
-            metric=reference.metric,
-            higher_is_better=reference.higher_is_better,
-            n=reference.n,
+            **reference.model_dump(include={"metric", "higher_is_better", "n"}),
             split=SEARCH,
             source=reference.value,
             candidate=reference.value,
             drop=Interval(estimate=0.0, low=0.0, high=0.0),
         ),
         size_bytes=size_bytes,
-        cold_start_ms=reference.cold_start_ms,
-        peak_memory_bytes=reference.peak_memory_bytes,
         rounds=race.rounds,
+        **reference.model_dump(include={*Predicted.model_fields}),
     )
 
 
@@ -182,10 +179,9 @@ def _name_winner(decision: Decision, validations: Sequence[Validation], path: st
     return records.WinnerRecord(
         candidate=name,
         route=route,
-        format=artifact.format,
-        digest=artifact.digest,
         runtime=artifact.runtime or "",
         path=path,
+        **artifact.model_dump(include={"format", "digest"}),
     )
 
 

@@ -15,8 +15,13 @@ from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.comparing.launches import launch
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.stats.intervals import UNITS, interval_of_bootstrap, interval_of_mean
-from kedro_hone.core.stats.proportions import interval_of_paired_proportions, smallest_provable_drop
+from kedro_hone.core.stats.intervals import (
+    UNITS,
+    interval_of_bootstrap,
+    interval_of_mean,
+    interval_of_paired_proportions,
+    smallest_provable_drop,
+)
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.measurement import Interval, Quality, Spread

@@ -15,7 +15,7 @@ from toolchains.toy.model import make_model
 from kedro_hone.comparing import scoring
 from kedro_hone.comparing.scoring import UNBOUNDED, predict, read_quality
 from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.stats.proportions import smallest_provable_drop
+from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import open_session

@@ -8,9 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as distributions
 
-from kedro_hone.core.stats.intervals import interval_of_bootstrap, interval_of_mean, interval_of_ratios
+from kedro_hone.core.stats.intervals import (
+    interval_of_bootstrap,
+    interval_of_mean,
+    interval_of_paired_proportions,
+    interval_of_ratios,
+    smallest_provable_drop,
+)
 from kedro_hone.core.stats.levels import correct_for_looks, share_level
-from kedro_hone.core.stats.proportions import interval_of_paired_proportions, smallest_provable_drop
 from kedro_hone.core.values.measurement import is_bounded
 
 RATIOS = st.lists(st.floats(0.01, 1000.0), min_size=2, max_size=20)

@@ -97,7 +97,10 @@ class Launches:
 
     def describe(self) -> tuple[Finalist, ...]:
         """Return what is known of each finalist, fastest first; those that failed come last, with the reason."""
-        return tuple(sorted(map(self._describe, self._artifacts), key=_find_place))
+        found = map(self._describe, self._artifacts)
+        return tuple(
+            sorted(found, key=lambda one: (bool(one.reason), -one.deciding.ratio.low if one.deciding else 0.0))
+        )
 
     def compare_control(self) -> tuple[Speedup, ...]:
         """Return the source over itself at each shape; nothing after fewer than two launches."""
@@ -140,11 +143,6 @@ class Launches:
             reason = self.timings.failures[name].reason
             return Finalist(id=name, speedups=(), latency=latency, launches=0, reason=reason)
         return Finalist(id=name, latency=latency, **dict(finding))
-
-
-def _find_place(finalist: Finalist) -> tuple[bool, float]:
-    deciding = finalist.deciding
-    return (bool(finalist.reason), -(deciding.ratio.low if deciding else 0.0))
 
 
 def say_plan(finalists: int, looks: Sequence[int]) -> str:

@@ -166,17 +166,17 @@ class Race:
 
     def _find_objective(self, name: str) -> Interval:
         """Return the interval of the recipe's objective over the rounds that a candidate took part in."""
-        race, ratios = self._recipe.race, {shape: self._find_ratios(name, shape) for shape in self._setting.shapes}
-        combined = combine_shapes(ratios, race.objective, race.weights or None)
+        race = self._recipe.race
+        combined = combine_shapes(self._find_ratios(name), race.objective, race.weights or None)
         return interval_of_ratios(combined, confidence=self._recipe.gates.confidence)
 
-    def _find_ratios(self, name: str, shape: str) -> NDArray[np.float64]:
-        """Return source over candidate for each round in which the candidate took part."""
-        return np.divide(*self.timings.pair(name, shape), dtype=np.float64)
+    def _find_ratios(self, name: str) -> dict[str, NDArray[np.float64]]:
+        """Return, by shape, source over candidate for each round in which the candidate took part."""
+        return {shape: np.divide(*self.timings.pair(name, shape)) for shape in self._setting.shapes}
 
     def _find_standing(self, name: str) -> Standing:
         rounds = len(self.timings.select(name))
-        ratios = {shape: self._find_ratios(name, shape) for shape in self._setting.shapes if rounds}
+        ratios = self._find_ratios(name) if rounds else {}
         return Standing(
             id=name,
             rounds=rounds,

@@ -47,7 +47,7 @@ class Value(BaseModel):
 class Made(Value):
     """A value that a node hands on, which names what it was made from: a node refuses one that does not fit the others.
 
-    See ``kedro_hone.comparing.lineage``, where both is done.
+    Both is done in ``kedro_hone.pipelines.binding``.
     """
 
     made_from: dict[str, str] = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Final
@@ -45,9 +45,9 @@ def find_fault(gate: Gate) -> str | None:
     except Exception as error:  # noqa: BLE001 - of pydantic there are many kinds, and a stranger's type may raise any
         said = " ".join(describe_exception(error).split())
         return f"its limit cannot be a key of the recipe: {said}"
-    if gate.per_shape and not (_takes(section, gate, {}) and not _takes(section, gate, None)):
+    if gate.per_shape and (not _list_limits(section, gate, ({},)) or _list_limits(section, gate, (None,))):
         return "it is per_shape, so its limit must be a map from shapes, which may be empty and not None"
-    return _find_bad_sentence(gate, [default, *_list_limits(section, gate)])
+    return _find_bad_sentence(gate, [default, *_list_limits(section, gate, _LIMITS)])
 
 
 def _make_section(gate: Gate) -> type[BaseModel]:
@@ -60,18 +60,13 @@ def _make_section(gate: Gate) -> type[BaseModel]:
         return create_model("Section", __config__=config, **keys)
 
 
-def _takes(section: type[BaseModel], gate: Gate, limit: Any) -> bool:
-    try:
-        section.model_validate({gate.name: limit})
-    except ValidationError:
-        return False
-    return True
-
-
-def _list_limits(section: type[BaseModel], gate: Gate) -> Iterator[Any]:
-    for limit in _LIMITS:
-        if _takes(section, gate, limit):
-            yield getattr(section.model_validate({gate.name: limit}), gate.name)
+def _list_limits(section: type[BaseModel], gate: Gate, limits: tuple[Any, ...]) -> list[Any]:
+    """Return those of some limits that the gate takes, as the recipe would have them."""
+    taken = []
+    for limit in limits:
+        with suppress(ValidationError):
+            taken.append(getattr(section.model_validate({gate.name: limit}), gate.name))
+    return taken
 
 
 def _find_bad_sentence(gate: Gate, limits: list[Any]) -> str | None:

@@ -10,7 +10,7 @@ from kedro_hone.comparing.licences import find_restricted
 from kedro_hone.comparing.scoring import predict, score_predictions, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE
-from kedro_hone.comparing.verdict import GateResults, ask_gates, decide, list_asked, was_compared
+from kedro_hone.comparing.verdict import GateResults, ask_gates, decide
 from kedro_hone.core.contract.gates import Measurements
 from kedro_hone.core.stats.levels import share_level
 from kedro_hone.core.text import open_logger
@@ -41,16 +41,11 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
     )
     with setting.store.workspace() as scratch:
         scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
-        results = GateResults(asked=list_asked(recipe.gates), source=itself, score=scorer.score)
+        results = GateResults(gates=recipe.gates, source=itself, score=scorer.score)
         reason = "its licence is for evaluation only"  # asked now: the validation may be an earlier run's
         withheld = dict.fromkeys((name for name in finalists if find_restricted(found[name].candidate)), reason)
         ask_gates(results, [_gather(one, found[name]) for name, one in finalists.items()], withheld)
-        verdict, reasons = decide(
-            results,
-            compared=was_compared(confirmation, result.validations),
-            launches=confirmation.launches,
-            require_improvement=recipe.gates.require_improvement,
-        )
+        verdict, reasons = decide(results, confirmation, result.validations)
     if spent := say_budget(result, recipe.race.seconds):
         reasons.append(spent)
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))

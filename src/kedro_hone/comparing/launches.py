@@ -41,9 +41,7 @@ def launch(
     ``output``. With ``interface``, what is timed is the source's interface around the model, as ``kedro_hone.load``
     gives it.
     """
-    if artifact.runtime is None:
-        raise ValueError(f"an artifact of the format {artifact.format} has no runtime and cannot be launched")
-    toolchain = read_catalogue().find_toolchain(artifact.runtime)
+    toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     # It was built before its step; one that is gone is not built again under a measurement, but by the next run.
     environment = EnvironmentStore().ensure(toolchain, build=False)
     if isinstance(environment, Failed):

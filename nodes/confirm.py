@@ -124,7 +124,7 @@ class Launches:
                 dict(shuffled), setting, burst_ms=confirm.burst_ms, timings=timings, stack=stack, interface=True
             )
             for _ in range(confirm.rounds):
-                measure_round(entered.values(), setting.shapes, order=order, timings=timings)
+                measure_round(entered.values(), order=order, timings=timings)
         if lost := {SOURCE, CONTROL} & set(timings.failures):
             raise explain_source_failure(timings.failures[lost.pop()], "while the finalists were confirmed")
         self.count += 1
@@ -132,7 +132,7 @@ class Launches:
         self.timings.failures |= timings.failures
         lasted = [name for name in entered if name not in timings.failures]
         self.timings.rounds += [{name: measured[name] for name in lasted} for measured in timings.rounds]
-        for name, shape in product(lasted, setting.shapes):
+        for name, shape in product(lasted, setting.recipe.shapes):
             if name != SOURCE:
                 ratios = self._ratios.setdefault(name, {}).setdefault(shape, [])
                 ratios.append(ratio_in_launch(*timings.pair(name, shape)))

@@ -127,7 +127,7 @@ class Race:
         while not decided:
             block = min(race.block, race.rounds - rounds)
             for _ in range(block):
-                measure_round(self._running.values(), self._setting.shapes, order=order, timings=self.timings)
+                measure_round(self._running.values(), order=order, timings=self.timings)
             rounds += block
             self._setting.run.note("rounds", rounds=len(self.timings.rounds), running=sorted(self._running))
             self._drop_failed("in the race")
@@ -172,7 +172,7 @@ class Race:
 
     def _find_ratios(self, name: str) -> dict[str, NDArray[np.float64]]:
         """Return, by shape, source over candidate for each round in which the candidate took part."""
-        return {shape: np.divide(*self.timings.pair(name, shape)) for shape in self._setting.shapes}
+        return {shape: np.divide(*self.timings.pair(name, shape)) for shape in self._recipe.shapes}
 
     def _find_standing(self, name: str) -> Standing:
         rounds = len(self.timings.select(name))

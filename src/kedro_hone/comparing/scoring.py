@@ -50,7 +50,7 @@ def predict(
     with launch(artifact, name=name, setting=setting, output=next(iter(outputs)).parent) as session:
         if isinstance(session, Failed):
             return session
-        loaded = session.load(feeds=setting.batches[setting.shapes[0]])
+        loaded = session.load(feeds=setting.batches[next(iter(setting.recipe.shapes))])
         if isinstance(loaded, Failed):
             return loaded
         for output, batch in outputs.items():

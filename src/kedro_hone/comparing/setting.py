@@ -68,11 +68,6 @@ class Setting:
     run: RunFolder
 
     @property
-    def shapes(self) -> list[str]:
-        """The names of the shapes, in the recipe's order."""
-        return list(self.recipe.shapes)
-
-    @property
     def largest_batch(self) -> int:
         """The most rows of one call."""
         return max(shape.batch for shape in self.recipe.all_shapes)

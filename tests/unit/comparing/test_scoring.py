@@ -119,7 +119,7 @@ def run_predict(tmp_path, monkeypatch, *, before_end=lambda _: None):
 
     monkeypatch.setattr(scoring, "launch", launch)
     feeds = tmp_path / "feeds.npz"
-    setting = SimpleNamespace(batches={"b4": feeds}, shapes=["b4"], locate=lambda _: feeds)
+    setting = SimpleNamespace(batches={"b4": feeds}, recipe=SimpleNamespace(shapes=["b4"]), locate=lambda _: feeds)
     outputs = {tmp_path / "output" / "y.npz": 4}
     predicted = predict(artifact, name="it", split=SimpleNamespace(feeds=""), outputs=outputs, setting=setting)
     assert [path.exists() for path in outputs] == [True]

@@ -12,7 +12,7 @@ from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.comparing.verdict import GateResults, ask_gates, decide
 from kedro_hone.core.contract.gates import Measurements
-from kedro_hone.core.stats.levels import share_level
+from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision
@@ -104,8 +104,8 @@ class _Scorer:
         outputs = {name: self.scratch / "candidate.npz"}
         if failed := self._predict(name, self.outcomes[name], outputs[name]):
             return f"{name} failed on the gate split: {failed.reason}"
-        level = share_level(1 - setting.recipe.gates.confidence, finalists=setting.recipe.confirm.finalists)
-        scores = score_predictions(outputs, reference=reference, split=split, setting=setting, confidence=1 - level)
+        level = share_confidence(setting.recipe.gates.confidence, finalists=setting.recipe.confirm.finalists)
+        scores = score_predictions(outputs, reference=reference, split=split, setting=setting, confidence=level)
         found = scores[name]
         return f"{name} cannot be scored on the gate split: {found}" if isinstance(found, str) else found
 

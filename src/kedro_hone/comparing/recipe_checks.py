@@ -5,7 +5,7 @@ from __future__ import annotations
 from kedro_hone.core.contract.registry import check_names, find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.intervals import needed_rows, smallest_provable_drop
-from kedro_hone.core.stats.levels import share_level
+from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.digest import digest_json
@@ -52,7 +52,7 @@ def check_provable(rows: int, recipe: Recipe) -> None:
         HoneError: ``gate-unprovable``, with the rows that would be needed.
     """
     gates, finalists = recipe.gates, recipe.confirm.finalists
-    confidence = 1 - share_level(1 - gates.confidence, finalists=finalists)
+    confidence = share_confidence(gates.confidence, finalists=finalists)
     needed, possible = needed_rows(gates.drop, confidence), smallest_provable_drop(rows, confidence)
     if possible < gates.drop:
         return

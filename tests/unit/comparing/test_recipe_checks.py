@@ -5,13 +5,13 @@ import pytest
 from kedro_hone.comparing.recipe_checks import check_provable, check_recipe
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.intervals import smallest_provable_drop
-from kedro_hone.core.stats.levels import share_level
+from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.samples import TrackedFile
 from kedro_hone.recipe.schema import read_recipe
 
-BOUND = smallest_provable_drop(300, 1 - share_level(0.05, finalists=2))
+BOUND = smallest_provable_drop(300, share_confidence(0.95, finalists=2))
 """What 300 rows prove at best for each of two finalists."""
 
 

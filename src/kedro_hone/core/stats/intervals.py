@@ -102,16 +102,11 @@ def interval_of_bootstrap(
 def interval_of_paired_proportions(*, n: int, lost: float, gained: float, confidence: float) -> Interval:
     """How much lower the candidate's share of right predictions is than the source's, ``(lost - gained) / n``.
 
+    Of n rows, the lost ones only the source gets right, the gained ones only the candidate; a graded row is a fraction.
     Tango's score interval (Tango 1998, *Statistics in Medicine* 17:891-908): all drops that the score test, with the
     other cell at its maximum likelihood under that drop, does not reject. It stays honest where nothing was lost and
     nothing gained: the interval is then ``[-z²/(n+z²), z²/(n+z²)]``, where Wald's and a bootstrap's are [0, 0]. The
     upper end alone errs with half of what the confidence leaves.
-
-    Args:
-        n: The number of rows, the same for both.
-        lost: Rows that only the source gets right; a fraction of a row where it is graded. Losing them is positive.
-        gained: Rows that only the candidate gets right.
-        confidence: The two-sided level.
 
     Raises:
         ValueError: No rows, or counts that do not fit into them.

@@ -37,7 +37,7 @@ class _Call:
 
     function: Callable[..., Any]
     inputs: Mapping[str, str]  # from argument to dataset, without those of the setting
-    outputs: Sequence[str]
+    output: str | list[str]
     decided_by: Sequence[str]
     bound: Mapping[str, Any] = field(default_factory=dict)
     in_setting: bool = True
@@ -48,7 +48,7 @@ def place_node(
     *,
     name: str,
     inputs: Mapping[str, str],
-    output: str | Sequence[str],
+    output: str | list[str],
     decided_by: Sequence[str] = (),
     namespace: str | None = None,
     tags: Sequence[str] = (),
@@ -61,8 +61,7 @@ def place_node(
     decide its result, next to those that decided its inputs. Datasets with a namespace are connected from outside,
     since Kedro warns of names with dots inside a node.
     """
-    outputs = [output] if isinstance(output, str) else [*output]
-    call = _Call(function=function, inputs=inputs, outputs=outputs, decided_by=decided_by, bound=bound)
+    call = _Call(function=function, inputs=inputs, output=output, decided_by=decided_by, bound=bound)
     node = _make_node(call, name=name, tags=tags)
     connected = {**{argument: argument for argument in SETTING}, **inputs}
     return Pipeline([node], namespace=namespace, inputs=connected, parameters={PARAMETERS: PARAMETERS})
@@ -73,12 +72,12 @@ def place_first(
     *,
     name: str,
     inputs: Sequence[str] = (),
-    output: str | Sequence[str],
+    output: str | list[str],
     decided_by: Sequence[str],
 ) -> Node:
     """Return a node that makes a part of the setting: its function is called with ``recipe``, ``store`` and ``run``."""
-    outputs, given = [output] if isinstance(output, str) else [*output], {name: name for name in inputs}
-    call = _Call(function=function, inputs=given, outputs=outputs, decided_by=decided_by, in_setting=False)
+    given = {name: name for name in inputs}
+    call = _Call(function=function, inputs=given, output=output, decided_by=decided_by, in_setting=False)
     return _make_node(call, name=name)
 
 
@@ -88,8 +87,7 @@ def _make_node(call: _Call, *, name: str, tags: Sequence[str] = ()) -> Node:
     run.__name__ = call.function.__name__
     arguments = [*(SETTING if call.in_setting else PLACE), *call.inputs]
     given = {**{argument: argument for argument in arguments}, "recipe": PARAMETERS}
-    outputs = [*call.outputs]
-    return Node(run, given, outputs if len(outputs) > 1 else outputs[0], name=name, tags=[*tags])
+    return Node(run, given, call.output, name=name, tags=[*tags])
 
 
 def _run(*, recipe: Recipe, call: _Call, **given: Any) -> Any:
@@ -102,13 +100,13 @@ def _run(*, recipe: Recipe, call: _Call, **given: Any) -> Any:
         made = call.function(setting=setting, **call.bound, **given)
     else:
         made = call.function(recipe=recipe, **call.bound, **given)
-    several = len(call.outputs) > 1
+    names, results = ([call.output], [made]) if isinstance(call.output, str) else (call.output, made)
     signed: list[Any] = []
-    for name, value in zip(call.outputs, made if several else [made], strict=True):
+    for name, value in zip(names, results, strict=True):
         signed.append(value.model_copy(update={"made_from": origins}) if isinstance(value, Made) else value)
-        if several and isinstance(value, Made | VersionInfo):  # each names those before it, too: they belong together
+        if isinstance(value, Made | VersionInfo):  # each names those before it, too: they belong together
             origins = {**origins, name: signed[-1].identity}
-    return tuple(signed) if several else signed[0]
+    return signed[0] if isinstance(call.output, str) else tuple(signed)
 
 
 def digest_recipe(recipe: Recipe, *, project: Path) -> dict[str, str]:

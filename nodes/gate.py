@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kedro_hone.comparing.licences import find_restricted
 from kedro_hone.comparing.scoring import predict, score_predictions, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.comparing.verdict import GateResults, ask_gates, decide
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.gates import Measurements
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.text import open_logger
@@ -42,8 +42,9 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
     with setting.store.workspace() as scratch:
         scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
         results = GateResults(gates=recipe.gates, source=itself, score=scorer.score)
-        reason = "its licence is for evaluation only"  # asked now: the validation may be an earlier run's
-        withheld = dict.fromkeys((name for name in finalists if find_restricted(found[name].candidate)), reason)
+        catalogue = read_catalogue()  # of now: the validation, which has the licence too, may be an earlier run's
+        restricted = (name for name in finalists if catalogue.find_restricted(found[name].candidate))
+        withheld = dict.fromkeys(restricted, "its licence is for evaluation only")
         ask_gates(results, [_gather(one, found[name]) for name, one in finalists.items()], withheld)
         verdict, reasons = decide(results, confirmation, result.validations)
     if spent := say_budget(result, recipe.race.seconds):
@@ -66,13 +67,10 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
 
 def _gather(finalist: Finalist, validation: Validation) -> Measurements:
     return Measurements(
-        id=finalist.id,
         faster=finalist.verdict,
         speedup=finalist.deciding,
-        speedups=finalist.speedups,
-        latency=finalist.latency,
-        size_bytes=validation.size_bytes,
-        **validation.model_dump(include={*Predicted.model_fields}),
+        **finalist.model_dump(include={"id", "speedups", "latency"}),
+        **validation.model_dump(include={"size_bytes", *Predicted.model_fields}),
     )
 
 

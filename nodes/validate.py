@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from kedro_hone.building.steps import identify_runtime
 from kedro_hone.comparing.arrays import UNREADABLE, crop_split, open_arrays
-from kedro_hone.comparing.licences import find_restricted
 from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -53,7 +52,7 @@ def validate(
         return judge(status=Status.REFUSED, slug=outcome.slug, reason=f"{outcome.by}: {outcome.reason}")
     if isinstance(outcome, Failed):
         return judge(status=Status.FAILED, slug=outcome.failure, reason=f"{outcome.by}: {outcome.reason}")
-    restricted = find_restricted(named)
+    restricted = read_catalogue().find_restricted(named)
     note = (restricted or read_catalogue().find_toolchain(str(outcome.runtime))).note
     judge = partial(judge, publishable=restricted is None, note=note)
     gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kedro_hone.comparing.arrays import open_arrays
-from kedro_hone.comparing.cropping import crop
+from kedro_hone.comparing.arrays import crop, read_arrays
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
@@ -50,7 +47,7 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
             if notes["overlaps"]:
                 raise _explain_overlap(**notes["overlaps"][0])
             calibration = scratch / CALIBRATION / "feeds.npz"
-            kept_rows = {name: array[: recipe.calibration_rows] for name, array in _read_arrays(calibration).items()}
+            kept_rows = {name: array[: recipe.calibration_rows] for name, array in read_arrays(calibration).items()}
             np.savez(calibration, allow_pickle=False, **kept_rows)
             cut_shapes(scratch / SEARCH / "feeds.npz", source, recipe, scratch)
             store.keep_tree(digest, scratch)
@@ -68,11 +65,6 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
         program=notes["program"],
         program_digest=program.digest,
     )
-
-
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    with open_arrays(path) as archive:
-        return dict(archive)
 
 
 def _explain_overlap(*, splits: list[str], count: int, example_rows: list[int]) -> HoneError:
@@ -95,7 +87,7 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
             machine's memory; ``data-unreadable``: the data are smaller than a shape asks for.
     """
     known = {dim for spec in source.inputs for dim in spec.shape[1:] if isinstance(dim, str)}
-    arrays = _read_arrays(feeds)
+    arrays = read_arrays(feeds)
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
     (folder / "shapes").mkdir()
     for shape in recipe.all_shapes:

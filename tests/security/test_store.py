@@ -35,6 +35,11 @@ def sealed(tmp_path) -> tuple[Path, Artifact]:
     )
 
 
+@pytest.mark.attack(
+    what="a stored model that was exchanged for another of the same size and time",
+    who="store",
+    stopped_by="every byte is compared with its digest before its first use",
+)
 @pytest.mark.parametrize("was_read", [False, True], ids=["before it was read", "after it was read"])
 def test_an_object_with_other_bytes_of_the_same_size_is_not_used(sealed, was_read):
     root, artifact = sealed
@@ -48,6 +53,11 @@ def test_an_object_with_other_bytes_of_the_same_size_is_not_used(sealed, was_rea
     assert caught.value.slug == "store-missing"
 
 
+@pytest.mark.attack(
+    what="data in the store that were exchanged",
+    who="store",
+    stopped_by="every byte is compared with its digest before its first use",
+)
 def test_a_tree_with_other_bytes_of_the_same_size_is_not_used(tmp_path):
     (tmp_path / "rows").mkdir()
     (tmp_path / "rows" / "a.npz").write_bytes(b"rows")
@@ -56,6 +66,9 @@ def test_a_tree_with_other_bytes_of_the_same_size_is_not_used(tmp_path):
     assert store.find_tree("k") is None
 
 
+@pytest.mark.attack(
+    what="a winner made faster behind its validation", who="store", stopped_by="it is made and validated again"
+)
 def test_a_run_does_not_measure_what_was_swapped(unpublished, tmp_path):
     """A winner made five times as fast behind the back of its validation: it is made again, as it was validated."""
     project = copy_project(unpublished, tmp_path)

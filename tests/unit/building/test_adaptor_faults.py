@@ -77,6 +77,11 @@ FAULTS = {
 }
 
 
+@pytest.mark.attack(
+    what="an adaptor that raises, exits or returns nonsense in the host",
+    who="worker",
+    stopped_by="its answers are checked; it fails alone",
+)
 @pytest.mark.parametrize(("changes", "words"), FAULTS.values(), ids=FAULTS)
 def test_it_is_that_adaptors_failure(setting, changes, words):
     own = None

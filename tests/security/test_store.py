@@ -10,7 +10,8 @@ from small_project import FAST, copy_project
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.store.steps import StepRecord
+from kedro_hone.core.values.artifact import Artifact, StepFacts
 
 SPECS = ({"name": "x", "dtype": "float32", "shape": (1,)},)
 
@@ -80,3 +81,20 @@ def test_a_run_does_not_measure_what_was_swapped(unpublished, tmp_path):
     assert "was changed since it was sealed" in " ".join(done.output.split())
     assert model.read_bytes() == honest
     assert project.evidence["counts"]["builds"] == 1
+
+
+@pytest.mark.attack(
+    what="a record of a step that gives a stored model other run options, shapes or a runtime",
+    who="store",
+    stopped_by="the record is compared with what was sealed with the model",
+)
+def test_a_record_says_other_things_of_an_artifact_than_were_sealed(sealed):
+    root, artifact = sealed
+    facts = StepFacts(key="k", adaptor="a.b", run="r", folder="steps/1", seconds=1, outcome="artifact")
+    store = Store(root)
+    store.record("k", StepRecord(facts=facts, outcome=artifact, created="2026-01-01", inputs={}))
+    assert store.find("k").outcome == artifact
+    path = root / "steps" / "k.json"
+    path.write_text(path.read_text().replace('"run_options": {}', '"run_options": {"CACHE_DIR": "/tmp"}'))
+    assert "CACHE_DIR" in path.read_text()
+    assert Store(root).find("k") is None

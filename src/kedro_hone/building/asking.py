@@ -57,6 +57,8 @@ def decide(adaptor: Adaptor, options: Options, host: Host) -> Decided | Failed:
     def read() -> dict[str, Json]:
         found: dict[str, Json] = check_kind(adaptor.run_options(options), dict)
         read: dict[str, Json] = json.loads(json.dumps(found, allow_nan=False))
+        if fault := adaptor.toolchain.find_bad_option(read):
+            raise ValueError(fault)
         return read
 
     run_options = _ask(adaptor, "run_options", read) if adaptor.stage is Stage.COMPILE else {}

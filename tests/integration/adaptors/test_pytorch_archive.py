@@ -208,7 +208,7 @@ def add_legacy_program(old, new, root):
 
 
 @pytest.mark.attack(
-    what="a second program in a .pt2 that torch finds and a check does not: another name, upper case, the legacy format",
+    what="a second program in a .pt2, which torch finds and a check does not, by another name, case or format",
     who="registry",
     stopped_by="entries are allowed by name; torch reads a new archive of what was checked",
 )

@@ -119,7 +119,7 @@ class Store:
         """Return what a step's key gave before.
 
         It is None when there is none, when it is damaged or of another key (it is removed then), or when its artifact
-        is missing or damaged.
+        is missing, damaged, or not what the record says.
         """
 
         def parse(content: Json) -> StepRecord:
@@ -129,8 +129,11 @@ class Store:
             return record
 
         record = self._read(_name("steps", key, ".json"), parse)
-        gone = record and isinstance(record.outcome, Artifact) and not self.find_artifact(record.outcome.digest)
-        return None if gone else record
+        if record and isinstance(record.outcome, Artifact):
+            kept = self.find_artifact(record.outcome.digest)
+            if kept is None or kept.manifest() != record.outcome.manifest():
+                return None
+        return record
 
     def record(self, key: str, record: StepRecord) -> None:
         """Keep what a step's key gave. A transient failure is not kept: the next run may succeed."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -44,6 +45,7 @@ _EXTRA = "extra/"
 """Where files for others are, of any name. Torch gets none of them."""
 _NO_PROGRAM = (
     *(zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RecursionError, EOFError),
+    *(OSError, OverflowError, struct.error),  # places in the file that are not
     NotImplementedError,  # another version of the format of archives
 )
 _LARGEST_JSON = 256 << 20
@@ -82,6 +84,8 @@ def copy_checked(path: Path) -> io.BytesIO:
                 raise Threat(threat)
             return _copy(archive, entries, documents)
     except _NO_PROGRAM as error:
+        if isinstance(error, Threat | FileNotFoundError):
+            raise
         raise Threat(f"it is not an archive of an exported program: {type(error).__name__}: {error}") from error
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST, Manifest
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.learner.runtimes import find_runtime
+from kedro_hone.learner.checks import check_artifact
 
 
 def write_manifest(folder: Path, artifact: Artifact) -> None:
@@ -29,7 +29,6 @@ def read_artifact(folder: Path) -> Artifact:
 
     Raises:
         HoneError: ``model-corrupt``: the manifest cannot be read, or a file is missing, changed or not in it.
-            ``model-unsupported``: it comes with run options that its runtime does not take.
     """
     try:
         manifest = Manifest.read(folder / MANIFEST)
@@ -39,7 +38,7 @@ def read_artifact(folder: Path) -> Artifact:
         raise _corrupt(folder, f"The manifest cannot be read: {error!r}.") from error
     if difference:
         raise _corrupt(folder, f"{difference[0].upper()}{difference[1:]}.")
-    find_runtime(artifact)
+    check_artifact(artifact)
     return artifact
 
 

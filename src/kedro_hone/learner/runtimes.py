@@ -14,6 +14,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.inside.loading import load_file
+from kedro_hone.learner.checks import check_artifact
 
 
 def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any:
@@ -23,7 +24,8 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
 
     Raises:
         ImportError: The runtime is not installed; the message says what to install.
-        HoneError: ``model-unsupported``: it has no runtime, or none of an installed toolchain.
+        HoneError: ``model-unsupported``: it has no runtime, or none of an installed toolchain; or as
+            ``check_artifact``.
     """
     if artifact.runtime is None:
         raise HoneError(
@@ -32,15 +34,8 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
             why="It is a step on the way to a winner; no runtime is recorded for it.",
             hint="Load what was published, or the end of a route.",
         )
-    toolchain = find_runtime(artifact)
-    if toolchain is None:
-        known = ", ".join(sorted(read_catalogue().toolchains))
-        raise HoneError(
-            "model-unsupported",
-            f"The model's runtime {artifact.runtime!r} is not known here.",
-            why=f"It was made with a toolchain that is not installed; there are: {known}.",
-            hint="Install the package that brings the toolchain; `requirements.txt` next to the model names it.",
-        )
+    toolchain = _find_toolchain(artifact.runtime)
+    check_artifact(artifact)
     for name, value in toolchain.environment.items():
         os.environ.setdefault(name, value)  # as in the worker that was measured; the user's own settings are kept
     job = Job(
@@ -64,28 +59,20 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
         ) from error
 
 
-def find_runtime(artifact: Artifact) -> Toolchain | None:
-    """Return the toolchain that opens an artifact; None where it has none, or none that is installed.
-
-    Raises:
-        HoneError: ``model-unsupported``: it comes with run options that its runtime does not take.
-    """
-    if artifact.runtime is None:
-        return None
-    if artifact.runtime in BUILTIN_TOOLCHAINS:
+def _find_toolchain(name: str) -> Toolchain:
+    if name in BUILTIN_TOOLCHAINS:
         # One import instead of all, so that a process that serves a model starts fast.
-        toolchain: Toolchain | None = importlib.import_module(BUILTIN_TOOLCHAINS[artifact.runtime]).TOOLCHAIN
-    else:
-        toolchain = read_catalogue().toolchains.get(artifact.runtime)
-    fault = toolchain and toolchain.find_bad_option(artifact.run_options)
-    if fault:
+        toolchain: Toolchain = importlib.import_module(BUILTIN_TOOLCHAINS[name]).TOOLCHAIN
+        return toolchain
+    known = read_catalogue().toolchains
+    if name not in known:
         raise HoneError(
             "model-unsupported",
-            "The model asks its runtime for what models may not ask for.",
-            why=f"{fault[0].upper()}{fault[1:]}. With such options a runtime can write files and open libraries.",
-            hint="Do not load it unless you know who published it, and why; optimize its source again with kedro-hone.",
+            f"The model's runtime {name!r} is not known here.",
+            why=f"It was made with a toolchain that is not installed; there are: {', '.join(sorted(known))}.",
+            hint="Install the package that brings the toolchain; `requirements.txt` next to the model names it.",
         )
-    return toolchain
+    return known[name]
 
 
 def _import_worker(toolchain: Toolchain) -> Any:

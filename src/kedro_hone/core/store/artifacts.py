@@ -67,8 +67,8 @@ class Store:
 
     def find_artifact(self, digest: str) -> Artifact | None:
         """Return an artifact by its digest; None when it is missing, or a file of it is missing or cut short."""
-        manifest = self._find(_name("objects", digest))
         with suppress(ValueError, TypeError):
+            manifest = self._find(_name("objects", digest))
             if manifest is not None and manifest.digest == digest:
                 return Artifact(digest=digest, **manifest.attributes)
         return None

@@ -177,7 +177,14 @@ def mutate(random: Random, kind: str, data: bytes, fresh: object = None) -> byte
     ``fresh`` is a value that may be put into it.
     """
     with suppress(
-        ValueError, LookupError, AttributeError, RecursionError, yaml.YAMLError, zipfile.BadZipFile, NotImplementedError
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        yaml.YAMLError,
+        zipfile.BadZipFile,
+        NotImplementedError,
     ):
         if kind == "zip" and random.random() < 0.8:
             data = _mutate_zip(random, data, fresh)

@@ -27,7 +27,7 @@ export DVC_NO_ANALYTICS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help run test lint docs bench mutants lock clean
+.PHONY: help run test fuzz lint docs bench mutants lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -39,6 +39,9 @@ run: $(RUN_READY) ## install, train the demo's network, and make it faster (HONE
 test: $(DEV_READY) ## install and run every test
 	@command -v chromium >/dev/null || ./tools/install-chromium
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile $(PYTEST)
+
+fuzz: $(DEV_READY) ## ten minutes of crafted inputs for every parser that runs in the host (SECONDS=3600 for an hour)
+	PYTHONPATH=tests $(BIN)/python tests/security/fuzzing.py --keep --seconds $(or $(SECONDS),600)
 
 lint: $(DEV_READY) ## style, types and layers
 	$(BIN)/ruff check

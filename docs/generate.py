@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from generated import adaptors, commands, errors, programs, recipe
+from generated import adaptors, attacks, commands, errors, programs, recipe
 
 ROOT = Path(__file__).resolve().parent.parent
 ADAPTORS = ROOT / "docs" / "adaptors"
@@ -30,6 +30,7 @@ def quote(folder: Path, name: str) -> str:
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"toolchains": lambda: adaptors.list_toolchains("docs/adaptors")},
     "docs/index.md": {"toolchains": lambda: adaptors.list_toolchains("adaptors")},
+    "docs/concepts/attacks.md": {"attacks": attacks.list_attacks},
     "docs/concepts/data.md": {"programs": programs.describe_programs},
     "docs/errors/index.md": {"errors": errors.list_errors},
     "docs/reference/cli.md": {"commands": commands.describe_commands},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -14,6 +15,7 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed, Refused
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
@@ -62,13 +64,30 @@ def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFol
     inputs = recipe.model.inputs or flavor.inputs
     unread = JobInput(path=str(files), format=flavor.format, inputs=inputs, outputs=flavor.outputs)
     described = _describe(toolchain, unread, recipe, run)
-    specs = {
-        side: tuple(TensorSpec.model_validate(spec) for spec in described.get(side) or ()) or getattr(flavor, side)
-        for side in ("inputs", "outputs")
-    }
+    specs, noted = _read_description(described, recipe.model.uri)
     metadata: dict[str, Json] = {"interface": flavor.interface, **name_source(flavor), "threads": recipe.thread_count}
-    metadata |= {name: described[name] for name in ("graph", "structure") if described.get(name)}
-    return store.seal(files, format=flavor.format, runtime=toolchain.name, metadata=metadata, **specs)
+    specs = {side: specs[side] or getattr(flavor, side) for side in specs}
+    return store.seal(files, format=flavor.format, runtime=toolchain.name, metadata={**metadata, **noted}, **specs)
+
+
+def _read_description(
+    described: Mapping[str, Json], uri: str
+) -> tuple[dict[str, tuple[TensorSpec, ...]], dict[str, Json]]:
+    """Return the tensors of each side that a worker found in a model, and what else it noted."""
+    try:
+        specs = {
+            side: tuple(TensorSpec.model_validate(spec) for spec in described.get(side) or ())
+            for side in ("inputs", "outputs")
+        }
+        digest_json(described)
+    except (ValueError, TypeError) as error:
+        raise HoneError(
+            "model-corrupt",
+            f"{uri} cannot be read.",
+            why=f"Its worker described it in a way that cannot be read: {' '.join(str(error).split())}",
+            hint="Check the file in the registry.",
+        ) from error
+    return specs, {name: described[name] for name in ("graph", "structure") if described.get(name)}
 
 
 def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder) -> dict[str, Json]:

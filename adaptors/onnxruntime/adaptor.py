@@ -9,14 +9,23 @@ from typing import Literal
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.contract.toolchain import RunOptions, Toolchain
 from kedro_hone.core.values.artifact import Precision, Stage
+
+
+class SessionRunOptions(RunOptions):
+    """What a session is asked for; nothing that opens a library or writes a file."""
+
+    graph_optimization: Literal["disabled", "all"] = "all"
+    """How far the graph is rewritten when it is opened."""
+
 
 TOOLCHAIN = Toolchain(
     name="onnxruntime",
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"onnx"}),
     environment={"ORT_DISABLE_TELEMETRY": "1"},
+    run_options=SessionRunOptions,
     extra="onnxruntime",
     takes_text=True,
     runtime_requirements=("onnxruntime>=1.31,<2",),

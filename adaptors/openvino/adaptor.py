@@ -9,14 +9,25 @@ from typing import Literal
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, RunOptions, Toolchain
 from kedro_hone.core.values.artifact import Precision, Stage
+
+
+class Properties(RunOptions):
+    """What OpenVINO is asked for, by its own names; nothing that writes a file, as ``CACHE_DIR`` does."""
+
+    INFERENCE_PRECISION_HINT: Literal["f32", "bf16"] | None = None
+    """The precision to compute in."""
+    PERFORMANCE_HINT: Literal["LATENCY"] | None = None
+    """What is to be fast: one call."""
+
 
 TOOLCHAIN = Toolchain(
     name="openvino",
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"openvino-ir"}),
     limits=Limits(seconds=1200.0),  # accuracy control measures the model once for each layer that it reverts
+    run_options=Properties,
     extra="openvino",
     runtime_requirements=("openvino>=2026.4,<2027",),
 )

@@ -10,9 +10,20 @@ from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
 from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, RunOptions, Toolchain
 from kedro_hone.core.values.artifact import Artifact, Precision, Stage
 from kedro_hone.core.values.outcome import Refused
+
+_Mode = Literal["default", "max-autotune-no-cudagraphs"]
+
+
+class CompileRunOptions(RunOptions):
+    """What ``torch.compile`` is given at each start; it is not called without ``compile``."""
+
+    compile: bool = False
+    mode: _Mode = "default"
+    dynamic: bool | None = None
+
 
 TOOLCHAIN = Toolchain(
     name="pytorch",
@@ -25,6 +36,7 @@ TOOLCHAIN = Toolchain(
         "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
     },
     limits=Limits(seconds=900.0),
+    run_options=CompileRunOptions,
     extra="torch",
     runtime_requirements=("torch>=2.13,<2.14",),
 )
@@ -48,7 +60,7 @@ class OnnxOptions(Options):
 class CompileOptions(Options):
     """Options of ``pytorch.compile`` and ``pytorch.compile-exported``."""
 
-    mode: Literal["default", "max-autotune-no-cudagraphs"] = "default"
+    mode: _Mode = "default"
     """What ``torch.compile`` is given."""
     dynamic: bool | None = None
     """Whether sizes are compiled as variables; by default PyTorch decides so at the second size it meets."""

@@ -111,3 +111,11 @@ def test_errors_point_to_pages_that_exist():
     pages = {page for page in re.findall(r"docs/[\w./-]+\.md", source) if "<" not in page}
 
     assert [page for page in sorted(pages) if not (ROOT / page).is_file()] == []
+
+
+def test_every_file_of_attacks_is_in_their_table():
+    text = (DOCS / "concepts" / "attacks.md").read_text()
+    assert text.count("::test_") >= 40
+    assert [
+        path.name for path in (ROOT / "tests" / "security").glob("test_*.py") if f"/{path.name}::" not in text
+    ] == []

@@ -114,6 +114,11 @@ def test_without_whole_and_unmodified_proof_nothing_is_registered(assessed):
     assert len(list_published(assessed)) == 1
 
 
+@pytest.mark.attack(
+    what="a copy of the report that was edited before the approval",
+    who="store",
+    stopped_by="published is what the gate wrote",
+)
 @pytest.mark.parametrize("damage", ["removed", "altered"])
 def test_copies_of_the_proof_are_for_people_and_not_published(assessed, damage):
     (run,) = assessed.runs

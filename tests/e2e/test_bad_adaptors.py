@@ -58,6 +58,12 @@ def test_nobody_harmed_the_source_or_the_store(project):
     project.check_store()
 
 
+@pytest.mark.attack(
+    what="a toolchain that writes next to the project in a whole run",
+    who="worker",
+    stopped_by="Landlock",
+    feature="Landlock (Linux 5.13)",
+)
 def test_nothing_was_written_outside(project):
     (result,) = project.runs[-1].glob("steps/*shop.fast/result.json")
     if not json.loads(result.read_text())["landlock"]:
@@ -65,6 +71,7 @@ def test_nothing_was_written_outside(project):
     assert list(project.root.rglob("outside.txt")) == []
 
 
+@pytest.mark.attack(what="a worker that prints without end", who="worker", stopped_by="the log is bounded")
 def test_a_log_keeps_no_more_than_it_may(project):
     (log,) = project.runs[-1].glob("steps/*bad_prints.it/log")
     assert log.stat().st_size < 70 * 1024

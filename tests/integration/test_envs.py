@@ -232,6 +232,11 @@ def test_a_first_build_that_is_found_and_broken_is_a_failure_and_the_second_is_n
     assert Path(failed.log).name == "install-cpu.log"
 
 
+@pytest.mark.attack(
+    what="a source archive whose setup.py runs code",
+    who="package index",
+    stopped_by="a lock with digests installs wheels only",
+)
 @pytest.mark.usefixtures("installer")
 def test_a_lock_with_digests_runs_no_code_of_a_source_archive(store, tmp_path, links):
     archive, mark = links / "honetoy-1.0.tar.gz", tmp_path / "mark"

@@ -166,6 +166,9 @@ def check_registry(project: Project) -> None:
     assert found["models"] == found["sources"]
 
 
+@pytest.mark.attack(
+    what="SIGKILL at any moment of a run", who="nobody", stopped_by="what is not finished is made again"
+)
 @pytest.mark.parametrize(
     ("number", "phase", "part"),
     [(number, *moment) for number, moment in enumerate(MOMENTS)],

@@ -62,6 +62,11 @@ def run(script: str, folder: Path, *, mount: str = "") -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.attack(
+    what="a disk that becomes full while an artifact is sealed",
+    who="nobody",
+    stopped_by="files appear whole or not at all",
+)
 @needs_root
 def test_a_full_disk_is_explained_and_leaves_the_store_sound(tmp_path):
     folder = tmp_path / "disk"
@@ -156,6 +161,9 @@ def check_all(root: Path) -> int:
     return len(places)
 
 
+@pytest.mark.attack(
+    what="SIGKILL while the store is written", who="nobody", stopped_by="files appear whole or not at all"
+)
 def test_a_kill_at_any_moment_leaves_the_store_sound(tmp_path):
     found = number = 0
     while number < 20 or not found:  # until it came to something before it was killed

@@ -10,7 +10,8 @@ from small_project import FAST, copy_project
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.store.steps import StepRecord
+from kedro_hone.core.values.artifact import Artifact, StepFacts
 
 SPECS = ({"name": "x", "dtype": "float32", "shape": (1,)},)
 
@@ -35,6 +36,11 @@ def sealed(tmp_path) -> tuple[Path, Artifact]:
     )
 
 
+@pytest.mark.attack(
+    what="a stored model that was exchanged for another of the same size and time",
+    who="store",
+    stopped_by="every byte is compared with its digest before its first use",
+)
 @pytest.mark.parametrize("was_read", [False, True], ids=["before it was read", "after it was read"])
 def test_an_object_with_other_bytes_of_the_same_size_is_not_used(sealed, was_read):
     root, artifact = sealed
@@ -48,6 +54,11 @@ def test_an_object_with_other_bytes_of_the_same_size_is_not_used(sealed, was_rea
     assert caught.value.slug == "store-missing"
 
 
+@pytest.mark.attack(
+    what="data in the store that were exchanged",
+    who="store",
+    stopped_by="every byte is compared with its digest before its first use",
+)
 def test_a_tree_with_other_bytes_of_the_same_size_is_not_used(tmp_path):
     (tmp_path / "rows").mkdir()
     (tmp_path / "rows" / "a.npz").write_bytes(b"rows")
@@ -56,6 +67,9 @@ def test_a_tree_with_other_bytes_of_the_same_size_is_not_used(tmp_path):
     assert store.find_tree("k") is None
 
 
+@pytest.mark.attack(
+    what="a winner made faster behind its validation", who="store", stopped_by="it is made and validated again"
+)
 def test_a_run_does_not_measure_what_was_swapped(unpublished, tmp_path):
     """A winner made five times as fast behind the back of its validation: it is made again, as it was validated."""
     project = copy_project(unpublished, tmp_path)
@@ -67,3 +81,20 @@ def test_a_run_does_not_measure_what_was_swapped(unpublished, tmp_path):
     assert "was changed since it was sealed" in " ".join(done.output.split())
     assert model.read_bytes() == honest
     assert project.evidence["counts"]["builds"] == 1
+
+
+@pytest.mark.attack(
+    what="a record of a step that gives a stored model other run options, shapes or a runtime",
+    who="store",
+    stopped_by="the record is compared with what was sealed with the model",
+)
+def test_a_record_says_other_things_of_an_artifact_than_were_sealed(sealed):
+    root, artifact = sealed
+    facts = StepFacts(key="k", adaptor="a.b", run="r", folder="steps/1", seconds=1, outcome="artifact")
+    store = Store(root)
+    store.record("k", StepRecord(facts=facts, outcome=artifact, created="2026-01-01", inputs={}))
+    assert store.find("k").outcome == artifact
+    path = root / "steps" / "k.json"
+    path.write_text(path.read_text().replace('"run_options": {}', '"run_options": {"CACHE_DIR": "/tmp"}'))
+    assert "CACHE_DIR" in path.read_text()
+    assert Store(root).find("k") is None

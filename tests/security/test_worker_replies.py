@@ -79,6 +79,11 @@ def start(tmp_path: Path, code: str, what: str, **more) -> Job:
     return Job(function="leave", worker=str(tmp_path / "worker.py"), adaptor="evil", what=what, **more)
 
 
+@pytest.mark.attack(
+    what="a result that is a FIFO, a link, 3 GiB, or 200,000 brackets",
+    who="worker",
+    stopped_by="regular files only, bounded in size and depth",
+)
 @pytest.mark.parametrize(
     ("what", "words"),
     [
@@ -103,6 +108,7 @@ def test_what_is_left_as_the_result(tmp_path, what, words):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 512 << 10  # KiB
 
 
+@pytest.mark.attack(what="a log that is a FIFO", who="worker", stopped_by="regular files only")
 def test_a_log_that_is_a_fifo(tmp_path):
     job = start(tmp_path, LEAVES, "a log that is a FIFO")
     failed = call_worker(job, python=Path(sys.executable), toolchain=None, folder=tmp_path / "step", limits=LIMITS)
@@ -110,6 +116,11 @@ def test_a_log_that_is_a_fifo(tmp_path):
     assert failed.failure is FailureClass.CRASH
 
 
+@pytest.mark.attack(
+    what="a reply that is no object, too deep, or without an end",
+    who="worker",
+    stopped_by="replies are checked, and bounded in size and depth",
+)
 @pytest.mark.parametrize(
     "what",
     [
@@ -134,6 +145,7 @@ def test_what_is_sent_as_a_reply(tmp_path, what):
         assert session.load() == failed  # what it sends next is not taken for a reply
 
 
+@pytest.mark.attack(what="a reply that is sent for ever", who="worker", stopped_by="the guard's limit of time")
 def test_a_reply_that_never_ends_meets_the_time_limit(tmp_path):
     job, limits = start(tmp_path, REPLIES, "a few bytes"), replace(LIMITS, seconds=1)
     with closing(open_session(job, python=Path(sys.executable), folder=tmp_path / "s", limits=limits)) as session:
@@ -191,6 +203,11 @@ def write_arrays(path: Path, how: str) -> None:
                 archive.filelist.append(entry)
 
 
+@pytest.mark.attack(
+    what="predictions that are a zip bomb, a pickle, a FIFO, or say terabytes",
+    who="worker",
+    stopped_by="arrays are bounded, stored, and read without pickles",
+)
 @pytest.mark.parametrize(
     "how",
     ["a FIFO", "a link", "compressed zeros", "a pickle", "cut off", "a shape of terabytes", "one file many times"],

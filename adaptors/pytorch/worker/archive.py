@@ -14,6 +14,7 @@ import ast
 import io
 import json
 import re
+import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -42,6 +43,12 @@ _SAMPLES = "data/sample_inputs/model.pt"
 _TENSOR = re.compile(r"data/weights/weight_\d+|data/constants/tensor_\d+")
 _EXTRA = "extra/"  # where files for others are, of any name; torch gets none of them
 _LARGEST_JSON = 256 << 20  # bytes of the program or a list; that of ten thousand operators has ten million
+
+_NO_PROGRAM = (
+    *(zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RuntimeError, EOFError),
+    *(OSError, OverflowError, struct.error),  # places in the file that are not
+)
+"""What reading raises; among the RuntimeErrors are those of too deep JSON, and of another version of the format."""
 
 _TARGET = re.compile(
     r"(?!torch\.ops\.aten\.from_file)"
@@ -97,8 +104,9 @@ def copy_checked(path: Path) -> io.BytesIO:
             for threat in _find_threats(archive, entries, documents):
                 raise Threat(threat)
             return _copy(archive, entries, documents)
-    # Among the RuntimeErrors are those of too deep JSON, and of another version of the format of archives.
-    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RuntimeError, EOFError) as error:
+    except _NO_PROGRAM as error:
+        if isinstance(error, Threat | FileNotFoundError):
+            raise
         raise Threat(f"it is not an archive of an exported program: {type(error).__name__}: {error}") from error
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Final
 
+from pydantic import TypeAdapter
+
 from kedro_hone.adaptors.registries.model_folder import lock_publication, write_winner
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, check_names, derive_key, explain_unknown
@@ -17,6 +19,8 @@ from kedro_hone.core.machine.processes import may_be_alive, name_process
 from kedro_hone.core.store.disk import remove_tree
 from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.values.digest import digest_file, digest_json, digest_tree
+from kedro_hone.core.workers.host.replies import read_regular
+from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.source_format import MLMODEL
 
 SUFFIX: Final = "-hone"
@@ -25,6 +29,7 @@ TAGS: Final = "hone.json"
 """The file with a published version's tags."""
 _MODELS: Final = (".onnx", ".pt2")
 _STAGE: Final = ".publishing-"
+_TAGS: Final = TypeAdapter(dict[str, str])
 _LONGEST: Final = 255
 """Bytes of a file's name."""
 
@@ -210,7 +215,12 @@ def _remove_stages(home: Path) -> None:
 def _read_tags(path: Path) -> dict[str, str]:
     """Return a published version's tags, or none: then it is no such version."""
     file = path / TAGS
-    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+    if not file.is_file():
+        return {}
+    try:
+        return _TAGS.validate_json(read_regular(file))
+    except (OSError, ValueError) as error:
+        raise make_corrupt(file, f"it holds no tags ({type(error).__name__})") from error
 
 
 def _list_models(root: Path) -> Iterator[Path]:

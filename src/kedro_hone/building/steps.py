@@ -87,6 +87,8 @@ def _decide(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) ->
         asked = "run_options"
         if adaptor.stage is Stage.COMPILE:
             run_options = json.loads(json.dumps(check_kind(adaptor.run_options(resolved), dict), allow_nan=False))
+            if fault := adaptor.toolchain.find_bad_option(run_options):
+                raise ValueError(fault)
         asked = "Options.resolve"
         machine_options = list_machine_options(adaptor, resolved, host)
     except KeyboardInterrupt:

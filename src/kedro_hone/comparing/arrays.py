@@ -7,9 +7,11 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, Final
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
@@ -18,7 +20,10 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.samples import Split
 from kedro_hone.core.workers.host.replies import open_regular
 
-UNREADABLE: Final = (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, NotImplementedError)
+UNREADABLE: Final = (
+    *(OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, NotImplementedError),
+    *(TokenError, SyntaxError, TypeError, RecursionError),  # the header of an array is a Python literal
+)
 """What reading arrays that somebody else wrote can raise, in ``open_arrays`` and when one of them is taken."""
 
 
@@ -33,8 +38,10 @@ def open_arrays(path: Path) -> Iterator[NpzFile]:
         size = os.fstat(stream.fileno()).st_size
         with zipfile.ZipFile(stream) as archive:
             entries = archive.infolist()
-        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-            raise ValueError(f"{path.name} is compressed")
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+                raise ValueError(f"{path.name} is compressed")
+            if any(archive.open(entry).read(len(MAGIC_PREFIX)) != MAGIC_PREFIX for entry in entries):
+                raise ValueError(f"{path.name} holds something that is no array")
         if sum(entry.file_size for entry in entries) > size:
             raise ValueError(f"the arrays of {path.name} are larger than the file")
         stream.seek(0)

@@ -7,6 +7,7 @@ from pathlib import Path
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST, Manifest
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.learner.checks import check_artifact
 
 
 def write_manifest(folder: Path, artifact: Artifact) -> None:
@@ -37,6 +38,7 @@ def read_artifact(folder: Path) -> Artifact:
         raise _corrupt(folder, f"The manifest cannot be read: {error!r}.") from error
     if difference:
         raise _corrupt(folder, f"{difference[0].upper()}{difference[1:]}.")
+    check_artifact(artifact)
     return artifact
 
 

@@ -14,6 +14,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.inside.tensors import Run
+from kedro_hone.learner.checks import explain_fault
 from kedro_hone.learner.interfaces import INTERFACES
 from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.learner.rows import serve_any_rows
@@ -46,13 +47,18 @@ class Learner:
         if threads is not None and (type(threads) is not int or threads < 1):
             raise ValueError(f"threads is a whole number, 1 at least, and not {threads!r}")
         called = str(interface or artifact.metadata.get("interface", "onnx"))
+        if called not in INTERFACES and interface is None:
+            raise explain_fault(f"its interface is {called!r:.80}")
         if called not in INTERFACES:
             raise ValueError(f"the interface {called!r} is neither {' nor '.join(map(repr, INTERFACES))}")
         self.artifact, self.files = artifact, files
         self._session = open_session(artifact, files, threads=threads)
         run: Run = self._session.run
-        self.run = serve_any_rows(run, artifact) if artifact.static_shapes else run
-        self._call = INTERFACES[called](self.run, artifact)
+        try:
+            self.run = serve_any_rows(run, artifact) if artifact.static_shapes else run
+            self._call = INTERFACES[called](self.run, artifact)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # such as a type that nobody knows
+            raise explain_fault(f"{type(error).__name__}: {error}") from error
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the outputs, structured as the source model returns them."""

@@ -14,6 +14,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.inside.loading import load_file
+from kedro_hone.learner.checks import check_artifact
 
 
 def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any:
@@ -23,7 +24,8 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
 
     Raises:
         ImportError: The runtime is not installed; the message says what to install.
-        HoneError: ``model-unsupported``: it has no runtime, or none of an installed toolchain.
+        HoneError: ``model-unsupported``: it has no runtime, or none of an installed toolchain; or as
+            ``check_artifact``.
     """
     if artifact.runtime is None:
         raise HoneError(
@@ -33,6 +35,7 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
             hint="Load what was published, or the end of a route.",
         )
     toolchain = _find_toolchain(artifact.runtime)
+    check_artifact(artifact)
     for name, value in toolchain.environment.items():
         os.environ.setdefault(name, value)  # as in the worker that was measured; the user's own settings are kept
     job = Job(

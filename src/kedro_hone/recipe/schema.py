@@ -199,6 +199,11 @@ class Recipe(Section):
             raise ValueError("model.module names a class that would be executed: add trust: [module]")
         return self
 
+    @model_validator(mode="after")
+    def _check_text(self) -> Recipe:
+        digest_json(self.model_dump(mode="json"))  # a ValueError where a text is not one in UTF-8
+        return self
+
     @property
     def all_shapes(self) -> tuple[Shape, ...]:
         """The shapes as values, in the recipe's order."""

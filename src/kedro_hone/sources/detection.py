@@ -22,8 +22,10 @@ from kedro_hone.sources.source_format import MLMODEL, AuthorClass, Flavor, MlMod
 
 logger = open_logger(__name__)
 
-LARGEST_MLMODEL: Final = 4 * 1024 * 1024
+LARGEST_MLMODEL: Final = 1024 * 1024
 """The largest ``MLmodel`` that is parsed, in bytes."""
+_DEEPEST_YAML: Final = 64
+_SAFE: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in Python takes half a minute for the largest
 
 
 def read_flavor(folder: Path, *, trust: frozenset[str], author: AuthorClass | None = None) -> Flavor:
@@ -108,16 +110,27 @@ def _read_mlmodel(path: Path) -> MlModel:
     if path.stat().st_size > LARGEST_MLMODEL:
         raise make_corrupt(path, f"it is larger than {LARGEST_MLMODEL} bytes")
     try:
-        model: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        model = _read_yaml(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise make_corrupt(path, f"it is not YAML: {str(error).splitlines()[0]}") from error
-    if not isinstance(model, dict) or not isinstance(model.get("flavors"), dict):
+    flavors = model.get("flavors") if isinstance(model, dict) else None
+    if not isinstance(flavors, dict) or not all(isinstance(name, str) for name in flavors):
         raise make_corrupt(path, "it names no flavors")
     try:
         inputs, outputs = _read_signature(model.get("signature"))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise make_corrupt(path, f"the signature cannot be read: {error!r}") from error
-    return MlModel(flavors=model["flavors"], inputs=inputs, outputs=outputs)
+    return MlModel(flavors=flavors, inputs=inputs, outputs=outputs)
+
+
+def _read_yaml(text: str) -> Any:
+    """Return what YAML holds that is not too deep: at some thousand levels libyaml's loader ends the process."""
+    depth = 0
+    for event in yaml.parse(text, _SAFE):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST_YAML:
+            raise ValueError(f"it is deeper than {_DEEPEST_YAML} levels")
+    return yaml.load(text, _SAFE)  # noqa: S506 - a safe loader
 
 
 def _refuse_links_out(folder: Path) -> None:
@@ -148,9 +161,11 @@ def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:
         return ()
     specs = []
     for index, row in enumerate(rows):
-        name = row.get("name") or f"{word}_{index}"
+        name, dtype = row.get("name") or f"{word}_{index}", row["tensor-spec"]["dtype"]
+        if not (isinstance(name, str) and isinstance(dtype, str)):  # aliases of YAML can be endless as text
+            raise TypeError("a name or a type is no text")
         sizes = [int(size) for size in row["tensor-spec"]["shape"]]
         dynamic = ["batch", *(f"{name}_{axis}" for axis in range(1, len(sizes)))]
         shape = tuple(size if size >= 0 else axis for size, axis in zip(sizes, dynamic, strict=False))
-        specs.append(TensorSpec(name=name, dtype=np.dtype(row["tensor-spec"]["dtype"]).name, shape=shape))
+        specs.append(TensorSpec(name=name, dtype=np.dtype(dtype).name, shape=shape))
     return tuple(specs)

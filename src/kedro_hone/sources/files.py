@@ -21,9 +21,12 @@ def find_entry(pulled: Pulled, flavor: str, key: str) -> Path | None:
     value = entry.get(key) if isinstance(entry, dict) else None
     if not isinstance(value, str):
         raise make_corrupt(folder / MLMODEL, f"the flavor has no {key}")
-    path = (folder / value).resolve()
-    if not path.is_relative_to(folder.resolve()) or not path.exists():
-        raise make_corrupt(folder / MLMODEL, f"it points to {value!r}, which is not in the folder")
+    try:
+        path = (folder / value).resolve(strict=True)
+    except (OSError, ValueError, RuntimeError):  # it is not there; or too long, no text, a circle of links
+        path = None
+    if path is None or not path.is_relative_to(folder.resolve()):
+        raise make_corrupt(folder / MLMODEL, f"it points to {value!r:.200}, which is not in the folder")
     return path
 
 

@@ -175,6 +175,11 @@ def test_graph_digest_ignores_names_and_sees_weights(bench, tmp_path):
     assert len({build("3", "a", 1.0), build("4", "a", 2.0), build("5", "a", 1.0, "Add")}) == 3
 
 
+@pytest.mark.attack(
+    what="external data that points to a file of the host, by name or by a link",
+    who="registry",
+    stopped_by="external data must be in the model's folder",
+)
 def test_external_data_travels_and_may_not_leave(bench, tmp_path):
     weight = np.random.default_rng(0).normal(size=(64, 64)).astype("f4")
     io = {"inputs": [vector("x", "b", 64)], "outputs": [vector("y", "b", 64)], "weights": [("w", weight)]}
@@ -213,6 +218,7 @@ def test_a_corrupt_file_is_named(bench, tmp_path, content):
         assert "model.onnx cannot be read" in result["raised"], function
 
 
+@pytest.mark.attack(what="a truncated ONNX file", who="registry", stopped_by="opened in a worker only")
 def test_a_truncated_file_is_named(bench, tmp_path, digits_onnx):
     (tmp_path / "model.onnx").write_bytes((digits_onnx / "model.onnx").read_bytes()[:100_000])
     for function in ("describe", "run"):

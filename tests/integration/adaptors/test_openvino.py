@@ -387,6 +387,11 @@ def test_a_failure_names_the_operator_that_it_is_about(tmp_path):
     assert "unconverted_ops_report.cpp" in Path(str(done.log)).read_text()  # the whole message is in the log
 
 
+@pytest.mark.attack(
+    what="external data that points to a file of the host, for OpenVINO",
+    who="registry",
+    stopped_by="external data must be in the model's folder",
+)
 def test_external_data_travels_and_may_not_leave(bench, tmp_path):
     weight = np.random.default_rng(0).normal(size=(64, 64)).astype("f4")
     io = {"inputs": [vector("x", "batch", 64)], "outputs": [vector("y", "batch", 64)], "weights": [("w", weight)]}
@@ -404,6 +409,7 @@ def test_external_data_travels_and_may_not_leave(bench, tmp_path):
     assert "raised" in result, list(output.iterdir())
 
 
+@pytest.mark.attack(what="a truncated IR", who="registry", stopped_by="opened in a worker only")
 @pytest.mark.parametrize("broken", ["xml", "bin", "missing"])
 def test_corrupt_files_are_named(bench, tmp_path, digits_ir, broken):
     for name in ("model.xml", "model.bin"):

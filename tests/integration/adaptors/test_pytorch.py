@@ -82,6 +82,11 @@ def test_export_keeps_the_batch_dynamic_and_the_author_private(bench, exported_h
         assert len(samples) < 256  # no rows of the calibration data
 
 
+@pytest.mark.attack(
+    what="a model that needs its author's class",
+    who="registry",
+    stopped_by="the class is run with `trust: [module]` only",
+)
 def test_a_class_runs_only_when_it_is_trusted(bench, digits_module):
     for name in ("pytorch.export", "pytorch.torchscript", "pytorch.compile"):
         notes, _ = bench.transform(name, digits_module, form="pytorch-module", described=SPECS)

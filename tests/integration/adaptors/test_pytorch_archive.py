@@ -140,6 +140,11 @@ CASES = {
 }
 
 
+@pytest.mark.attack(
+    what="code, pickles or compiled libraries in the parts of a .pt2",
+    who="registry",
+    stopped_by="every part is checked against what torch.export writes",
+)
 @pytest.mark.parametrize("case", CASES)
 def test_what_could_run_code_is_found(tmp_path, digits_exported, case):
     change, extra, words = CASES[case]
@@ -166,6 +171,11 @@ def test_the_real_one_and_other_files(tmp_path, digits_exported):
         archive.copy_checked(tmp_path / "text.pt2")
 
 
+@pytest.mark.attack(
+    what="Python code as a tensor's size in a .pt2",
+    who="registry",
+    stopped_by="expressions are allowed by their grammar",
+)
 def test_torch_itself_would_run_it_and_the_worker_does_not(bench, tmp_path, digits_exported, monkeypatch):
     """The fact behind the check: a size of a tensor in the archive is evaluated as python."""
     changed = rewrite(digits_exported, tmp_path / "changed", change_program(evil_size))
@@ -208,6 +218,11 @@ def add_legacy_program(old, new, root):
         new.writestr(f"serialized_{name}.pt", b"")
 
 
+@pytest.mark.attack(
+    what="a second program in a .pt2, which torch finds and a check does not, by another name, case or format",
+    who="registry",
+    stopped_by="entries are allowed by name; torch reads a new archive of what was checked",
+)
 @pytest.mark.parametrize("add", [add_program_of_another_name, add_program_in_upper_case, add_legacy_program])
 def test_torch_finds_a_program_that_another_reader_does_not(bench, tmp_path, digits_exported, monkeypatch, add):
     changed = tmp_path / "changed"
@@ -228,6 +243,11 @@ def test_torch_finds_a_program_that_another_reader_does_not(bench, tmp_path, dig
     assert trace.exists(), done.stderr.decode()
 
 
+@pytest.mark.attack(
+    what="a .pt2 with two entries of one name, or in two folders",
+    who="registry",
+    stopped_by="entries are allowed by name, once, in one folder",
+)
 @pytest.mark.parametrize("how", ["two of one name", "compressed", "two folders"])
 def test_an_archive_that_torch_did_not_write_is_refused(tmp_path, digits_exported, how):
     words = {"two of one name": "two entries of one name", "compressed": "compressed", "two folders": "in one folder"}
@@ -247,6 +267,11 @@ def test_an_archive_that_torch_did_not_write_is_refused(tmp_path, digits_exporte
         archive.copy_checked(changed)
 
 
+@pytest.mark.attack(
+    what="a .pt2 with more in it than a check reads",
+    who="registry",
+    stopped_by="torch reads a new archive of what was checked",
+)
 def test_torch_gets_what_was_checked_and_nothing_else(tmp_path, digits_exported):
     changed = rewrite(digits_exported, tmp_path / "changed", keep, [("extra/notes of an author/a.txt", b"x")])
     with zipfile.ZipFile(archive.copy_checked(changed / "model.pt2")) as copy:
@@ -258,6 +283,11 @@ def test_torch_gets_what_was_checked_and_nothing_else(tmp_path, digits_exported)
                 assert kept == had or json.loads(kept) == json.loads(had), name
 
 
+@pytest.mark.attack(
+    what="a pickle as the example inputs of a .pt2",
+    who="registry",
+    stopped_by="example inputs are left out of what torch reads",
+)
 def test_pickled_example_inputs_are_not_unpickled(bench, tmp_path, digits_exported, monkeypatch):
     """Torch asks for weights only, and after any error for everything."""
     payload = pickle.dumps(Payload())

@@ -87,6 +87,11 @@ def check_whole(versions, alias):
     assert {run.data.tags["hone.state"] for run in runs} == {"finished"}
 
 
+@pytest.mark.attack(
+    what="SIGKILL at any moment of a publication",
+    who="nobody",
+    stopped_by="the alias is moved last; the next run completes the version",
+)
 @pytest.mark.parametrize(("method", "moment"), MOMENTS)
 def test_the_same_publication_again_completes_it(make_winner, prove, kill, method, moment):
     winner = make_winner()

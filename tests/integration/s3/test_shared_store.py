@@ -127,6 +127,9 @@ print(artifact.digest, sealed, tree, store.read_value("v"), store.read_value("w"
     assert found == f"{digest} True ['deep', 'model.onnx'] {{'a': 1}} None"
 
 
+@pytest.mark.attack(
+    what="SIGKILL while a shared store is uploaded to", who="nobody", stopped_by="the manifest is uploaded last"
+)
 def test_a_machine_killed_while_it_uploads_leaves_nothing_incomplete(start, run):
     uploader = start("""
 store = open_store("one")

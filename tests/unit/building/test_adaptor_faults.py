@@ -12,6 +12,7 @@ from toolchains.toy.model import make_model
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import forget_registrations, register
+from kedro_hone.core.contract.toolchain import RunOptions
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.measurement import Status
@@ -23,6 +24,10 @@ from kedro_hone.recipe.schema import read_recipe
 
 class Skipped(BaseException):
     """As pytest's: no ``Exception``."""
+
+
+class RunsX(RunOptions):
+    x: list[int] | None = None
 
 
 def raise_(error):
@@ -73,10 +78,19 @@ FAULTS = {
     "run_options exits": ({"run_options": raises(SystemExit(0))}, "run_options failed: SystemExit: 0"),
     "run_options returns a list": ({"run_options": returns([])}, "run_options failed: TypeError: [] is of the type"),
     "run_options returns no JSON": ({"run_options": returns({"x": sys})}, "run_options failed: TypeError"),
+    "run_options that its toolchain does not take": (
+        {"run_options": returns({"CACHE_DIR": "x"})},
+        "run_options failed: ValueError: toy takes no run option 'CACHE_DIR'",
+    ),
     "run_options returns NaN": ({"run_options": returns({"x": float("nan")})}, "run_options failed: ValueError"),
 }
 
 
+@pytest.mark.attack(
+    what="an adaptor that raises, exits or returns nonsense in the host",
+    who="worker",
+    stopped_by="its answers are checked; it fails alone",
+)
 @pytest.mark.parametrize(("changes", "words"), FAULTS.values(), ids=FAULTS)
 def test_it_is_that_adaptors_failure(setting, changes, words):
     own = None
@@ -118,7 +132,8 @@ def test_a_persons_interruption_is_not_an_adaptors_failure(setting):
 
 
 def test_a_good_adaptor_is_built(setting):
-    adaptor = replace(toy.COMPILE, run_options=returns({"x": (1, 2)}))
+    taking = replace(toy.TOOLCHAIN, run_options=RunsX)
+    adaptor = replace(toy.COMPILE, toolchain=taking, run_options=returns({"x": (1, 2)}))
 
     outcome = transform(adaptor, adaptor.options(), setting.source, setting, reference=REFERENCE)
 

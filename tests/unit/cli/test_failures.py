@@ -14,6 +14,9 @@ from kedro_hone.core.errors import ExitCode, HoneError
 KNOWN = HoneError("model-unknown", f"There is no {CONTROLS}.", why=CONTROLS, hint="Look.")
 
 
+@pytest.mark.attack(
+    what="escape sequences in an error that ends the run", who="registry", stopped_by="control characters are replaced"
+)
 @pytest.mark.parametrize(
     ("error", "code"),
     [(KNOWN, ExitCode.INPUT), (ValueError(CONTROLS), ExitCode.BUG), (OSError(CONTROLS), ExitCode.BUG)],

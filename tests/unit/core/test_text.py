@@ -63,6 +63,7 @@ def test_other_text_stays():
     assert clean_text(text) == text
 
 
+@pytest.mark.attack(what="escape sequences in a log line", who="registry", stopped_by="control characters are replaced")
 def test_a_log_message_holds_no_control_characters(caplog):
     open_logger("kedro_hone.model").warning("%s cannot be read: %s", "ma\x1b[31mtrix", CONTROLS)
 
@@ -76,6 +77,11 @@ def test_a_log_message_without_them_keeps_its_arguments(caplog):
     assert caplog.records[0].args == (3, "x")
 
 
+@pytest.mark.attack(
+    what="a failure that prints a URL with its password",
+    who="nobody",
+    stopped_by="one redactor of errors, logs and reports",
+)
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -95,6 +101,11 @@ def test_the_nearest_name_is_suggested():
     assert suggest("zzz", ["models"]) == ""
 
 
+@pytest.mark.attack(
+    what="a failure that prints a token or a header of authorization",
+    who="nobody",
+    stopped_by="one redactor of errors, logs and reports",
+)
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -133,6 +144,11 @@ def test_other_texts_stay(text):
     assert hide_secrets(text, {}) == text
 
 
+@pytest.mark.attack(
+    what="a worker's error that quotes a secret of the environment",
+    who="worker",
+    stopped_by="one redactor of errors, logs and reports",
+)
 def test_values_of_variables_with_secret_names_are_hidden():
     variables = {
         "CUDA_AUTH": "s3cr3t-value",

@@ -254,6 +254,11 @@ def test_what_was_asked_for_is_named_and_not_where_it_was_put(tmp_path):
         assert "a source that is a path is opened by its own framework, such as ONNX Runtime" in caught.value.hint
 
 
+@pytest.mark.attack(
+    what="a published file that was changed, added, removed or linked",
+    who="registry",
+    stopped_by="every file is compared with its digest before it is opened",
+)
 @pytest.mark.parametrize("harm", ["change", "remove", "add", "manifest", "attributes", "link"])
 def test_changed_files_are_caught(tmp_path, harm):
     toy.make_artifact(tmp_path / "a")
@@ -283,6 +288,11 @@ def test_a_manifest_round_trips(tmp_path):
     assert read_artifact(tmp_path / "a") == artifact
 
 
+@pytest.mark.attack(
+    what="a file exchanged between its validation and its publication",
+    who="store",
+    stopped_by="every file is compared with its digest when it is published",
+)
 def test_files_that_changed_since_they_were_sealed_are_not_published(tmp_path):
     artifact = toy.make_artifact(tmp_path / "a", seal=False)
     (tmp_path / "a" / "weights.npy").write_bytes(b"other")

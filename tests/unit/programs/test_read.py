@@ -158,6 +158,7 @@ def test_unreadable_files(worker, make_job, tmp_path, name, content):
     assert name in error["what"]
 
 
+@pytest.mark.attack(what="a pickle in the data", who="data", stopped_by="arrays are read without pickles, in a worker")
 def test_a_pickle_is_not_loaded(worker, make_job, tmp_path):
     np.savez(tmp_path / "a.npz", x=np.array([{"code": print}], dtype=object))
     error = worker.read(make_job("fidelity", splits=splits(search=tmp_path / "a.npz")))["error"]

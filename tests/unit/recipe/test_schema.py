@@ -33,6 +33,11 @@ def test_digest_follows_the_meaning():
     assert read_recipe(MODEL).digest == same.digest != other.digest
 
 
+@pytest.mark.attack(
+    what="a name of a shape that is a path",
+    who="recipe",
+    stopped_by="names are letters, digits, dashes, dots and underscores",
+)
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -221,6 +226,9 @@ def test_nor_is_one_in_a_map_or_in_options(where, section, number):
 LONG = "a" * 300
 
 
+@pytest.mark.attack(
+    what="numbers of rounds, rows and threads that never end", who="recipe", stopped_by="every number has a bound"
+)
 @pytest.mark.parametrize(
     ("change", "words"),
     [

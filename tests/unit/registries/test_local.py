@@ -71,6 +71,11 @@ def test_an_alias_may_be_none(tmp_path, winner):
     assert LocalRegistry().resolve(done.uri).aliases == ()
 
 
+@pytest.mark.attack(
+    what="evidence that is changed between its proof and its publication",
+    who="store",
+    stopped_by="evidence is compared with its digests again",
+)
 def test_evidence_that_changes_after_it_was_proved_is_not_published(tmp_path, winner):
     proven = prove(tmp_path, winner)
     (proven.folder / "timings.npz").write_bytes(b"other times")

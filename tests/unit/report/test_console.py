@@ -46,6 +46,11 @@ def test_what_looks_like_rich_markup_is_printed_as_it_is():
     assert "tensor[bold red]x[/] and [link=http://x]y" in text
 
 
+@pytest.mark.attack(
+    what="escape sequences in names and errors, for the terminal",
+    who="registry",
+    stopped_by="control characters are replaced",
+)
 @pytest.mark.parametrize("width", [60, 160])
 def test_no_control_characters_reach_the_terminal(width):
     evidence = spoil(make_evidence())

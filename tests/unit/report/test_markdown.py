@@ -68,6 +68,11 @@ def test_reasons_of_any_length_do_not_break_it():
     assert "PASS" in text
 
 
+@pytest.mark.attack(
+    what="links, pictures and headings in an error, for the comment on a pull request",
+    who="registry",
+    stopped_by="Markdown is escaped",
+)
 @pytest.mark.parametrize(
     "evil",
     [
@@ -89,6 +94,11 @@ def test_foreign_text_is_shown_as_it_is(evil):
     assert html.count("<h2>") == 1
 
 
+@pytest.mark.attack(
+    what="a mention or a link in an error, for the comment on a pull request",
+    who="registry",
+    stopped_by="Markdown is escaped",
+)
 def test_nobody_is_mentioned_and_nothing_is_referred_to():
     assert "@user" not in escape_markdown("hello @user")
     assert "#12" not in escape_markdown("see #12")
@@ -98,6 +108,7 @@ def test_nobody_is_mentioned_and_nothing_is_referred_to():
     assert escape_markdown("&commat;user &lt;b&gt;") == r"\&commat;user \&lt;b\&gt;"
 
 
+@pytest.mark.attack(what="a name that ends its code span", who="registry", stopped_by="back ticks are replaced")
 @pytest.mark.parametrize("evil", ["`|`@user` <img src=x>", "a|b"])
 def test_foreign_names_cannot_leave_their_back_ticks(evil):
     evidence = make_evidence()

@@ -74,6 +74,11 @@ def test_every_table_has_a_caption(page):
     assert page.count("<table") == page.count("<caption") > 5
 
 
+@pytest.mark.attack(
+    what="a report that calls home when it is opened",
+    who="registry",
+    stopped_by="the page's policy forbids all requests",
+)
 def test_the_page_asks_for_nothing_from_outside(page):
     names = {"src", "href", "xlink:href", "action", "data", "poster", "srcset"}
     targets = [value for _, name, value in Outline(page).attributes if name in names]
@@ -90,6 +95,11 @@ def test_ids_are_unique(page):
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.attack(
+    what="a script in a model's names and errors, for the page",
+    who="registry",
+    stopped_by="all text is escaped; the page's policy forbids scripts",
+)
 def test_what_comes_from_a_model_cannot_become_markup():
     evil = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'"
     evidence = make_evidence()

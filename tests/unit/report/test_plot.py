@@ -53,6 +53,9 @@ def test_a_drawing_has_a_title_and_a_description_and_takes_its_colours_from_the_
     assert "style=" not in text
 
 
+@pytest.mark.attack(
+    what="a script in a name, for the drawing", who="registry", stopped_by="the drawing is written by an XML library"
+)
 def test_names_and_metrics_cannot_become_markup():
     evil = "<script>&\"'</svg>"
     evidence = make_evidence()

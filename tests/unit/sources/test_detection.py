@@ -86,6 +86,7 @@ def test_a_pickle_is_refused(tmp_path):
     assert read_slug(folder, frozenset({"pickle"})) == "model-unsupported"
 
 
+@pytest.mark.attack(what="a pickle under a model's usual name", who="registry", stopped_by="nothing is unpickled")
 def test_a_bare_pickle_is_refused(tmp_path):
     (tmp_path / "model.pt").write_bytes(b"x")
     assert read_slug(tmp_path) == "pickle-not-trusted"
@@ -122,6 +123,11 @@ def test_a_winner_as_a_source(tmp_path):
     assert read_flavor(home, trust=NOTHING).files == (("model.onnx", "model.onnx"),)
 
 
+@pytest.mark.attack(
+    what="an MLmodel whose paths lead to files of the host",
+    who="registry",
+    stopped_by="paths are resolved within the folder",
+)
 @pytest.mark.parametrize("place", ["../secret.onnx", "/etc/passwd", "nowhere.onnx"])
 def test_an_mlmodel_may_not_point_outside(tmp_path, place):
     (tmp_path / "secret.onnx").write_bytes(b"x")
@@ -129,6 +135,11 @@ def test_an_mlmodel_may_not_point_outside(tmp_path, place):
     assert read_slug(write_model(tmp_path / "model", {"onnx": {"data": place}}, [])) == "model-corrupt"
 
 
+@pytest.mark.attack(
+    what="a link to a file of the host among the model's files",
+    who="registry",
+    stopped_by="links must stay in the folder",
+)
 def test_a_link_may_not_lead_outside(tmp_path):
     (tmp_path / "secret").write_bytes(b"x")
     folder = tmp_path / "model"
@@ -138,6 +149,9 @@ def test_a_link_may_not_lead_outside(tmp_path):
     assert read_slug(folder) == "model-external-data"
 
 
+@pytest.mark.attack(
+    what="a YAML tag in MLmodel that runs a command", who="registry", stopped_by="YAML is read by its safe loader"
+)
 @pytest.mark.parametrize(
     "text", ["flavors: [", "- 1", "flavors: 3", "!!python/object/apply:os.system ['true']", "flavors: {onnx: {}}"]
 )
@@ -151,6 +165,7 @@ def test_a_broken_signature(tmp_path):
     assert read_slug(folder) == "model-corrupt"
 
 
+@pytest.mark.attack(what="an MLmodel of gigabytes", who="registry", stopped_by="the size is bounded before it is read")
 def test_a_huge_mlmodel_is_not_parsed(tmp_path):
     (tmp_path / "MLmodel").write_text(" " * (LARGEST_MLMODEL + 1))
     assert read_slug(tmp_path) == "model-corrupt"

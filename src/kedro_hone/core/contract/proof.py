@@ -92,7 +92,7 @@ class ProvenWinner:
         run = self.evidence.run_id
         try:
             claim = json.loads((self.folder / EVIDENCE).read_bytes())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise explain_incomplete(run, f"{EVIDENCE} is no evidence: {error}.") from error
         wanted = {
             ("schema",): SCHEMA_ID,

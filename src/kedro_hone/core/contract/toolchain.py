@@ -8,7 +8,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from kedro_hone.core.values.base import Format
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from kedro_hone.core.values.base import Format, Json
+
+
+class RunOptions(BaseModel):
+    """Base of a toolchain's run options: what its runtime may be asked for when it opens an artifact.
+
+    They come with an artifact, which may be a stranger's: none may be a path, a library or a free text.
+    All have defaults.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Licence(StrEnum):
@@ -44,6 +56,7 @@ class Toolchain:
         runs: The formats that its worker can ``load``.
         formats: Formats of its own: name to the files that must exist (glob patterns), beyond ``FORMATS``.
         environment: Variables set for its worker.
+        run_options: What its runtime takes, by name and value; all else is refused. Its adaptors ask for no more.
         extra: The extra of the distribution that installs the *runtime* part, for users of the winner.
         runtime_requirements: What a process needs that only loads and runs its artifacts.
         default: Whether recipes use it without naming it.
@@ -58,6 +71,7 @@ class Toolchain:
     environment: Mapping[str, str] = field(default_factory=dict)
     licence: Licence = Licence.OPEN
     limits: Limits = field(default_factory=Limits)
+    run_options: type[RunOptions] = RunOptions
     extra: str | None = None
     runtime_requirements: tuple[str, ...] = ()
     default: bool = True
@@ -67,6 +81,18 @@ class Toolchain:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
             raise ValueError(f"toolchain name {self.name!r}: use lower-case letters, digits and underscores")
+        self.run_options()
+
+    def find_bad_option(self, options: Mapping[str, Json]) -> str | None:
+        """Return the first run option that its runtime does not take, as a reason; None where it takes all."""
+        try:
+            self.run_options.model_validate(options)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            if first["type"] != "extra_forbidden":
+                return f"the run option {first['loc'][0]} of {self.name} is {first['input']!r:.80}: {first['msg']}"
+            return f"{self.name} takes no run option {first['loc'][0]!r:.80}"
+        return None
 
     @property
     def worker(self) -> Path:

@@ -67,8 +67,8 @@ class Store:
 
     def find_artifact(self, digest: str) -> Artifact | None:
         """Return an artifact by its digest; None when it is missing, or a file of it is missing or cut short."""
-        manifest = self._find(_name("objects", digest))
         with suppress(ValueError, TypeError):
+            manifest = self._find(_name("objects", digest))
             if manifest is not None and manifest.digest == digest:
                 return Artifact(digest=digest, **manifest.attributes)
         return None
@@ -116,7 +116,10 @@ class Store:
         return folder
 
     def find(self, key: str) -> StepRecord | None:
-        """Return what a step's key gave before; None as in ``read_value``, or if its artifact is missing or damaged."""
+        """Return what a step's key gave before.
+
+        None as in ``read_value``, or if its artifact is missing, damaged, or not what the record says.
+        """
 
         def parse(content: Json) -> StepRecord:
             record = StepRecord.model_validate(content)
@@ -125,8 +128,11 @@ class Store:
             return record
 
         record = self._read(_name("steps", key, ".json"), parse)
-        gone = record and isinstance(record.outcome, Artifact) and not self.find_artifact(record.outcome.digest)
-        return None if gone else record
+        if record and isinstance(record.outcome, Artifact):
+            kept = self.find_artifact(record.outcome.digest)
+            if kept is None or kept.manifest() != record.outcome.manifest():
+                return None
+        return record
 
     def record(self, key: str, record: StepRecord) -> None:
         """Keep what a step's key gave. A transient failure is not kept: the next run may succeed."""

@@ -46,6 +46,11 @@ def test_a_winner_with_its_evidence_is_proven_and_its_copy_is_the_same(folder, e
     assert EvidenceFolder.read("1", tmp_path / "copy", decision="sha256:d") == evidence
 
 
+@pytest.mark.attack(
+    what="a report in the evidence that was altered",
+    who="store",
+    stopped_by="every file of the evidence is compared with its digest",
+)
 @pytest.mark.parametrize("name", EVIDENCE_FILES)
 def test_a_file_that_is_missing_altered_or_not_recorded_proves_nothing(folder, evidence, name):
     unrecorded = {known: digest for known, digest in evidence.files.items() if known != name}
@@ -57,6 +62,11 @@ def test_a_file_that_is_missing_altered_or_not_recorded_proves_nothing(folder, e
     assert f"{name} is missing" in catch(folder, evidence)
 
 
+@pytest.mark.attack(
+    what="evidence of another verdict, run or winner",
+    who="store",
+    stopped_by="evidence has to name the run, the source and the winner",
+)
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

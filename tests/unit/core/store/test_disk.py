@@ -131,6 +131,7 @@ def test_what_is_left_of_a_folder_that_another_process_removes_is_removed_too(tm
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.attack(what="a link in the store, when it is emptied", who="store", stopped_by="links are not followed")
 def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")

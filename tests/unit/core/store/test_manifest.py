@@ -68,6 +68,7 @@ def test_other_attributes_are_a_difference(folder):
     assert "the manifest is not the one" in manifest.find_difference(folder)
 
 
+@pytest.mark.attack(what="a link in the place of a sealed file", who="store", stopped_by="links are no files")
 def test_a_link_is_no_file(folder):
     manifest = Manifest.measure(folder, ATTRIBUTES)
     (folder / "c").unlink()

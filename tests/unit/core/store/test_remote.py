@@ -125,6 +125,11 @@ def test_a_damaged_cache_is_downloaded_again(machines):
     assert read_files(one, artifact.digest)["model.onnx"] == "model"
 
 
+@pytest.mark.attack(
+    what="an object of the shared store that was changed",
+    who="store",
+    stopped_by="every byte is compared after the download",
+)
 @pytest.mark.parametrize("damage", ["changed", "removed", "manifest"])
 def test_a_damaged_download_is_a_miss_and_is_uploaded_again(machines, url, damage):
     one, two = machines
@@ -248,6 +253,11 @@ def test_a_file_whose_upload_fails_does_not_appear(url):
     assert remote.read("values/v.json") == b"old"
 
 
+@pytest.mark.attack(
+    what="a manifest of the shared store that names files outside",
+    who="store",
+    stopped_by="names are checked before anything is written",
+)
 @pytest.mark.parametrize(
     "name", ["../../../made/evil", "{folder}/made/evil", "/{folder}/made/evil", "a/../../../../evil"]
 )
@@ -351,6 +361,11 @@ def swap(url: str, place: str, other: str) -> None:
         files.cp_file(name, name.replace(other, place))
 
 
+@pytest.mark.attack(
+    what="a sound object of the shared store under another's name",
+    who="store",
+    stopped_by="the manifest is compared with the name",
+)
 @pytest.mark.parametrize("looked", [True, False])
 def test_an_artifact_in_the_place_of_another_is_uploaded_again(machines, url, looked):
     one, two = machines
@@ -416,6 +431,9 @@ def test_the_longest_name_that_a_folder_can_hold_is_shared(machines):
     assert read_files(two, digest) == {name: "model"}
 
 
+@pytest.mark.attack(
+    what="JSON of the shared store that is nested too deeply", who="store", stopped_by="read as damaged"
+)
 @pytest.mark.parametrize("room", ["values", "steps"])
 def test_json_that_is_nested_too_deeply_is_damaged(machines, url, room):
     _, two = machines

@@ -209,6 +209,7 @@ def test_time_out(call):
     assert (failed.failure, failed.reason) == (FailureClass.TIME_OUT, "ran longer than 0.5 seconds")
 
 
+@pytest.mark.attack(what="a worker that allocates without end", who="worker", stopped_by="the guard's limit of memory")
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="no limit of addresses where there is a GPU")
 def test_one_huge_allocation_is_refused_before_it_is_touched(call):
     assert call("allocate", memory_mb=512).failure is FailureClass.OUT_OF_MEMORY
@@ -297,6 +298,9 @@ def test_a_trusted_directory_is_on_the_import_path(call, tmp_path):
     assert str(tmp_path) not in call("survey", trust=("pickle",)).notes["path"]
 
 
+@pytest.mark.attack(
+    what="a worker that reads secrets in its variables", who="worker", stopped_by="variables are an allow-list"
+)
 def test_the_toolchains_variables_win():
     toolchain = Toolchain(name="t", folder=Path(), environment={"OMP_NUM_THREADS": "7"})
     job = Job(function="f", worker="w", adaptor="a", threads=2)
@@ -309,6 +313,12 @@ def test_the_toolchains_variables_win():
     assert not {"GITHUB_TOKEN", "OTHER"} & set(variables)
 
 
+@pytest.mark.attack(
+    what="a worker that writes outside its folders",
+    who="worker",
+    stopped_by="Landlock",
+    feature="Landlock (Linux 5.13)",
+)
 def test_a_worker_writes_only_inside(call, tmp_path):
     scratch, output = tmp_path / "scratch", tmp_path / "output"
     inside = [str(output / "a"), str(scratch / "b"), str(tmp_path / "step" / "c"), "/dev/null"]
@@ -342,6 +352,12 @@ def test_files_move_between_the_workers_own_folders(call, tmp_path):
     assert (tmp_path / "output" / "deep" / "a").read_text() == "x"
 
 
+@pytest.mark.attack(
+    what="a worker that stops its guard",
+    who="worker",
+    stopped_by="Landlock's scope of signals",
+    feature="Landlock ABI 6 (Linux 6.12)",
+)
 def test_a_worker_cannot_stop_its_guard(call):
     result = call("stop_guard")
     if result.landlock < 6:
@@ -349,6 +365,9 @@ def test_a_worker_cannot_stop_its_guard(call):
     assert result.notes == {"stopped": False}
 
 
+@pytest.mark.attack(
+    what="a worker that changes its input", who="worker", stopped_by="the input's bytes are compared afterwards"
+)
 def test_a_changed_input_is_a_bad_output(tmp_path, monkeypatch):
     source = make_model(tmp_path / "source")
     worker = tmp_path / "worker.py"
@@ -410,12 +429,18 @@ def test_an_output_that_cannot_be_read_back_is_a_bad_output(tmp_path):
     assert failed.reason == "the saved files cannot be read back: RuntimeError: truncated"
 
 
+@pytest.mark.attack(
+    what="a worker that leaves daemons behind",
+    who="worker",
+    stopped_by="the guard is the subreaper of all its processes",
+)
 def test_processes_that_are_left_behind_are_killed_and_counted(call, tmp_path):
     result = call("daemons", pids=str(tmp_path / "step" / "pids"))
     assert result.end.left_behind == 2
     assert not any(map(lives, result.notes["pids"]))
 
 
+@pytest.mark.attack(what="a worker that never ends, with daemons", who="worker", stopped_by="the guard's limit of time")
 def test_nothing_outlives_a_time_out(call, tmp_path):
     pids = tmp_path / "step" / "pids"
     for seconds in (4, 30, 240):  # the worker has to start within it
@@ -448,6 +473,9 @@ call_worker(job, python=Path(sys.executable), toolchain=None, folder=Path(folder
 """
 
 
+@pytest.mark.attack(
+    what="a worker that goes on when the host is killed", who="worker", stopped_by="the guard ends with the host"
+)
 @pytest.mark.parametrize("way", ["plain", "fork"])
 def test_nothing_outlives_a_killed_host(worker, tmp_path, way):
     folder = tmp_path / "step"

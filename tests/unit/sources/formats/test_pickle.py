@@ -13,6 +13,7 @@ def catch(folder, *trust):
     return caught.value
 
 
+@pytest.mark.attack(what="a model of MLflow's flavors that unpickle", who="registry", stopped_by="nothing is unpickled")
 @pytest.mark.parametrize("name", ["model.pth", "net.pt", "model.pkl"])
 def test_a_pickle_is_named_and_not_opened(tmp_path, name):
     (tmp_path / name).write_bytes(b"cos\nsystem\n(S'true'\ntR.")

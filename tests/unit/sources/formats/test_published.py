@@ -35,6 +35,11 @@ def test_a_winner_keeps_its_format_and_its_interface(folder):
     assert sorted(name for _, name in flavor.files) == ["model.bin", "model.xml"]
 
 
+@pytest.mark.attack(
+    what="a published file that was exchanged, taken as a source",
+    who="registry",
+    stopped_by="every file is compared with its digest",
+)
 def test_an_altered_file_is_refused(folder):
     (folder / "model.bin").write_bytes(b"WEIGHTS")
     assert read_slug(folder) == "model-corrupt"
@@ -48,6 +53,7 @@ def test_an_unknown_interface_is_refused(folder):
     assert read_slug(folder) == "model-corrupt"
 
 
+@pytest.mark.attack(what="a manifest of gigabytes", who="registry", stopped_by="the size is bounded before it is read")
 def test_a_huge_manifest_is_not_parsed(folder):
     with (folder / MANIFEST).open("a") as stream:
         stream.write(" " * LARGEST_MANIFEST)  # still valid JSON

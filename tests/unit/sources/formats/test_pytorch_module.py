@@ -80,6 +80,7 @@ def test_a_class_for_a_model_that_takes_none(pulled, author):
     assert "the model is an ONNX file" in error.why
 
 
+@pytest.mark.attack(what="a pickle next to a trusted class", who="registry", stopped_by="nothing is unpickled")
 def test_a_pickle_is_refused_before_the_class(pulled, author):
     (pulled / "net.pt2").rename(pulled / "net.pth")
     assert catch(lambda: read_flavor(pulled, trust=TRUST, author=author)).slug == "pickle-not-trusted"

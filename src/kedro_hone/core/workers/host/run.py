@@ -70,6 +70,8 @@ def call_worker(
     not exist. The guard keeps the limits.
     """
     call = Call(job, folder.absolute(), limits)
+    if fault := _find_bad_option(job, toolchain):
+        return call.fail(fault, FailureClass.LOAD)
     try:
         find_changes = watch_tree(Path(job.input.path)) if job.input else tuple
         try:
@@ -95,6 +97,8 @@ def open_session(
     and the limit of ``seconds`` is for each command.
     """
     call = Call(job, folder.absolute(), limits)
+    if fault := _find_bad_option(job, toolchain):
+        return call.fail(fault, FailureClass.LOAD)
     command_end, commands = os.pipe()
     replies, reply_end = os.pipe()
     try:
@@ -132,6 +136,10 @@ def make_environment(
         "TRITON_CACHE_DIR": f"{scratch}/triton",
         **(toolchain.environment if toolchain else {}),
     }
+
+
+def _find_bad_option(job: Job, toolchain: Toolchain | None) -> str | None:
+    return toolchain.find_bad_option(job.input.run_options) if toolchain and job.input else None
 
 
 def _start(call: Call, python: Path, toolchain: Toolchain | None, *, keep: tuple[int, ...] = ()) -> Guarded:

@@ -1,0 +1,59 @@
+"""What a manifest may ask of the process that loads its artifact: it may be a stranger's, and its digests fit."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Final
+
+from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import Artifact
+
+MOST_THREADS: Final = 4096
+"""As in a recipe: a runtime starts as many as it is told."""
+
+
+def check_artifact(artifact: Artifact) -> None:
+    """Refuse an artifact whose attributes contradict each other, or ask for what no artifact may ask for.
+
+    Raises:
+        HoneError: ``model-corrupt``; or ``model-unsupported`` for run options that its runtime does not take.
+    """
+    if fault := next(_find_faults(artifact), None):
+        raise explain_fault(fault)
+    name = str(artifact.runtime)
+    # One import instead of all, so that a process that serves a model starts fast.
+    builtin = importlib.import_module(BUILTIN_TOOLCHAINS[name]).TOOLCHAIN if name in BUILTIN_TOOLCHAINS else None
+    toolchain: Toolchain | None = builtin or (read_catalogue().toolchains.get(name) if artifact.runtime else None)
+    if toolchain and (fault := toolchain.find_bad_option(artifact.run_options)):
+        raise HoneError(
+            "model-unsupported",
+            "The model asks its runtime for what models may not ask for.",
+            why=f"{fault[0].upper()}{fault[1:]}. With such options a runtime can write files and open libraries.",
+            hint="Do not load it unless you know who published it, and why; optimize its source again with kedro-hone.",
+        )
+
+
+def explain_fault(fault: str) -> HoneError:
+    """Return the error for a manifest whose attributes do not fit together; the fault is a clause."""
+    return HoneError(
+        "model-corrupt",
+        "The model's manifest describes no model.",
+        why=f"{fault[0].upper()}{fault[1:]}.",
+        hint="Pull or download it again; when that does not help, publish it again.",
+    )
+
+
+def _find_faults(artifact: Artifact) -> Iterator[str]:
+    threads = artifact.metadata.get("threads")
+    if threads is not None and not (type(threads) is int and 1 <= threads <= MOST_THREADS):
+        yield f"it was measured with {threads!r:.80} threads"
+    for side, specs in (("inputs", artifact.inputs), ("outputs", artifact.outputs)):
+        if len({spec.name for spec in specs}) < len(specs):
+            yield f"two of its {side} have one name"
+    for shape in artifact.static_shapes:
+        dims = {dim for spec in artifact.inputs for dim in spec.shape if isinstance(dim, str)}
+        if dims - shape.sizes.keys() or min(shape.sizes.values(), default=1) < 1:
+            yield f"the shape {shape.name!r:.80} lacks a size, or has one under 1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.registry import VersionInfo, find_registry
 from kedro_hone.core.contract.toolchain import Toolchain
@@ -42,7 +43,8 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
         pulled, files = scratch / "pulled", scratch / "files"
         pulled.mkdir()
         version = registry.pull(model.uri, pulled)
-        version = version.model_copy(update={"uri": run.relate(version.uri)})
+        pointers = read_aliases(registry, recipe.publish.name or version.name)
+        version = version.model_copy(update={"uri": run.relate(version.uri), "pointers": pointers})
         flavor = read_flavor(pulled, trust=frozenset(recipe.trust), author=author)
         write_files(flavor, pulled, files)
         artifact = _seal(files, flavor, recipe, store, run)

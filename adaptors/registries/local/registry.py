@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from kedro_hone.adaptors.registries.model_folder import lock_publication, write_winner
+from kedro_hone.core.contract.aliases import find_move
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, check_names, derive_key, explain_unknown
 from kedro_hone.core.errors import HoneError
@@ -53,16 +54,16 @@ class LocalRegistry:
         if not known:
             raise _explain_missing(path)
         tags = _read_tags(path)
-        model, links = path, []
+        model, links = path, dict[str, str]()
         if tags:
             model = path.parent.with_name(path.parent.name.removesuffix(SUFFIX))
-            links = [link for link in path.parent.glob("[!.]*") if link.is_symlink() and link.resolve() == path]
+            links = _read_aliases(path.parent)
         root = self.root.resolve()
         return VersionInfo(
             uri=str(path),
             name=str(model.relative_to(root) if model.is_relative_to(root) else model),
             version=digest_file(path) if path.is_file() else digest_tree(path),
-            aliases=tuple(sorted(link.name for link in links)),
+            aliases=tuple(sorted(alias for alias, version in links.items() if version == path.name)),
             tags=tags,
         )
 
@@ -104,6 +105,10 @@ class LocalRegistry:
         }
         return next((problem for problem, is_so in problems.items() if is_so), "")
 
+    def list_aliases(self, name: str) -> dict[str, str]:
+        """Return the version that each link next to the winners of a model points to."""
+        return _read_aliases(self._find_home(name))
+
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return the models in the root folder that are new or changed, and new winners of them, oldest first.
 
@@ -138,6 +143,7 @@ class LocalRegistry:
         tags: Mapping[str, str],
         alias: str | None,
         metrics: Mapping[str, float] | None = None,
+        before: Mapping[str, str] | None = None,
     ) -> Publication:
         """Write a new version, which appears whole by one rename; the alias, a link, is moved last.
 
@@ -148,17 +154,23 @@ class LocalRegistry:
             HoneError: ``recipe-invalid``, ``toolchain-unknown``, or ``evidence-incomplete``.
         """
         check_names(self, name=name, alias=alias)
-        path = (self.root / name).absolute()
-        home = path.with_name(path.name + SUFFIX)
+        home, note = self._find_home(name), ""
         # The key has no path, so that a copy of the project does not publish the same again.
-        key = derive_key(winner, name=path.name, tags=tags)
+        key = derive_key(winner, name=home.name.removesuffix(SUFFIX), tags=tags)
         with lock_publication("", str(home.resolve())):
             home.mkdir(parents=True, exist_ok=True)
             _remove_stages(home)
             place = _find_published(home, key) or _publish(home, winner, tags={KEY: key, **tags}, metrics=metrics or {})
-            if alias is not None:
-                _move_alias(home, alias, place)
-        return Publication(uri=str(place), version=place.name, alias=alias)
+            now = _read_aliases(home)
+            if alias is not None and now.get(alias) != place.name:
+                note = find_move(alias, before=before, now=now)
+                if not note:
+                    _move_alias(home, alias, place)
+        return Publication(uri=str(place), version=place.name, alias=None if note else alias, note=note)
+
+    def _find_home(self, name: str) -> Path:
+        path = (self.root / name).absolute()
+        return path.with_name(path.name + SUFFIX)
 
 
 def _find_published(home: Path, key: str) -> Path | None:
@@ -191,6 +203,10 @@ def _claim_number(home: Path, stage: Path) -> Path:
         except OSError:
             if not (home / str(number)).exists():
                 raise
+
+
+def _read_aliases(home: Path) -> dict[str, str]:
+    return {link.name: link.resolve().name for link in home.glob("[!.]*") if link.is_symlink()}
 
 
 def _move_alias(home: Path, alias: str, place: Path) -> None:

@@ -45,6 +45,7 @@ class VersionInfo(Value):
 
     Attributes:
         uri: The URI with the version pinned, such as ``models:/digits/3``; ``find_registry`` finds its registry again.
+        pointers: Of the model that a winner goes to, by its name: the version of each alias when this was pulled.
     """
 
     uri: str
@@ -52,6 +53,7 @@ class VersionInfo(Value):
     version: str
     aliases: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
+    pointers: dict[str, dict[str, str]] = Field(default_factory=dict)
 
     @property
     def identity(self) -> str:
@@ -65,11 +67,12 @@ class VersionInfo(Value):
 
 
 class Publication(Value):
-    """Where a winner went: its new version, and the alias that points to it."""
+    """Where a winner went: its new version, the alias that points to it, and why none does where one was to."""
 
     uri: str
     version: str
     alias: str | None
+    note: str = ""
 
 
 PUBLICATIONS: TypeAdapter[tuple[Publication, ...]] = TypeAdapter(tuple[Publication, ...])
@@ -109,9 +112,6 @@ class Registry(Protocol):
 
         Winners are among them; ``VersionInfo.is_optimized`` tells them from sources. The cursor is opaque text, and
         None to begin with everything that the registry holds.
-
-        Raises:
-            HoneError: ``registry-unreachable``.
         """
 
     def publish(
@@ -122,12 +122,13 @@ class Registry(Protocol):
         tags: Mapping[str, str],
         alias: str | None,
         metrics: Mapping[str, float] | None = None,
+        before: Mapping[str, str] | None = None,
     ) -> Publication:
         """Write a new version with all its evidence, or none; the same publication twice gives the same version.
 
         The model's ``name`` is that of ``VersionInfo`` or of the recipe, the ``tags`` are from ``make_tags``. The
         ``alias`` is to point to that version afterwards, also when there was one, and is moved last. The registry shows
-        the ``metrics`` next to it.
+        the ``metrics`` next to it. ``before`` is handed to an ``AliasRegistry`` only.
 
         Raises:
             HoneError: ``registry-unreachable``, ``evidence-incomplete``, or ``recipe-invalid``: the registry refuses
@@ -174,9 +175,7 @@ def check_names(registry: Registry, *, name: str | None, alias: str | None) -> N
 
 def explain_refused(what: str, why: str) -> HoneError:
     """Return the error for a model's name, or an alias, that a registry refuses."""
-    hint = (
-        "Mend hone.publish.name or hone.publish.alias; a winner that there is already needs only `--pipelines publish`."
-    )
+    hint = "Mend hone.publish.name or hone.publish.alias; a winner that there is needs only `--pipelines publish`."
     return HoneError("recipe-invalid", what, why=why, hint=hint)
 
 
@@ -193,7 +192,8 @@ def explain_unknown(
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 _PLUGINS: Final = Plugins[Offer](slug="registry-scheme-taken", clash="Two registries serve {name}:/….", locate=str)
 _RETURNS: Final[Mapping[str, type]] = MappingProxyType(
-    {"resolve": VersionInfo, "pull": VersionInfo, "versions_since": tuple, "publish": Publication, "find_problem": str}
+    {"resolve": VersionInfo, "pull": VersionInfo, "versions_since": tuple, "publish": Publication}
+    | {"find_problem": str, "list_aliases": dict}
 )
 
 
@@ -208,7 +208,7 @@ class GuardedRegistry:
         self.registry, self._offer = registry, offer
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _RETURNS:
+        if name not in _RETURNS or not hasattr(self.registry, name):
             raise AttributeError(name)
 
         def call(*args: Any, **named: Any) -> Any:
@@ -227,6 +227,8 @@ def _check_returned(value: Any, scheme: str) -> None:
         check_kind(cursor, str)
         for info in check_kind(infos, tuple):
             _check_returned(check_kind(info, VersionInfo), scheme)
+    elif isinstance(value, dict):
+        TypeAdapter(dict[str, str]).validate_python(value, strict=True)
     elif not isinstance(value, str):
         if urlsplit(value.uri).scheme != scheme:
             raise ValueError(f"{value.uri!r} is no URI of {scheme}:/…")
@@ -262,10 +264,10 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project:
             ``registry-broken``: the package of others cannot be imported, or makes something else; or what the registry
             itself raises.
     """
+    hint = "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path."
     try:
         scheme = urlsplit(uri).scheme
     except ValueError as error:
-        hint = "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path."
         raise HoneError("registry-unknown", f"{uri!r} is no URI.", why=f"{error}.", hint=hint) from error
     registries = read_registries(builtin)
     if scheme not in registries:
@@ -274,8 +276,7 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project:
             "registry-unknown",
             f"No registry serves {uri!r}.",
             why=f"Nothing is known of the scheme {scheme!r}; there are: {known}.",
-            hint=suggest(scheme, filter(None, registries), "{}:/…")
-            + "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path.",
+            hint=suggest(scheme, filter(None, registries), "{}:/…") + hint,
         )
     offer = registries[scheme]
     with _guard(offer, offer.target):

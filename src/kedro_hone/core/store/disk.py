@@ -29,12 +29,16 @@ _READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 def explain_disk_errors(root: Path) -> Iterator[None]:
     """Raise an error for people where writing to this folder meets a full or read-only disk.
 
+    A file elsewhere that the system names is told by its own folder.
+
     Raises:
         HoneError: ``store-full`` or ``store-read-only``.
     """
     try:
         yield
     except OSError as error:
+        named = Path(error.filename).absolute() if isinstance(error.filename, str) else root
+        root = root if named.is_relative_to(root.absolute()) else named.parent
         if error.errno in _FULL:
             slug, what = "store-full", f"The disk that holds {root} is full."
             hint = "Free some space there and run again: every step that was finished is kept."

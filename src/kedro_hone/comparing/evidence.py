@@ -31,6 +31,7 @@ from kedro_hone.core.values.measurement import (
 )
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import SEARCH, Reference
+from kedro_hone.programs import digest_metric
 from kedro_hone.report import records
 from kedro_hone.report.evidence import Evidence
 
@@ -65,6 +66,7 @@ def gather_evidence(
             **source.model_dump(include={"format", "digest"}),
             baseline=decision.baseline,
         ),
+        program=_name_program(setting),
         winner=_name_winner(decision, validations, setting.run.relate(winner)) if winner else None,
         quality=decision.quality,
         gates=decision.gates,
@@ -172,6 +174,13 @@ def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> rec
         peak_memory_bytes=reference.peak_memory_bytes,
         rounds=race.rounds,
     )
+
+
+def _name_program(setting: Setting) -> records.ProgramRecord:
+    program, metric = setting.samples.program_digest, setting.recipe.program.metric
+    scores = digest_metric(metric, project=setting.run.project)
+    name = setting.recipe.program.name
+    return records.ProgramRecord(name=name, digest=program, metric=metric or "", metric_digest=scores or "")
 
 
 def _name_winner(decision: Decision, validations: Sequence[Validation], path: str) -> records.WinnerRecord | None:

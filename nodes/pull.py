@@ -99,7 +99,11 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
         return result.notes
     if isinstance(result, Refused):
         outside = result.slug == "model-external-data"
-        mended = "with its data next to its file" if outside else "so that it takes and returns tensors"
+        mended = (
+            "with its data next to its file"
+            if outside
+            else "so that it takes and returns tensors, by operators that its runtime has"
+        )
         raise HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",
             f"{recipe.model.uri} cannot be optimized as it is.",

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Final
 
@@ -53,6 +54,10 @@ class LocalRegistry:
             raise _explain_odd(uri, error) from error
         if not known:
             raise _explain_missing(path)
+        with _explain_changes(path):
+            return self._describe(path)
+
+    def _describe(self, path: Path) -> VersionInfo:
         tags = _read_tags(path)
         model, links = path, dict[str, str]()
         if tags:
@@ -81,12 +86,15 @@ class LocalRegistry:
         if any(folder.iterdir()):
             raise FileExistsError(f"{folder} is not empty")
         path = Path(info.uri)
-        if path.is_dir():
-            # Links stay links: a link that leads out of the folder is refused later with its name, and not copied.
-            shutil.copytree(path, folder, dirs_exist_ok=True, symlinks=True)
-        else:
-            for file in [path, *sorted(path.parent.glob(f"{path.name}[._]*"))]:
-                shutil.copyfile(file, folder / file.name)
+        with _explain_changes(path):
+            if path.is_dir():
+                # Links stay links: a link that leads out of the folder is refused later with its name, and not copied.
+                shutil.copytree(path, folder, dirs_exist_ok=True, symlinks=True)
+            else:
+                for file in [path, *sorted(path.parent.glob(f"{path.name}[._]*"))]:
+                    shutil.copyfile(file, folder / file.name)
+            if self._describe(path).version != info.version:
+                raise FileNotFoundError("Its digest is another one than before it was copied.")
         return info
 
     def find_problem(self, *, name: str | None, alias: str | None) -> str:
@@ -203,6 +211,20 @@ def _claim_number(home: Path, stage: Path) -> Path:
         except OSError:
             if not (home / str(number)).exists():
                 raise
+
+
+@contextmanager
+def _explain_changes(path: Path) -> Iterator[None]:
+    """Explain that a model is changed by others while it is read: what was pulled would not be the version named."""
+    try:
+        yield
+    except (shutil.Error, FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise HoneError(
+            "model-unknown",
+            f"{path} was changed or deleted while it was read.",
+            why=str(error)[:200],
+            hint="Run again when nothing writes to it.",
+        ) from error
 
 
 def _read_aliases(home: Path) -> dict[str, str]:

@@ -18,8 +18,7 @@ from kedro_hone.core.store.artifacts import Store, _wrap
 from kedro_hone.core.store.manifest import Manifest
 
 
-@pytest.mark.parametrize("what", ["nothing", "more"])
-def test_values_that_another_version_wrote_are_made_again(unpublished, tmp_path, what):
+def test_values_that_another_version_wrote_are_made_again(unpublished, tmp_path):
     """An older or a newer version keeps less or more under a key: well-formed, with the right digest."""
     project = copy_project(unpublished, tmp_path)
     before = project.evidence

@@ -1,8 +1,7 @@
 """A connection to MLflow: a network has to respond within a bound, a local file has none; errors say what to do.
 
 Neither MLflow's global tracking URI nor a variable that configures it is changed: other threads, and the program that
-uses this package, have their own. One exception: importing this module turns MLflow's progress bars off, unless
-``MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR`` is set, since MLflow has no argument for that.
+uses this package, have their own. One exception: while files are moved, MLflow's progress bars are off.
 """
 
 from __future__ import annotations
@@ -33,6 +32,8 @@ BUSY_SECONDS: Final = 60.0
 """How long SQLite waits for another process that has locked the file, such as one that makes its tables."""
 EMBEDDED: Final = "data/mlflow.db"
 """The project's own store."""
+_PROGRESS: Final = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
+_MOVING: Final = threading.Lock()
 _PROBE: Final = "/api/2.0/mlflow/registered-models/search"
 _DATABASES: Final = frozenset({"postgresql", "mysql", "mssql"})
 _LOCAL: Final = frozenset({"", "file", "sqlite"})
@@ -41,9 +42,6 @@ _THEIRS: Final = (MlflowException, RequestException)
 """What MLflow raises; the latter while it moves files."""
 _BUILDING: Final = threading.Lock()
 """MLflow fills its table of kinds of stores at the first use, and two threads must not do that at once."""
-
-# MLflow draws a bar for every download, even of a few files into a log; the run has a display of its own.
-os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 
 def connect(tracking_uri: str, *, makes: bool = True, patience: float = PATIENCE_SECONDS) -> MlflowClient:
@@ -102,6 +100,23 @@ def _check_response(response: Response) -> None:
     if response.status_code in {401, 403}:
         response.raise_for_status()
     verify_rest_response(response, _PROBE)
+
+
+@contextmanager
+def hide_progress() -> Iterator[None]:
+    """Turn MLflow's progress bars off for a while, unless somebody chose: it has no argument for that.
+
+    It draws one for every download, even of a few files into a log; the run has a display of its own. Threads that move
+    files wait for each other, so that the variable is as it was when the last has ended.
+    """
+    with _MOVING:
+        chosen = _PROGRESS in os.environ
+        os.environ.setdefault(_PROGRESS, "false")
+        try:
+            yield
+        finally:
+            if not chosen:
+                del os.environ[_PROGRESS]
 
 
 def has_server(tracking_uri: str) -> bool:

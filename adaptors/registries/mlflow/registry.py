@@ -82,7 +82,8 @@ class MlflowRegistry:
             raise FileExistsError(f"{folder} is not empty")
         with self._open() as client, tempfile.TemporaryDirectory(dir=folder.parent, prefix=".pull-") as stage:
             location = client.get_model_version_download_uri(info.name, info.version)
-            downloaded = Path(download_artifacts(location, dst_path=stage, tracking_uri=self.tracking_uri))
+            with connection.hide_progress():
+                downloaded = Path(download_artifacts(location, dst_path=stage, tracking_uri=self.tracking_uri))
             # MLflow may put the model's folder itself, or only its content, into the stage.
             for path in sorted(downloaded.iterdir()):
                 shutil.move(path, folder / path.name)
@@ -199,7 +200,8 @@ def _log_model(
         described.model_id = described.model_uuid = number = model.model_id
         described.run_id, described.artifact_path = run, model.artifact_location
         described.save(Path(folder, MLMODEL))
-        client.log_model_artifacts(number, folder)
+        with connection.hide_progress():
+            client.log_model_artifacts(number, folder)
     client.finalize_logged_model(number, "READY")
     now = int(time.time() * 1000)
     rows = [Metric(key, value, now, 0, model_id=number, run_id=run) for key, value in metrics.items()]

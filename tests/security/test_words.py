@@ -20,7 +20,7 @@ from kedro_hone.core.workers.host.job import Job
 from kedro_hone.core.workers.host.run import make_environment
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.evidence import parse_evidence
-from kedro_hone.report.markdown import render_markdown
+from kedro_hone.report.rendering import render_markdown
 from kedro_hone.report.view import write_usage
 
 SECRETS = ("hunter2/x", "t0p-s3cret", "ngc-value-1")

@@ -62,14 +62,14 @@ def test_passwords_in_what_a_library_says_reach_no_error_no_log_and_no_worker(tm
     assert not [secret for secret in SECRETS if secret in passed_on]
 
 
-def test_a_reason_of_a_stranger_is_no_link_no_mention_and_no_markup(evidence):
+def test_a_reason_of_a_stranger_is_no_link_no_mention_and_no_markup(evidence, tmp_path):
     candidates = [one.model_copy(update={"reason": STRANGE, "note": STRANGE}) for one in evidence.candidates]
     attacked = evidence.model_copy(update={"reasons": (STRANGE,), "candidates": tuple(candidates)})
     markdown = render_markdown(attacked)
     assert "victim" in markdown
     assert not re.search(r"www\.evil|ftp://evil|\x1b|(?<!\\)(&commat;|\[x\]|<img)", markdown)
     stream = io.StringIO()
-    print_verdict(attacked, Console(file=stream, width=400, force_terminal=False))
+    print_verdict(attacked, Console(file=stream, width=400, force_terminal=False), folder=tmp_path)
     assert "\x1b" not in stream.getvalue()
 
 

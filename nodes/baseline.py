@@ -35,10 +35,8 @@ def take_baseline(*, setting: Setting) -> Reference:
     asked = [source.digest, samples.digest, recipe.thread_count, recipe.program.model_dump(mode="json")]
     code = [digest_metric(recipe.program.metric, project=setting.run.project), digest_programs()]
     key = digest_json(["reference", VERSION, *asked, *code, *identify_runtime(source)])
-    known = store.read_value(key)
-    if known is not None and store.find_tree(key) is not None:
-        reference = Reference.model_validate(known)
-    else:
+    reference = store.read_value(key, Reference.model_validate)
+    if reference is None or store.find_tree(key) is None:
         reference = _make_reference(key, setting)
         store.write_value(key, reference.model_dump(mode="json"))
     reference = reference.model_copy(update={"since": setting.run.run_id})

@@ -13,6 +13,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import CALIBRATION, SEARCH, SPLITS, Samples, Split, TrackedFile
 from kedro_hone.programs import call_program, digest_programs, find_program, keep_program, locate_program
@@ -36,8 +37,18 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
     code = [digest_programs(), program.digest, recipe.program.options]
     rows = [{name: file.md5 for name, file in files.items()}, *specs, recipe.shapes, recipe.calibration_rows]
     digest = digest_json(["samples", VERSION, *code, *rows])
-    notes = store.read_value(digest)
-    if notes is None or store.find_tree(digest) is None:
+
+    def describe(notes: Json) -> tuple[Samples, list[str]]:
+        made = {
+            name: Split(name=name, n=notes["splits"][name]["n"], path=file.source, md5=file.md5, rev=file.resolved_rev)
+            for name, file in files.items()
+        }
+        shapes = {name: f"shapes/{name}.npz" for name in recipe.shapes}
+        kept = {"program": notes["program"], "program_digest": program.digest}
+        return Samples(digest=digest, splits=made, shapes=shapes, **kept), list(notes["warnings"])
+
+    found = store.read_value(digest, describe)
+    if found is None or store.find_tree(digest) is None:
         with store.workspace() as scratch:
             kept = keep_program(program, scratch)
             path = str(locate_program(kept, scratch, digest=program.digest))
@@ -53,18 +64,11 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
             store.keep_tree(digest, scratch)
         notes |= {"program": kept}
         store.write_value(digest, notes)
-    for warning in notes["warnings"]:
+        found = describe(notes)
+    samples, warnings = found
+    for warning in warnings:
         logger.warning("warning   %s", warning)
-    return Samples(
-        digest=digest,
-        splits={
-            name: Split(name=name, n=notes["splits"][name]["n"], path=file.source, md5=file.md5, rev=file.resolved_rev)
-            for name, file in files.items()
-        },
-        shapes={name: f"shapes/{name}.npz" for name in recipe.shapes},
-        program=notes["program"],
-        program_digest=program.digest,
-    )
+    return samples
 
 
 def _explain_overlap(*, splits: list[str], count: int, example_rows: list[int]) -> HoneError:

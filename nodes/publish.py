@@ -45,9 +45,11 @@ def publish(
     )
     evidence = parse_evidence((files / EVIDENCE).read_bytes())
     registry = find_registry(version.uri, project=run.project)
+    name = recipe.publish.name or registry.resolve(version.uri).name
+    pulled = {"before": version.pointers[name]} if name in version.pointers else {}
     publication = registry.publish(
         winner,
-        name=recipe.publish.name or registry.resolve(version.uri).name,
+        name=name,
         tags=make_tags(
             winner,
             recipe=str(evidence.recipe["digest"]),
@@ -56,6 +58,7 @@ def publish(
         ),
         alias=recipe.publish.alias,
         metrics=find_metrics(evidence),
+        **pulled,
     )
     publication = publication.model_copy(update={"uri": run.relate(publication.uri)})
     copy_evidence(files, run.folder)
@@ -63,6 +66,8 @@ def publish(
     write_publication(publication, evidence, run.folder)
     run.note("publication", uri=publication.uri)
     logger.info("published %s", publication.uri)
+    if publication.note:
+        logger.warning("warning   %s", publication.note)
     return (publication,)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.registry import VersionInfo, find_registry
 from kedro_hone.core.contract.toolchain import Toolchain
@@ -44,7 +45,8 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
         pulled, files = scratch / "pulled", scratch / "files"
         pulled.mkdir()
         version = registry.pull(model.uri, pulled)
-        version = version.model_copy(update={"uri": run.relate(version.uri)})
+        pointers = read_aliases(registry, recipe.publish.name or version.name)
+        version = version.model_copy(update={"uri": run.relate(version.uri), "pointers": pointers})
         flavor = read_flavor(pulled, trust=frozenset(recipe.trust), author=author)
         write_files(flavor, pulled, files)
         artifact = _seal(files, flavor, recipe, store, run)
@@ -116,7 +118,11 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
         return result.notes
     if isinstance(result, Refused):
         outside = result.slug == "model-external-data"
-        mended = "with its data next to its file" if outside else "so that it takes and returns tensors"
+        mended = (
+            "with its data next to its file"
+            if outside
+            else "so that it takes and returns tensors, by operators that its runtime has"
+        )
         raise HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",
             f"{recipe.model.uri} cannot be optimized as it is.",

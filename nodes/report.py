@@ -33,6 +33,7 @@ from kedro_hone.core.values.measurement import (
 )
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import SEARCH, Predicted, Reference
+from kedro_hone.programs import digest_metric
 from kedro_hone.report import records
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, write_reports
@@ -115,6 +116,7 @@ def gather_evidence(
             **source.model_dump(include={"format", "digest"}),
             baseline=decision.baseline,
         ),
+        program=_name_program(setting),
         winner=_name_winner(decision, validations, setting.run.relate(winner)) if winner else None,
         quality=decision.quality,
         gates=decision.gates,
@@ -219,6 +221,13 @@ def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> rec
         rounds=race.rounds,
         **reference.model_dump(include={*Predicted.model_fields}),
     )
+
+
+def _name_program(setting: Setting) -> records.ProgramRecord:
+    program, metric = setting.recipe.program, setting.recipe.program.metric
+    scores = digest_metric(metric, project=setting.run.project)
+    digest = setting.samples.program_digest
+    return records.ProgramRecord(name=program.name, digest=digest, metric=metric or "", metric_digest=scores or "")
 
 
 def _name_winner(decision: Decision, validations: Sequence[Validation], path: str) -> records.WinnerRecord | None:

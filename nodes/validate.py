@@ -58,9 +58,8 @@ def validate(
     gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
     asked = [gates.drop, gates.confidence, setting.recipe.seed]
     key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome)])
-    known = setting.store.read_value(key)
-    if known is not None:
-        found = Validation.model_validate(known)
+    found = setting.store.read_value(key, Validation.model_validate)
+    if found is not None:
         # The same artifact may have been validated as another candidate, and under another licence.
         quality = found.quality and found.quality.model_copy(update={"id": candidate})
         return found.model_copy(update={**judge.keywords, "quality": quality})

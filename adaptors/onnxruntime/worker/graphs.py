@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+_DOMAINS = ("ai.onnx", "com.microsoft", "com.ms.", "org.pytorch.")  # whose operators ONNX Runtime may have
 _LARGEST = 1_800_000_000  # bytes of weights that always fit into one protobuf file, which ends at 2 GiB
 
 
@@ -46,7 +47,14 @@ def describe(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _find_refusal(model: Any) -> str | None:
-    """Say which input or output is no tensor, and what to do about it; None when all are tensors."""
+    """Say which operators are unknown, or which input or output is no tensor, and what to do; None when all is well."""
+    own = {function.domain for function in model.functions}
+    nodes = [node for node in _find(model, onnx.NodeProto) if node.domain and node.domain not in own]
+    if odd := sorted({f"{node.domain}:{node.op_type}" for node in nodes if not node.domain.startswith(_DOMAINS)}):
+        return (
+            f"it holds what are no operators of ONNX Runtime: {', '.join(odd[:5])}. Libraries that come with a model "
+            "are not loaded. Export it with operators of ONNX, or with a function for each of its own"
+        )
     values = [(side, value) for side in ("input", "output") for value in getattr(model.graph, side)]
     side, strange = next((each for each in values if not each[1].type.HasField("tensor_type")), ("", None))
     if strange is None:

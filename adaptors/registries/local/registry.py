@@ -6,12 +6,14 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Final
 
 from pydantic import TypeAdapter
 
 from kedro_hone.adaptors.registries.model_folder import lock_publication, write_winner
+from kedro_hone.core.contract.aliases import find_move
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, check_names, derive_key, explain_unknown
 from kedro_hone.core.errors import HoneError
@@ -57,17 +59,21 @@ class LocalRegistry:
             raise _explain_odd(uri, error) from error
         if not known:
             raise _explain_missing(path)
+        with _explain_changes(path):
+            return self._describe(path)
+
+    def _describe(self, path: Path) -> VersionInfo:
         tags = _read_tags(path)
-        model, links = path, []
+        model, links = path, dict[str, str]()
         if tags:
             model = path.parent.with_name(path.parent.name.removesuffix(SUFFIX))
-            links = [link for link in path.parent.glob("[!.]*") if link.is_symlink() and link.resolve() == path]
+            links = _read_aliases(path.parent)
         root = self.root.resolve()
         return VersionInfo(
             uri=str(path),
             name=str(model.relative_to(root) if model.is_relative_to(root) else model),
             version=digest_file(path) if path.is_file() else digest_tree(path),
-            aliases=tuple(sorted(link.name for link in links)),
+            aliases=tuple(sorted(alias for alias, version in links.items() if version == path.name)),
             tags=tags,
         )
 
@@ -85,12 +91,15 @@ class LocalRegistry:
         if any(folder.iterdir()):
             raise FileExistsError(f"{folder} is not empty")
         path = Path(info.uri)
-        if path.is_dir():
-            # Links stay links: a link that leads out of the folder is refused later with its name, and not copied.
-            shutil.copytree(path, folder, dirs_exist_ok=True, symlinks=True)
-        else:
-            for file in [path, *sorted(path.parent.glob(f"{path.name}[._]*"))]:
-                shutil.copyfile(file, folder / file.name)
+        with _explain_changes(path):
+            if path.is_dir():
+                # Links stay links: a link that leads out of the folder is refused later with its name, and not copied.
+                shutil.copytree(path, folder, dirs_exist_ok=True, symlinks=True)
+            else:
+                for file in [path, *sorted(path.parent.glob(f"{path.name}[._]*"))]:
+                    shutil.copyfile(file, folder / file.name)
+            if self._describe(path).version != info.version:
+                raise FileNotFoundError("Its digest is another one than before it was copied.")
         return info
 
     def find_problem(self, *, name: str | None, alias: str | None) -> str:
@@ -108,6 +117,10 @@ class LocalRegistry:
             f"hone.publish.alias: {alias!r} has over {_LONGEST} bytes.": _is_long(alias or ""),
         }
         return next((problem for problem, is_so in problems.items() if is_so), "")
+
+    def list_aliases(self, name: str) -> dict[str, str]:
+        """Return the version that each link next to the winners of a model points to."""
+        return _read_aliases(self._find_home(name))
 
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return the models in the root folder that are new or changed, and new winners of them, oldest first.
@@ -143,6 +156,7 @@ class LocalRegistry:
         tags: Mapping[str, str],
         alias: str | None,
         metrics: Mapping[str, float] | None = None,
+        before: Mapping[str, str] | None = None,
     ) -> Publication:
         """Write a new version, which appears whole by one rename; the alias, a link, is moved last.
 
@@ -153,17 +167,23 @@ class LocalRegistry:
             HoneError: ``recipe-invalid``, ``toolchain-unknown``, or ``evidence-incomplete``.
         """
         check_names(self, name=name, alias=alias)
-        path = (self.root / name).absolute()
-        home = path.with_name(path.name + SUFFIX)
+        home, note = self._find_home(name), ""
         # The key has no path, so that a copy of the project does not publish the same again.
-        key = derive_key(winner, name=path.name, tags=tags)
+        key = derive_key(winner, name=home.name.removesuffix(SUFFIX), tags=tags)
         with lock_publication("", str(home.resolve())):
             home.mkdir(parents=True, exist_ok=True)
             _remove_stages(home)
             place = _find_published(home, key) or _publish(home, winner, tags={KEY: key, **tags}, metrics=metrics or {})
-            if alias is not None:
-                _move_alias(home, alias, place)
-        return Publication(uri=str(place), version=place.name, alias=alias)
+            now = _read_aliases(home)
+            if alias is not None and now.get(alias) != place.name:
+                note = find_move(alias, before=before, now=now)
+                if not note:
+                    _move_alias(home, alias, place)
+        return Publication(uri=str(place), version=place.name, alias=None if note else alias, note=note)
+
+    def _find_home(self, name: str) -> Path:
+        path = (self.root / name).absolute()
+        return path.with_name(path.name + SUFFIX)
 
 
 def _find_published(home: Path, key: str) -> Path | None:
@@ -196,6 +216,24 @@ def _claim_number(home: Path, stage: Path) -> Path:
         except OSError:
             if not (home / str(number)).exists():
                 raise
+
+
+@contextmanager
+def _explain_changes(path: Path) -> Iterator[None]:
+    """Explain that a model is changed by others while it is read: what was pulled would not be the version named."""
+    try:
+        yield
+    except (shutil.Error, FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise HoneError(
+            "model-unknown",
+            f"{path} was changed or deleted while it was read.",
+            why=str(error)[:200],
+            hint="Run again when nothing writes to it.",
+        ) from error
+
+
+def _read_aliases(home: Path) -> dict[str, str]:
+    return {link.name: link.resolve().name for link in home.glob("[!.]*") if link.is_symlink()}
 
 
 def _move_alias(home: Path, alias: str, place: Path) -> None:

@@ -1,14 +1,14 @@
 """A connection to MLflow: a network has to respond within a bound, a local file has none; errors say what to do.
 
 Neither MLflow's global tracking URI nor a variable that configures it is changed: other threads, and the program that
-uses this package, have their own. One exception: importing this module turns MLflow's progress bars off, unless
-``MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR`` is set, since MLflow has no argument for that.
+uses this package, have their own. One exception: while files are moved, MLflow's progress bars are off.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException, RestException
+from requests import RequestException, Response
 from sqlalchemy.engine import make_url
 
 from kedro_hone.core.errors import HoneError
@@ -31,14 +32,16 @@ BUSY_SECONDS: Final = 60.0
 """How long SQLite waits for another process that has locked the file, such as one that makes its tables."""
 EMBEDDED: Final = "data/mlflow.db"
 """The project's own store."""
+_PROGRESS: Final = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
+_MOVING: Final = threading.Lock()
 _PROBE: Final = "/api/2.0/mlflow/registered-models/search"
 _DATABASES: Final = frozenset({"postgresql", "mysql", "mssql"})
 _LOCAL: Final = frozenset({"", "file", "sqlite"})
+_DENIED: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "CUSTOMER_UNAUTHORIZED"})
+_THEIRS: Final = (MlflowException, RequestException)
+"""What MLflow raises; the latter while it moves files."""
 _BUILDING: Final = threading.Lock()
 """MLflow fills its table of kinds of stores at the first use, and two threads must not do that at once."""
-
-# MLflow draws a bar for every download, even of a few files into a log; the run has a display of its own.
-os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 
 def connect(tracking_uri: str, *, makes: bool = True, patience: float = PATIENCE_SECONDS) -> MlflowClient:
@@ -53,11 +56,11 @@ def connect(tracking_uri: str, *, makes: bool = True, patience: float = PATIENCE
     """
     check_sqlite(tracking_uri, makes=makes)
     registry = os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri
-    with explain_errors(registry, Exception):  # the driver of the database is missing or unknown
+    with explain_errors(registry, (Exception,)):  # the driver of the database is missing or unknown
         probe = find_probe(registry)
     if probe is not None:
         run_bounded(probe, registry, patience)
-    with explain_errors(tracking_uri, Exception), _BUILDING:
+    with explain_errors(tracking_uri, (Exception,)), _BUILDING:
         client = MlflowClient(tracking_uri=tracking_uri)
         client.search_registered_models(max_results=1)
     return client
@@ -76,17 +79,44 @@ def find_probe(uri: str) -> Callable[[], object] | None:
     if kind in {"http", "https"}:
         importlib.import_module("mlflow.tracking.request_header.registry")  # which a request imports by itself
         from mlflow.utils.credentials import get_default_host_creds  # noqa: PLC0415 - for servers
-        from mlflow.utils.rest_utils import http_request_safe  # noqa: PLC0415 - for servers
+        from mlflow.utils.rest_utils import http_request  # noqa: PLC0415 - for servers
 
         # Two tries of 8 s with a pause between them stay under the patience.
         limits = {"timeout": 8, "max_retries": 1, "backoff_factor": 1, "params": {"max_results": 1}}
-        return partial(http_request_safe, get_default_host_creds(uri), _PROBE, "GET", **limits)
+        request = partial(http_request, get_default_host_creds(uri), _PROBE, "GET", **limits)
+        return lambda: _check_response(request())
     if kind in _DATABASES:
         from mlflow.store.db.utils import create_sqlalchemy_engine  # noqa: PLC0415 - for databases
 
         engine = create_sqlalchemy_engine(uri)  # imports the driver, and does not connect
         return lambda: engine.connect().close()
     return lambda: MlflowClient(tracking_uri=uri).search_registered_models(max_results=1)
+
+
+def _check_response(response: Response) -> None:
+    """Raise what a response that is no success says; whoever denies may say so in any words."""
+    from mlflow.utils.rest_utils import verify_rest_response  # noqa: PLC0415 - for servers
+
+    if response.status_code in {401, 403}:
+        response.raise_for_status()
+    verify_rest_response(response, _PROBE)
+
+
+@contextmanager
+def hide_progress() -> Iterator[None]:
+    """Turn MLflow's progress bars off for a while, unless somebody chose: it has no argument for that.
+
+    It draws one for every download, even of a few files into a log; the run has a display of its own. Threads that move
+    files wait for each other, so that the variable is as it was when the last has ended.
+    """
+    with _MOVING:
+        chosen = _PROGRESS in os.environ
+        os.environ.setdefault(_PROGRESS, "false")
+        try:
+            yield
+        finally:
+            if not chosen:
+                del os.environ[_PROGRESS]
 
 
 def has_server(tracking_uri: str) -> bool:
@@ -118,7 +148,7 @@ def run_bounded(call: Callable[[], object], tracking_uri: str, patience: float =
     threading.Thread(target=work, name="hone-registry", daemon=True).start()
     if not wait([future], patience).done:
         raise _explain_unreachable(tracking_uri, f"It did not respond within {patience:g} seconds.")
-    with explain_errors(tracking_uri, BaseException):
+    with explain_errors(tracking_uri, (BaseException,)):
         return future.result()
 
 
@@ -164,19 +194,34 @@ def _find_kind(uri: str) -> str:
 
 
 @contextmanager
-def explain_errors(tracking_uri: str, kind: type[BaseException] = MlflowException) -> Iterator[None]:
-    """Turn errors of this kind, MLflow's own, into ours; unknown names are handled where the names are known."""
+def explain_errors(tracking_uri: str, kinds: tuple[type[BaseException], ...] = _THEIRS) -> Iterator[None]:
+    """Turn errors of these kinds into ours; unknown names are handled where the names are known."""
     try:
         yield
-    except RestException as error:
-        raise HoneError(
-            "registry-unreachable",
-            f"The MLflow registry at {tracking_uri} refuses the request.",
-            why=_quote(error),
-            hint="Check MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN, and your rights.",
-        ) from error
-    except kind as error:
+    except kinds as error:
+        if _is_denied(error):
+            raise HoneError(
+                "registry-denied",
+                f"The MLflow registry at {tracking_uri} denies access.",
+                why=_quote(error),
+                hint="Check MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, and what "
+                "this user may do there: pulling reads, publishing writes.",
+            ) from error
+        if isinstance(error, RestException):
+            raise HoneError(
+                "registry-unreachable",
+                f"The MLflow registry at {tracking_uri} refuses the request.",
+                why=_quote(error),
+                hint="Correct what it names, or read the server's log; then run again.",
+            ) from error
         raise _explain_unreachable(tracking_uri, _quote(error)) from error
+
+
+def _is_denied(error: BaseException) -> bool:
+    """Whether a server says 401 or 403: in its response, in MLflow's words, or quoted by who moves files."""
+    code, response = getattr(error, "error_code", None), getattr(error, "response", None)
+    status = getattr(response, "status_code", None)
+    return code in _DENIED or status in {401, 403} or bool(re.search(r"\b40[13] Client Error", str(error)))
 
 
 def _explain_unreachable(tracking_uri: str, why: str) -> HoneError:

@@ -24,6 +24,7 @@ from mlflow.exceptions import MlflowException
 
 from kedro_hone.adaptors.registries.mlflow import connection, versions
 from kedro_hone.adaptors.registries.model_folder import lock_publication, write_winner
+from kedro_hone.core.contract.aliases import find_move
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, check_names, derive_key, explain_refused
 from kedro_hone.core.errors import HoneError
@@ -81,7 +82,8 @@ class MlflowRegistry:
             raise FileExistsError(f"{folder} is not empty")
         with self._open() as client, tempfile.TemporaryDirectory(dir=folder.parent, prefix=".pull-") as stage:
             location = client.get_model_version_download_uri(info.name, info.version)
-            downloaded = Path(download_artifacts(location, dst_path=stage, tracking_uri=self.tracking_uri))
+            with connection.hide_progress():
+                downloaded = Path(download_artifacts(location, dst_path=stage, tracking_uri=self.tracking_uri))
             # MLflow may put the model's folder itself, or only its content, into the stage.
             for path in sorted(downloaded.iterdir()):
                 shutil.move(path, folder / path.name)
@@ -93,6 +95,11 @@ class MlflowRegistry:
         Its server may have more rules; what that refuses is an error of ``publish``.
         """
         return versions.find_problem(name=name, alias=alias)
+
+    def list_aliases(self, name: str) -> dict[str, str]:
+        """Return the version that each alias of a registered model points to; none where there is no such model."""
+        with self._open() as client:
+            return versions.read_aliases(client, name)
 
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return what is new since a cursor, as the contract says, or raise ``registry-unreachable``."""
@@ -107,6 +114,7 @@ class MlflowRegistry:
         tags: Mapping[str, str],
         alias: str | None,
         metrics: Mapping[str, float] | None = None,
+        before: Mapping[str, str] | None = None,
     ) -> Publication:
         """Write a new version of a registered model, which is made when it does not exist; the alias is moved last.
 
@@ -135,8 +143,9 @@ class MlflowRegistry:
                 made = client.create_model_version(name, source=source, run_id=run, tags=pending, model_id=number)
                 client.set_tag(run, _STATE, _FINISHED)
                 version = str(made.version)
-            _finish_version(client, name, version, alias)
-        return Publication(uri=f"models:/{name}/{version}", version=version, alias=alias)
+            note = _finish_version(client, name, version, alias, before=before)
+        alias = None if note else alias
+        return Publication(uri=f"models:/{name}/{version}", version=version, alias=alias, note=note)
 
     @contextmanager
     def _open(self, *, makes: bool = False) -> Iterator[MlflowClient]:
@@ -191,7 +200,8 @@ def _log_model(
         described.model_id = described.model_uuid = number = model.model_id
         described.run_id, described.artifact_path = run, model.artifact_location
         described.save(Path(folder, MLMODEL))
-        client.log_model_artifacts(number, folder)
+        with connection.hide_progress():
+            client.log_model_artifacts(number, folder)
     client.finalize_logged_model(number, "READY")
     now = int(time.time() * 1000)
     rows = [Metric(key, value, now, 0, model_id=number, run_id=run) for key, value in metrics.items()]
@@ -231,18 +241,25 @@ def _settle(client: MlflowClient, experiment: str, name: str, key: str) -> str |
     return done
 
 
-def _finish_version(client: MlflowClient, name: str, version: str, alias: str | None) -> None:
+def _finish_version(
+    client: MlflowClient, name: str, version: str, alias: str | None, *, before: Mapping[str, str] | None = None
+) -> str:
     """Say that a version, whose files are complete, is finished; then move an alias to it, unless it is there.
+
+    An alias that others moved since ``before`` stays, and how they moved it is returned. MLflow cannot compare and move
+    at once: what is moved in the moment between is overwritten.
 
     Raises:
         HoneError: ``recipe-invalid``: the server refuses the alias. The version does not wait for it any more.
     """
-    known, refused = client.get_model_version(name, version), None
+    known, refused, note = client.get_model_version(name, version), None, ""
     if known.tags.get(_STATE) != _FINISHED:
         client.set_model_version_tag(name, version, _STATE, _FINISHED)
     if alias is not None and alias not in (known.aliases or ()):
+        note = find_move(alias, before=before, now=versions.read_aliases(client, name))
         try:
-            client.set_registered_model_alias(name, alias, version)
+            if not note:
+                client.set_registered_model_alias(name, alias, version)
         except MlflowException as error:
             if error.error_code != _REFUSED:
                 raise
@@ -252,6 +269,7 @@ def _finish_version(client: MlflowClient, name: str, version: str, alias: str | 
     if refused is not None:
         what = f"models:/{name}/{version} is published, but the registry refuses the alias {alias!r}."
         raise explain_refused(what, str(refused)) from refused
+    return note
 
 
 def _remove_runs(client: MlflowClient, experiment: str, name: str) -> None:

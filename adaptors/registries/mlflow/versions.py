@@ -100,6 +100,17 @@ def find_version(client: MlflowClient, reference: Reference) -> VersionInfo:
     raise _explain_missing(client, reference)
 
 
+def read_aliases(client: MlflowClient, name: str) -> dict[str, str]:
+    """Return the version that each alias of a registered model points to; none where there is no such model."""
+    try:
+        aliases = client.get_registered_model(name).aliases or {}
+    except MlflowException as error:
+        if error.error_code not in _MISSING:
+            raise
+        return {}
+    return {alias: str(version) for alias, version in aliases.items()}
+
+
 def list_arrivals(client: MlflowClient, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
     """Return the versions of all models that came after a cursor, oldest first, and the next cursor.
 

@@ -29,7 +29,7 @@ from kedro_hone.datasets.errors import find_error
 from kedro_hone.graph import find_work
 
 _SCARCE_BYTES = 1 << 20  # with fewer free bytes than this, a worker's log may be missing
-_NUMBER = re.compile(r"\[Errno (\d+)\]")
+_WRITTEN = re.compile(r"\[Errno (\d+)\] [^:\n]*(?:: '([^'\n]+)')?")
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
@@ -101,16 +101,16 @@ def _terminate(number: int, _: FrameType | None) -> None:
 
 def _find_disk_error(error: BaseException) -> HoneError | None:
     """Return the error for people where a disk was full or read-only, in this process or another."""
-    number = _find_number(error) or (errno.ENOSPC if _may_lack_space(error) else None)
-    return None if number is None else find_disk_error(OSError(number, os.strerror(number)), find_work())
+    number, file = _find_cause(error) or (errno.ENOSPC if _may_lack_space(error) else None, None)
+    return None if number is None else find_disk_error(OSError(number, os.strerror(number), file), find_work())
 
 
-def _find_number(error: BaseException | None) -> int | None:
+def _find_cause(error: BaseException | None) -> tuple[int, str | None] | None:
+    """Return the number of a disk's error, and its file where it is named."""
     while error is not None:
-        found = _NUMBER.search(str(error))  # text is what is left of an OSError from another process
-        number = error.errno if isinstance(error, OSError) else int(found[1]) if found else None
-        if number in _DISK_ERRORS:
-            return number
+        found = _WRITTEN.search(str(error))  # text is what is left of an OSError from another process
+        if found and int(found[1]) in _DISK_ERRORS:
+            return int(found[1]), found[2]
         error = error.__cause__
     return None
 

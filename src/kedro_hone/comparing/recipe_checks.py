@@ -8,6 +8,7 @@ from kedro_hone.core.stats.intervals import needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import TrackedFile
 from kedro_hone.programs import call_program, digest_metric, digest_programs, find_program
@@ -15,6 +16,10 @@ from kedro_hone.recipe.schema import Recipe
 
 VERSION = 1
 """Raised when a check would come out differently; part of its key in the store."""
+
+
+class _Checked(Value):
+    rows: int | None
 
 
 def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:
@@ -36,13 +41,13 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
     metric = digest_metric(asked.metric, project=run.project)
     inputs = [digest_programs(), program.digest, asked.model_dump(mode="json"), metric, gate.md5]
     key = digest_json(["recipe-checks", VERSION, *inputs])
-    found = store.read_value(key)
+    found = store.read_value(key, _Checked.model_validate)
     if found is None:
         job = {"program": program.path, "program_options": {**asked.options}, "metric": asked.metric, "gate": gate.path}
-        found = call_program("check", job=job, store=store, run=run)
-        store.write_value(key, found)
-    if found["rows"]:  # no rows at all are an error of the data, which preparing them explains
-        check_provable(found["rows"], recipe)
+        found = _Checked.model_validate(call_program("check", job=job, store=store, run=run))
+        store.write_value(key, found.model_dump())
+    if found.rows:  # no rows at all are an error of the data, which preparing them explains
+        check_provable(found.rows, recipe)
 
 
 def check_provable(rows: int, recipe: Recipe) -> None:

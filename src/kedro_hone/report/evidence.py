@@ -37,6 +37,7 @@ class Evidence(Value):
     verdict: Verdict = Field(description="`PASS`, `KEEP`, `FAIL` or `INCONCLUSIVE`.")
     reasons: tuple[str, ...] = Field(description="One sentence each, the deciding one first.")
     source: records.SourceRecord = Field(description="The model, as it was measured against.")
+    program: records.ProgramRecord | None = Field(None, description="What prepared the data and scored the outputs.")
     winner: records.WinnerRecord | None = Field(None, description="The candidate that won; None when none did.")
     speedup: Speedup | None = Field(None, description="Of the winner, or the best finalist, at the deciding shape.")
     speedups: tuple[Speedup, ...] = Field((), description="The same at each shape.")

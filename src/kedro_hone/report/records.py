@@ -18,6 +18,15 @@ class SourceRecord(Value):
     baseline: str = Field("", description="How it was run to be measured against, in words.")
 
 
+class ProgramRecord(Value):
+    """The code that made inputs of the data and scored the outputs; where it is the user's, the recipe names it."""
+
+    name: str = Field(description="As the recipe has it: a built-in program, a path or a module.")
+    digest: str = Field(description="`sha256:…` of all its code, compared before it ran.")
+    metric: str = Field("", description="The recipe's metric; empty for the program's own.")
+    metric_digest: str = Field("", description="`sha256:…` of the file of the user's own metric.")
+
+
 class WinnerRecord(Value):
     """The candidate that won."""
 

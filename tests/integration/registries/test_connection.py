@@ -152,7 +152,14 @@ def test_the_environment_is_left_as_it_was(tmp_path, make_winner, prove, monkeyp
 def test_progress_bars_are_off_unless_somebody_wants_them(value):
     name = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
     environment = {key: text for key, text in os.environ.items() if key != name} | ({name: value} if value else {})
-    code = f"import os, kedro_hone.adaptors.registries.mlflow.connection; print(os.environ[{name!r}])"
+    code = f"""
+import os
+from kedro_hone.adaptors.registries.mlflow.connection import hide_progress
+print(os.environ.get({name!r}))
+with hide_progress():
+    print(os.environ[{name!r}])
+print(os.environ.get({name!r}))
+"""
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=environment | {"PYTHONPATH": str(SOURCE)},
@@ -161,7 +168,7 @@ def test_progress_bars_are_off_unless_somebody_wants_them(value):
         check=True,
         timeout=HANG,
     )
-    assert done.stdout.strip() == (value or "false")
+    assert done.stdout.split() == [str(value), value or "false", str(value)]
 
 
 def test_a_locked_file_is_waited_for_and_then_explained(tmp_path):

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from controls import CONTROLS, find_controls
 
 from kedro_hone import cli
-from kedro_hone.cli.failures import explain_failures
+from kedro_hone.cli.failures import _find_disk_error, explain_failures
 from kedro_hone.core.errors import ExitCode, HoneError
 
 KNOWN = HoneError("model-unknown", f"There is no {CONTROLS}.", why=CONTROLS, hint="Look.")
@@ -51,3 +51,9 @@ def test_an_exit_within_a_run_is_no_verdict(code, tmp_path, monkeypatch):
 
     assert done.exit_code == ExitCode.BUG
     assert f"the run was ended by SystemExit({code!r}), before it had a verdict" in done.stderr
+
+
+def test_a_disk_error_of_another_process_names_its_own_folder():
+    text = "a node failed: OSError: [Errno 30] Read-only file system: '/elsewhere/home/locks/a.lock'"
+    known = _find_disk_error(RuntimeError(text))
+    assert (known.slug, known.what) == ("store-read-only", "The folder /elsewhere/home/locks cannot be written.")

@@ -42,6 +42,7 @@ class VersionInfo(Value):
 
     Attributes:
         uri: The URI with the version pinned, such as ``models:/digits/3``; ``find_registry`` finds its registry again.
+        pointers: Of the model that a winner goes to, by its name: the version of each alias when this was pulled.
     """
 
     uri: str
@@ -49,6 +50,7 @@ class VersionInfo(Value):
     version: str
     aliases: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
+    pointers: dict[str, dict[str, str]] = Field(default_factory=dict)
 
     @property
     def identity(self) -> str:
@@ -62,11 +64,12 @@ class VersionInfo(Value):
 
 
 class Publication(Value):
-    """Where a winner went: its new version, and the alias that points to it."""
+    """Where a winner went: its new version, the alias that points to it, and why none does where one was to."""
 
     uri: str
     version: str
     alias: str | None
+    note: str = ""
 
 
 PUBLICATIONS: TypeAdapter[tuple[Publication, ...]] = TypeAdapter(tuple[Publication, ...])
@@ -106,9 +109,6 @@ class Registry(Protocol):
 
         Winners are among them; ``VersionInfo.is_optimized`` tells them from sources. The cursor is opaque text, and
         None to begin with everything that the registry holds.
-
-        Raises:
-            HoneError: ``registry-unreachable``.
         """
 
     def publish(
@@ -119,12 +119,13 @@ class Registry(Protocol):
         tags: Mapping[str, str],
         alias: str | None,
         metrics: Mapping[str, float] | None = None,
+        before: Mapping[str, str] | None = None,
     ) -> Publication:
         """Write a new version with all its evidence, or none; the same publication twice gives the same version.
 
         The model's ``name`` is that of ``VersionInfo`` or of the recipe, the ``tags`` are from ``make_tags``. The
         ``alias`` is to point to that version afterwards, also when there was one, and is moved last. The registry shows
-        the ``metrics`` next to it.
+        the ``metrics`` next to it. ``before`` is handed to an ``AliasRegistry`` only.
 
         Raises:
             HoneError: ``registry-unreachable``, ``evidence-incomplete``, or ``recipe-invalid``: the registry refuses
@@ -171,9 +172,7 @@ def check_names(registry: Registry, *, name: str | None, alias: str | None) -> N
 
 def explain_refused(what: str, why: str) -> HoneError:
     """Return the error for a model's name, or an alias, that a registry refuses."""
-    hint = (
-        "Mend hone.publish.name or hone.publish.alias; a winner that there is already needs only `--pipelines publish`."
-    )
+    hint = "Mend hone.publish.name or hone.publish.alias; a winner that there is needs only `--pipelines publish`."
     return HoneError("recipe-invalid", what, why=why, hint=hint)
 
 
@@ -195,6 +194,7 @@ _RETURNS: Final[Mapping[str, type]] = {
     "versions_since": tuple,
     "publish": Publication,
     "find_problem": str,
+    "list_aliases": dict,
 }
 
 
@@ -209,7 +209,7 @@ class GuardedRegistry:
         self.registry, self._offer = registry, offer
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _RETURNS:
+        if name not in _RETURNS or not hasattr(self.registry, name):
             raise AttributeError(name)
 
         def call(*args: Any, **named: Any) -> Any:
@@ -227,6 +227,8 @@ def _check_returned(value: Any, scheme: str) -> Any:
         check_kind(cursor, str)
         for info in check_kind(infos, tuple):
             _check_returned(check_kind(info, VersionInfo), scheme)
+    elif isinstance(value, dict):
+        TypeAdapter(dict[str, str]).validate_python(value, strict=True)
     elif not isinstance(value, str):
         if urlsplit(value.uri).scheme != scheme:
             raise ValueError(f"{value.uri!r} is no URI of {scheme}:/…")

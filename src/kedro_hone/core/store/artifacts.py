@@ -85,7 +85,10 @@ class Store:
 
     def measure(self, artifact: Artifact) -> int:
         """Return the size of an artifact's files in bytes; raises as ``locate``."""
-        return sum(measure_files(self.locate(artifact)).values())
+        manifest = self._find(_name("objects", artifact.digest))
+        if manifest is None:
+            raise self._explain_missing(f"the artifact {artifact.digest} ({artifact.format})")
+        return sum(file.size for file in manifest.files.values())
 
     def keep_tree(self, key: str, folder: Path) -> Path:
         """Keep a folder of files under a key, moved or copied as by ``seal``, and return where it is now, read-only.
@@ -139,16 +142,20 @@ class Store:
         if not (isinstance(record.outcome, Failed) and record.outcome.failure.transient):
             self._shared.write(_name("steps", key, ".json"), dump_json(record.model_dump(mode="json")))
 
-    def read_value(self, key: str) -> Json | None:
-        """Return a JSON value; None when there is none, or it is damaged or of another key (it is removed then)."""
+    def read_value(self, key: str, parse: Callable[[Json], _Found] = lambda value: value) -> _Found | None:
+        """Return what ``parse`` makes of a JSON value.
+
+        It is None when there is none, or it is damaged, of another key, or no such value (it is removed then): another
+        version of kedro-hone may have written it.
+        """
         name = _name("values", key, ".json")
 
-        def parse(content: Json) -> Json:
+        def unwrap(content: Json) -> _Found:
             if not isinstance(content, dict) or content != _wrap(name, content.get("value")):
                 raise ValueError("it is the value of another key")
-            return content["value"]
+            return parse(content["value"])
 
-        return self._read(name, parse)
+        return self._read(name, unwrap)
 
     def write_value(self, key: str, value: Json) -> None:
         """Keep a JSON value under a key, in place of what was there."""
@@ -160,7 +167,7 @@ class Store:
         content = self._shared.read(name)
         try:
             return None if content is None else parse(json.loads(content))
-        except (ValueError, RecursionError):  # cut short, not even text, nested too deeply, or of another key
+        except (ValueError, TypeError, LookupError, RecursionError):  # cut short, no text, too deep, of another key …
             self._shared.remove(name)
             return None
 

@@ -26,7 +26,12 @@ _READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def find_disk_error(error: OSError, root: Path) -> HoneError | None:
-    """Return the error for people where the disk of this folder is full or read-only; None where it is not that."""
+    """Return the error for people where the disk of this folder is full or read-only; None where it is not that.
+
+    A file elsewhere that the system names is told by its own folder.
+    """
+    named = Path(error.filename).absolute() if isinstance(error.filename, str) else root
+    root = root if named.is_relative_to(root.absolute()) else named.parent
     if error.errno in _FULL:
         slug, what = "store-full", f"The disk that holds {root} is full."
         hint = "Free some space there and run again: every step that was finished is kept."

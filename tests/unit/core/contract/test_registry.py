@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from proof import SOURCE_DIGEST, SOURCE_URI, prove
 
 from kedro_hone.cli.plugins import registries
-from kedro_hone.core.contract import registry
+from kedro_hone.core.contract import aliases, registry
 from kedro_hone.core.contract.registry import (
     REGISTRIES,
     Registry,
@@ -302,6 +302,17 @@ def test_an_unknown_name_is_explained_by_those_that_there_are(known, why, hint):
 
 
 def test_the_guard_knows_each_method_of_the_contract():
-    methods = {name for name, value in vars(registry.Registry).items() if callable(value) and not name.startswith("_")}
+    contracts = vars(registry.Registry) | vars(aliases.AliasRegistry)
+    methods = {name for name, value in contracts.items() if callable(value) and not name.startswith("_")}
 
     assert methods == set(registry._RETURNS)
+
+
+@pytest.mark.parametrize("value", ["[]", "{'honed': 3}", "{'honed': None}"])
+def test_aliases_of_a_strangers_registry_are_names_and_versions(site, value):
+    (site / "fake_hub.py").write_text(f"{MODULE}\nRemote.list_aliases = lambda self, name: {value}\n")
+    install(site, "hub", "hub", "fake_hub:Remote")
+    assert catch(lambda: aliases.read_aliases(find_registry("hub://x"), "x")).slug == "registry-broken"
+    (site / "fake_hub.py").write_text(MODULE)
+    sys.modules.pop("fake_hub")
+    assert aliases.read_aliases(find_registry("hub://x"), "x") == {}

@@ -33,6 +33,15 @@ def test_disk_errors_are_explained(tmp_path, number, slug):
     assert {"store-full": "Free some space", "store-read-only": "Give this user the right"}[slug] in caught.value.hint
 
 
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC])
+def test_the_folder_is_named_that_cannot_be_written(tmp_path, number):
+    elsewhere = tmp_path / "elsewhere"
+    for name, named in ((elsewhere / "x.json", elsewhere), (tmp_path / "store" / "tmp" / "x", tmp_path / "store")):
+        with pytest.raises(HoneError) as caught, explain_disk_errors(tmp_path / "store"):
+            raise OSError(number, os.strerror(number), str(name))
+        assert f" {named} " in caught.value.what
+
+
 def test_other_errors_pass(tmp_path):
     with pytest.raises(IsADirectoryError), explain_disk_errors(tmp_path):
         raise OSError(errno.EISDIR, "x")

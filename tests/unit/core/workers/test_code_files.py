@@ -33,6 +33,14 @@ def test_modules_of_the_project_need_no_path(tmp_path, below):
     assert find_code_file("shop_of_mine.net", project=tmp_path) == place / "net.py"
 
 
+def test_packages_without_init_may_be_nested(tmp_path):
+    place = tmp_path / "src" / "shop_of_mine" / "vision" / "nets"
+    place.mkdir(parents=True)
+    (place / "net.py").write_text("raise RuntimeError('imported')\n")
+    assert find_code_file("shop_of_mine.vision.nets.net", project=tmp_path) == place / "net.py"
+    assert find_code_file("shop_of_mine.vision.no", project=tmp_path) is None
+
+
 def test_paths_start_at_the_project(tmp_path):
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "net.py").write_text("")

@@ -21,11 +21,13 @@ def find_code_file(name: str, *, project: Path) -> Path | None:
     first, *below = name.split(".")
     if not all((first, *below)):
         return None
-    spec = _find_spec(first, None) or PathFinder.find_spec(first, [str(project / "src"), str(project)])
+    name, spec = first, _find_spec(first, None) or PathFinder.find_spec(first, [str(project / "src"), str(project)])
     for part in below:
         if spec is None or spec.submodule_search_locations is None:
             return None
-        spec = _find_spec(f"{spec.name}.{part}", list(spec.submodule_search_locations))
+        places, name = list(spec.submodule_search_locations), f"{name}.{part}"
+        # By its last part: of a package without __init__ in another one, Python would look for the imported one.
+        spec = PathFinder.find_spec(part, places) or _find_spec(name, places)
     return Path(spec.origin).resolve() if spec is not None and spec.origin and spec.has_location else None
 
 

@@ -1,0 +1,50 @@
+"""MLflow's own server. What it imports beyond this project's environment is installed into a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+HANG = 600
+
+
+@pytest.fixture(scope="session")
+def uri(tmp_path_factory):
+    """The server's address."""
+    packages, place = tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("server")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*pip, "--target", packages, "--requirement", HERE / "requirements.lock"], check=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, "-W", "ignore", "-m", "mlflow", "server", "--workers", "1", "--port", address[17:]]
+    stores = ["--backend-store-uri", f"sqlite:///{place}/mlflow.db", "--artifacts-destination", place / "artifacts"]
+    more = {"PYTHONPATH": str(packages), "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
+    more |= {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with (place / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [*command, *stores], env=os.environ | more, stdout=log, stderr=log, cwd=place, start_new_session=True
+        )
+    try:
+        deadline = time.monotonic() + HANG
+        while True:
+            assert server.poll() is None, (place / "log").read_text()
+            try:
+                urllib.request.urlopen(f"{address}/health", timeout=10).read()  # noqa: S310 - our own server
+                break
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+        yield address
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)  # asked to end, it would wait for connections that a test froze
+        server.wait(HANG)

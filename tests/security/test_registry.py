@@ -1,0 +1,131 @@
+"""A registry that denies, freezes, was changed meanwhile, or holds what is large or names code to load."""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from mlflow_store import WARNINGS, empty_database, make_winner, onnx_model, prove, tracking_uri
+from proof import TAGS
+from small_project import copy_project
+
+from kedro_hone.adaptors.registries.local.registry import LocalRegistry
+from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
+from kedro_hone.core.errors import HoneError
+
+__all__ = ["empty_database", "make_winner", "onnx_model", "prove", "tracking_uri"]
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+HANG = 600
+"""Seconds after which a test is taken to hang."""
+
+
+class Server(ThreadingHTTPServer):
+    """A registry whose every response is the handler's; its URI is ``uri``."""
+
+    daemon_threads = True
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Return a function that starts a server with a handler, as the registry."""
+    servers = []
+
+    def start(handler: type[BaseHTTPRequestHandler]) -> Server:
+        servers.append(Server(("127.0.0.1", 0), handler))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", servers[-1].uri)
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("body", [b"You are not authenticated.", b'{"error_code": "PERMISSION_DENIED"}'])
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_registry_that_denies_says_which_credentials_to_check(serve, status, body, monkeypatch):
+    class Denies(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    serve(Denies)
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "not-in-any-message")
+    with pytest.raises(HoneError) as caught:
+        MlflowRegistry().resolve("models:/digits/1")
+    assert caught.value.slug == "registry-denied"
+    assert "respond" not in caught.value.what
+    for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"):
+        assert name in caught.value.hint
+    assert "not-in-any-message" not in str(caught.value)
+
+
+def list_before(registry):
+    return registry.list_aliases("digits")
+
+
+def publish(registry, winner, **more):
+    return registry.publish(winner, name="digits", tags=TAGS, alias="honed", **more)
+
+
+@pytest.mark.parametrize("kind", ["mlflow", "local"])
+@pytest.mark.parametrize("moved", ["back", "removed", "made"])
+def test_an_alias_that_a_person_moved_meanwhile_stays(kind, moved, tmp_path, make_winner, prove):
+    """A run pulls; a person rolls back, withdraws or sets the alias; the run ends and publishes."""
+    registry = MlflowRegistry() if kind == "mlflow" else LocalRegistry(tmp_path)
+
+    def point(version):
+        if kind == "mlflow" and version is None:
+            registry._client.delete_registered_model_alias("digits", "honed")
+        elif kind == "mlflow":
+            registry._client.set_registered_model_alias("digits", "honed", version)
+        else:
+            (tmp_path / "digits-hone" / "honed").unlink(missing_ok=True)
+            if version is not None:
+                (tmp_path / "digits-hone" / "honed").symlink_to(version)
+
+    artifact = make_winner()
+    assert registry.list_aliases("digits") == {}
+    for run in "12":
+        publish(registry, prove(artifact, run))
+    if moved == "made":
+        point(None)
+    before = registry.list_aliases("digits")
+    assert before == ({} if moved == "made" else {"honed": "2"})
+    now = {"back": "1", "removed": None, "made": "1"}[moved]
+    point(now)
+    done = publish(registry, prove(artifact, "3"), before=before)
+    assert (done.version, done.alias) == ("3", None)
+    assert "'honed'" in done.note
+    assert registry.list_aliases("digits") == ({"honed": now} if now else {})
+    again = publish(registry, prove(artifact, "3"), before=before)
+    assert again == done  # nothing was left half done
+    honest = publish(registry, prove(artifact, "4"), before=registry.list_aliases("digits"))
+    assert (honest.version, honest.alias, honest.note) == ("4", "honed", "")
+    assert registry.list_aliases("digits") == {"honed": "4"}
+
+
+def test_the_line_leaves_an_alias_that_a_person_moved_since_the_pull(unpublished, tmp_path):
+    project = copy_project(unpublished, tmp_path)
+    home = project.root / "models" / "matrix-hone"
+    (home / "7").mkdir(parents=True)  # what a person trusts more
+    (home / "honed").symlink_to("7")
+    done = project.run("--pipelines", "publish")
+    assert (home / "honed").readlink().name == "7"
+    said = "The alias 'honed' pointed to no version when the source was pulled, and points to 7 now"
+    assert said in " ".join(done.output.split())
+    (report,) = project.work.glob("runs/*/report.md")
+    assert "pointed to no version" in report.read_text()
+    project.run("--pipelines", "publish")  # the same again moves it no more than the first time
+    assert (home / "honed").readlink().name == "7"

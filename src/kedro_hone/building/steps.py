@@ -87,15 +87,16 @@ def _decide(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) ->
         asked = "run_options"
         if adaptor.stage is Stage.COMPILE:
             run_options = json.loads(json.dumps(check_kind(adaptor.run_options(resolved), dict), allow_nan=False))
-            if fault := adaptor.toolchain.find_bad_option(run_options):
-                raise ValueError(fault)
         asked = "Options.resolve"
         machine_options = list_machine_options(adaptor, resolved, host)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - it is told in the report, not lost
-        reason = f"{asked} failed: {describe_exception(error)}"
-        return Failed(by=adaptor.name, failure=FailureClass(adaptor.stage.value), reason=reason)
+        fault: str | None = f"{asked} failed: {describe_exception(error)}"
+    else:
+        fault = adaptor.toolchain.find_bad_option(run_options)
+    if fault:
+        return Failed(by=adaptor.name, failure=FailureClass(adaptor.stage.value), reason=fault)
     return _Decided(options=resolved, run_options=run_options, machine_options=machine_options)
 
 

@@ -12,6 +12,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import TrackedFile
+from kedro_hone.learner.signing import find_signer
 from kedro_hone.programs import call_program, digest_metric, digest_programs, find_program
 from kedro_hone.recipe.schema import Recipe
 
@@ -47,12 +48,16 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
 def check_destination(recipe: Recipe, *, project: Path) -> None:
     """Ask the registry that the model comes from, and that the winner goes to, about the winner's name and alias.
 
+    The key that is to sign the winner is tried too.
+
     Raises:
+        HoneError: ``signing-unusable``.
         HoneError: ``recipe-invalid``: it refuses one of them. ``registry-unknown`` or ``registry-broken``.
     """
     if recipe.publish.enabled:
         registry = find_registry(recipe.model.uri, project=project)
         check_names(registry, name=recipe.publish.name, alias=recipe.publish.alias)
+        find_signer()
 
 
 def check_provable(rows: int, recipe: Recipe) -> None:

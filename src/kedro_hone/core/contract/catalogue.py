@@ -12,6 +12,7 @@ from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import Plugins, check_kind, list_offers, load
 from kedro_hone.core.text import suggest
+from kedro_hone.core.values.base import Format
 
 BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -71,6 +72,10 @@ class Catalogue:
             HoneError: ``toolchain-unknown``, with the nearest name.
         """
         return self._find("toolchain", name, self.toolchains)
+
+    def is_native(self, form: Format) -> bool:
+        """Return whether opening a model of a format runs what its author wrote, in any toolchain."""
+        return any(form in toolchain.native for toolchain in self.toolchains.values())
 
     def _find(self, what: str, name: str, known: Mapping[str, _Named]) -> _Named:
         if name in known:

@@ -34,6 +34,14 @@ ENTRY_POINTS: Final = "kedro_hone.registries"
 
 SOURCE: Final = "hone.source"
 """The tag with the URI of the version that was optimized; only winners carry it."""
+DIGEST: Final = "hone.digest"
+"""The tag with the winner's digest."""
+SIGNER: Final = "hone.signer"
+"""The tag that names what signed the version, where it is signed: a word of the publisher's that proves nothing."""
+SOURCE_DIGEST: Final = "hone.source_digest"
+"""The tag with the digest of the source."""
+RUN: Final = "hone.run"
+"""The tag with the run whose evidence proves the winner."""
 RECIPE: Final = "hone.recipe"
 """The tag with the recipe's digest."""
 KEY: Final = "hone.publication"
@@ -136,7 +144,12 @@ class Registry(Protocol):
 
 
 def make_tags(
-    winner: ProvenWinner, *, recipe: str, speedup: float | None = None, data: Mapping[str, str] | None = None
+    winner: ProvenWinner,
+    *,
+    recipe: str,
+    speedup: float | None = None,
+    data: Mapping[str, str] | None = None,
+    signer: str | None = None,
 ) -> dict[str, str]:
     """Return the tags of a publication, with the digests of the recipe and of each split by its name.
 
@@ -144,11 +157,12 @@ def make_tags(
     """
     return {
         SOURCE: winner.source_uri,
-        "hone.source_digest": winner.source_digest,
-        "hone.digest": winner.artifact.digest,
+        SOURCE_DIGEST: winner.source_digest,
+        DIGEST: winner.artifact.digest,
         RECIPE: recipe,
-        "hone.run": winner.evidence.run_id,
+        RUN: winner.evidence.run_id,
         "hone.verdict": Verdict.PASS.value,
+        **({} if signer is None else {SIGNER: signer}),
         **({} if speedup is None else {"hone.speedup": f"{speedup:.3f}"}),
         **{f"hone.data.{split}": digest for split, digest in (data or {}).items()},
     }
@@ -157,9 +171,12 @@ def make_tags(
 def derive_key(winner: ProvenWinner, *, name: str, tags: Mapping[str, str]) -> str:
     """Return a digest of what makes two calls of ``publish`` the same publication: ``name`` is where the winner goes.
 
-    The evidence is in it, so that a killed publication is completed only by one with the same evidence.
+    The evidence is in it, so that a killed publication is completed only by one with the same evidence; and what signs
+    it, so that a version that was not signed, or by another key, does not stand for one that is.
     """
-    return digest_json([winner.artifact.digest, name, winner.evidence.files, winner.source_digest, tags.get(RECIPE)])
+    signer = [tags[SIGNER]] if SIGNER in tags else []
+    made_of = [winner.artifact.digest, name, winner.evidence.files, winner.source_digest, tags.get(RECIPE)]
+    return digest_json([*made_of, *signer])
 
 
 def check_names(registry: Registry, *, name: str | None, alias: str | None) -> None:

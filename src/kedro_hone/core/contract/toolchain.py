@@ -43,6 +43,8 @@ class Toolchain:
         name: Unique, a valid identifier such as ``onnxruntime``.
         folder: Where ``worker/``, ``requirements.in`` and ``requirements.lock`` are.
         runs: The formats that its worker can ``load``.
+        native: Those of them that hold machine code or a program, so that opening one runs what its author wrote. They
+            are opened only where the user trusts them or their signature.
         formats: Formats of its own: name to the files that must exist (glob patterns), beyond ``FORMATS``.
         environment: Variables set for its worker.
         extra: The extra of the distribution that installs the *runtime* part, for users of the winner.
@@ -55,6 +57,7 @@ class Toolchain:
     name: str
     folder: Path
     runs: frozenset[Format] = frozenset()
+    native: frozenset[Format] = frozenset()
     formats: Mapping[Format, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     licence: Licence = Licence.OPEN
@@ -68,6 +71,8 @@ class Toolchain:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
             raise ValueError(f"toolchain name {self.name!r}: use lower-case letters, digits and underscores")
+        if odd := self.native - self.runs:
+            raise ValueError(f"toolchain {self.name}: it does not run its native formats {sorted(odd)}")
 
     @property
     def worker(self) -> Path:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Final
 
 from kedro_hone.core.text import open_logger
@@ -114,10 +116,13 @@ class Manifest(Value):
         """Return whether a folder holds these files, byte for byte; each is read once by a process."""
         return self.digest == _digest_tree(digest_tree_once(folder), self.attributes)
 
-    def find_difference(self, folder: Path, *, inside: bool = False) -> str | None:
+    def find_difference(
+        self, folder: Path, *, inside: bool = False, read: Mapping[Path, str] = MappingProxyType({})
+    ) -> str | None:
         """Compare every byte of a folder with what was sealed (slow); return what differs as the start of a sentence.
 
-        With ``inside`` the manifest is among the files, as in a published winner.
+        With ``inside`` the manifest is among the files, as in a published winner. What was ``read`` already, with its
+        digest, is not read again.
 
         Raises:
             OSError: A file cannot be read, or is removed at this moment.
@@ -127,7 +132,7 @@ class Manifest(Value):
         if odd := sorted(self.files.keys() ^ found):
             return f"{odd[0]} is {'missing' if odd[0] in self.files else 'not in the manifest'}"
         for name, file in self.files.items():
-            if digest_file(folder / name) != file.digest:
+            if (read.get(folder / name) or digest_file(folder / name)) != file.digest:
                 return f"{name} is not the file that was sealed"
         if self.digest != _digest(self.files, self.attributes):
             return "the manifest is not the one that was sealed"

@@ -80,7 +80,7 @@ def verify_version(folder: Path, policy: Policy, *, name: str | None = None) -> 
         HoneError: ``signature-invalid``, or ``signing-unusable``: a key or a package cannot be used.
     """
     path = folder / SIGNATURE
-    if not path.is_file() or path.is_symlink() or path.stat().st_size > _LARGEST:
+    if not path.is_file() or path.stat().st_size > _LARGEST:
         raise _invalid(f"There is no {SIGNATURE} in it: it was not signed, or the signature was removed.")
     text = path.read_bytes()
     try:

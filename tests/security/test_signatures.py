@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from proof import SOURCE_DIGEST, reseal
+from small_project import copy_project
 
 import kedro_hone
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
@@ -365,6 +368,22 @@ def test_a_signature_by_a_key_is_none_of_an_identity(signed):
     assert "no signature of Sigstore" in refuse(signed, policy)
 
 
+def test_a_learner_without_what_checks_signatures_loads_data_and_refuses_a_policy(signed, keys):
+    code = f"""
+import sys
+sys.modules |= dict.fromkeys(("cryptography", "model_signing", "sigstore"))  # as if they were not installed
+import kedro_hone
+print(kedro_hone.load({str(signed)!r}).artifact.format)
+for policy in (dict(keys=({str(keys[1])!r},)), dict(identity="a@b.c", issuer="https://b.c")):
+    try:
+        kedro_hone.load({str(signed)!r}, verify=kedro_hone.Policy(**policy))
+    except Exception as error:
+        print(error.slug, "kedro-hone[signing]" in error.hint)
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["onnx", *["signing-unusable", "True"] * 2]
+
+
 def test_signed_files_are_read_once(signed, policy, monkeypatch):
     counted: list[Path] = []
     for place in ("kedro_hone.learner.signatures", "kedro_hone.core.store.manifest"):
@@ -372,3 +391,26 @@ def test_signed_files_are_read_once(signed, policy, monkeypatch):
     kedro_hone.load(signed, verify=policy)
     assert counted.count(signed / "artifact" / "model.onnx") == 1
     assert len(counted) == len(set(counted))
+
+
+def test_a_run_signs_what_it_publishes_and_pulls_nothing_with_a_key_that_it_cannot_use(unpublished, tmp_path):
+    project = copy_project(unpublished, tmp_path)
+    private, public = write_keys(tmp_path, "publisher")
+    before = project.runs
+    project.environment[SIGNING_KEY] = str(tmp_path / "none.pem")
+    done = project.run(code=ExitCode.INPUT)
+    assert "signing-unusable" in done.output
+    assert "pulled " not in done.output
+    project.run("--pipelines", "publish", code=ExitCode.INPUT)
+    assert not list(project.root.glob("models/*-hone"))
+    project.environment[SIGNING_KEY] = str(private)
+    project.run("--pipelines", "publish")
+    (place,) = project.root.glob("models/*-hone/honed")
+    asked = (str(place.relative_to(project.root)), "--key", str(public))
+    done = project.call("hone", "verify", *asked)
+    assert (done.code, done.output.count(" checked: "), "NOT" in done.output) == (ExitCode.SUCCESS, 4, False)
+    change_evidence(place)
+    assert project.call("hone", "verify", *asked).code == ExitCode.INPUT
+    assert [run for run in project.runs if (run / "steps").exists()] == [
+        run for run in before if (run / "steps").exists()
+    ]

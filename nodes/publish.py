@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
-from kedro_hone.core.contract.registry import Publication, VersionInfo, find_registry, make_tags
+from kedro_hone.core.contract.registry import SIGNER, Publication, VersionInfo, find_registry, make_tags
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.learner.signing import find_signer
@@ -54,8 +54,8 @@ def publish(
             recipe=str(evidence.recipe["digest"]),
             speedup=evidence.speedup.ratio.estimate if evidence.speedup else None,
             data={row.name: row.md5 for row in evidence.data},
-            signer=signer.name if signer else None,
-        ),
+        )
+        | ({SIGNER: signer.name} if signer else {}),
         alias=recipe.publish.alias,
         metrics=find_metrics(evidence),
     )

@@ -25,7 +25,7 @@ from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.cli import hone
 from kedro_hone.comparing.recipe_checks import check_destination
-from kedro_hone.core.contract.registry import make_tags
+from kedro_hone.core.contract.registry import SIGNER, make_tags
 from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.values.digest import digest_file
 from kedro_hone.learner.signatures import verify_version
@@ -67,7 +67,7 @@ def publish(tmp_path, keys, prove, make_winner):
 
     def publish(registry=None, name: str = "models/net", **run):
         winner, signer = prove(make_winner(), **run), find_signer()
-        tags = make_tags(winner, recipe="sha256:2", signer=signer.name if signer else None)
+        tags = make_tags(winner, recipe="sha256:2") | ({SIGNER: signer.name} if signer else {})
         return (registry or LocalRegistry(tmp_path)).publish(winner, name=name, tags=tags, alias="honed").uri
 
     return publish

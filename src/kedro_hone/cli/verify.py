@@ -10,16 +10,7 @@ from typing import Any
 import click
 
 from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner
-from kedro_hone.core.contract.registry import (
-    DIGEST,
-    KEY,
-    RUN,
-    SOURCE,
-    SOURCE_DIGEST,
-    VersionInfo,
-    derive_key,
-    find_registry,
-)
+from kedro_hone.core.contract.registry import DIGEST, KEY, SOURCE, VersionInfo, derive_key, find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.artifact import Artifact
@@ -80,25 +71,23 @@ def _check_evidence(folder: Path, artifact: Artifact, files: Path, version: Vers
     """
     try:
         claim: Any = json.loads((folder / EVIDENCE).read_bytes())
-        run, source = str(claim["run_id"]), claim["source"]
-        tags = {RUN: run, SOURCE: source["uri"], SOURCE_DIGEST: source["digest"], **version.tags}
-        evidence = EvidenceFolder.read(tags[RUN], folder, decision="")
+        tags, source = version.tags, claim["source"]
         winner = ProvenWinner(
             artifact=artifact,
             files=files,
-            source_uri=tags[SOURCE],
-            source_digest=tags[SOURCE_DIGEST],
-            evidence=evidence,
+            source_uri=tags.get(SOURCE, source["uri"]),
+            source_digest=tags.get("hone.source_digest", source["digest"]),
+            evidence=EvidenceFolder.read(tags.get("hone.run", str(claim["run_id"])), folder, decision=""),
             folder=folder,
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise _explain(version.uri, f"It cannot be read: {error!r}.") from error
     except HoneError as error:
         raise _explain(version.uri, error.why) from error
-    if KEY not in version.tags:
+    if KEY not in tags:
         return "complete, and proves the artifact"
     names = (version.name, PurePath(version.name).name)
-    if version.tags[KEY] not in (derive_key(winner, name=name, tags=version.tags) for name in names):
+    if tags[KEY] not in (derive_key(winner, name=name, tags=tags) for name in names):
         raise _explain(version.uri, f"Its files, or the tags, are not those that {KEY} was made from.")
     return f"complete, proves the artifact, and is what {KEY} was made from"
 

@@ -34,14 +34,8 @@ ENTRY_POINTS: Final = "kedro_hone.registries"
 
 SOURCE: Final = "hone.source"
 """The tag with the URI of the version that was optimized; only winners carry it."""
-DIGEST: Final = "hone.digest"
-"""The tag with the winner's digest."""
-SIGNER: Final = "hone.signer"
-"""The tag that names what signed the version, where it is signed: a word of the publisher's that proves nothing."""
-SOURCE_DIGEST: Final = "hone.source_digest"
-"""The tag with the digest of the source."""
-RUN: Final = "hone.run"
-"""The tag with the run whose evidence proves the winner."""
+DIGEST, SIGNER = "hone.digest", "hone.signer"
+"""The tags with the winner's digest, and what signed it, if anything did: a word of the publisher's, for people."""
 RECIPE: Final = "hone.recipe"
 """The tag with the recipe's digest."""
 KEY: Final = "hone.publication"
@@ -144,12 +138,7 @@ class Registry(Protocol):
 
 
 def make_tags(
-    winner: ProvenWinner,
-    *,
-    recipe: str,
-    speedup: float | None = None,
-    data: Mapping[str, str] | None = None,
-    signer: str | None = None,
+    winner: ProvenWinner, *, recipe: str, speedup: float | None = None, data: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return the tags of a publication, with the digests of the recipe and of each split by its name.
 
@@ -157,12 +146,11 @@ def make_tags(
     """
     return {
         SOURCE: winner.source_uri,
-        SOURCE_DIGEST: winner.source_digest,
+        "hone.source_digest": winner.source_digest,
         DIGEST: winner.artifact.digest,
         RECIPE: recipe,
-        RUN: winner.evidence.run_id,
+        "hone.run": winner.evidence.run_id,
         "hone.verdict": Verdict.PASS.value,
-        **({} if signer is None else {SIGNER: signer}),
         **({} if speedup is None else {"hone.speedup": f"{speedup:.3f}"}),
         **{f"hone.data.{split}": digest for split, digest in (data or {}).items()},
     }
@@ -171,12 +159,10 @@ def make_tags(
 def derive_key(winner: ProvenWinner, *, name: str, tags: Mapping[str, str]) -> str:
     """Return a digest of what makes two calls of ``publish`` the same publication: ``name`` is where the winner goes.
 
-    The evidence is in it, so that a killed publication is completed only by one with the same evidence; and what signs
-    it, so that a version that was not signed, or by another key, does not stand for one that is.
+    The evidence and what signs it are in it, so that a killed publication is completed only by one with the same.
     """
-    signer = [tags[SIGNER]] if SIGNER in tags else []
-    made_of = [winner.artifact.digest, name, winner.evidence.files, winner.source_digest, tags.get(RECIPE)]
-    return digest_json([*made_of, *signer])
+    parts = [winner.artifact.digest, name, winner.evidence.files, winner.source_digest, tags.get(RECIPE)]
+    return digest_json([*parts, *(tags[tag] for tag in (SIGNER,) if tag in tags)])
 
 
 def check_names(registry: Registry, *, name: str | None, alias: str | None) -> None:

@@ -15,9 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats as distributions
 
-from kedro_hone.core.stats.intervals import interval_of_bootstrap, interval_of_mean, interval_of_ratios
+from kedro_hone.core.stats.intervals import (
+    interval_of_bootstrap,
+    interval_of_mean,
+    interval_of_paired_proportions,
+    interval_of_ratios,
+)
 from kedro_hone.core.stats.plan import LOOKS, LaunchPlan, LaunchStep, next_step
-from kedro_hone.core.stats.proportions import interval_of_paired_proportions
 from kedro_hone.core.stats.speed import Faster, find_noise_floor, is_faster
 from kedro_hone.core.values.measurement import Interval
 

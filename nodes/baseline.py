@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kedro_hone.building.steps import identify_runtime
-from kedro_hone.comparing.cropping import crop_split
+from kedro_hone.comparing.arrays import crop_split
 from kedro_hone.comparing.recipe_checks import check_provable
 from kedro_hone.comparing.scoring import may_lose_one, predict, score_source
 from kedro_hone.comparing.setting import Setting
@@ -53,11 +53,9 @@ def take_baseline(*, setting: Setting) -> Reference:
 def _make_reference(key: str, setting: Setting) -> Reference:
     split = setting.samples.splits[SEARCH]
     with setting.store.workspace() as scratch, crop_split(split, setting) as rows:
-        outputs, cropped = {scratch / "outputs.npz": setting.largest_batch}, {}
-        for shape in setting.recipe.all_shapes:
-            if shape.name in rows:
-                cropped[shape.name] = f"at-{shape.name}.npz"
-                outputs[scratch / cropped[shape.name]] = shape.batch
+        cropped = {shape: f"at-{shape}.npz" for shape in rows}
+        outputs = {scratch / "outputs.npz": setting.largest_batch}
+        outputs |= {scratch / name: setting.recipe.shapes[shape]["batch"] for shape, name in cropped.items()}
         feeds = {scratch / name: rows[shape] for shape, name in cropped.items()}
         predicted = predict(setting.source, name="source", split=split, outputs=outputs, setting=setting, feeds=feeds)
         if isinstance(predicted, Failed):
@@ -73,13 +71,8 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         outputs=kept.name,
         cropped=cropped,
         digest=key,
-        metric=itself.metric,
         value=itself.source,
-        kind=itself.kind,
-        n=itself.n,
-        higher_is_better=itself.higher_is_better,
-        doubt=itself.doubt,
         run=setting.run.run_id,
-        cold_start_ms=predicted.cold_start_ms,
-        peak_memory_bytes=predicted.peak_memory_bytes,
+        **itself.model_dump(include={"metric", "kind", "n", "higher_is_better", "doubt"}),
+        **dict(predicted),
     )

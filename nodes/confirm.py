@@ -1,14 +1,36 @@
-"""Confirm: measure the finalists and the source again in fresh processes, with the source against itself (A/A)."""
+"""Confirm: measure the finalists and the source again in fresh processes, with the source against itself (A/A).
+
+Launches go on until the data decide who is faster. Launches of one program differ far more than rounds within a launch
+(memory layout, thread placement, compilation), so one launch gives one number: T. Kalibera and R. Jones, "Rigorous
+benchmarking in reasonable time", ISMM 2013. It is the median of the ratios to the source in the same round, since the
+machine's speed differs from round to round.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import random
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from itertools import product
+from typing import Any
 
-from kedro_hone.comparing.confirming import Launches, read_hardware
-from kedro_hone.comparing.setting import Setting, Took, measure_alone
-from kedro_hone.comparing.timings import SOURCE
+from kedro_hone.comparing.launches import enter, measure_round
+from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
+from kedro_hone.comparing.timings import SOURCE, Timings
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.stats.intervals import interval_of_ratios
+from kedro_hone.core.stats.plan import Finding, LaunchPlan, LaunchStep, next_step
+from kedro_hone.core.stats.speed import Faster, find_noise_floor, ratio_in_launch
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import ConfirmationResult, RaceResult, Status
+from kedro_hone.core.values.measurement import ConfirmationResult, Finalist, Hardware, RaceResult, Speedup, Status
+
+logger = open_logger(__name__)
+
+CONTROL = "source again"
+"""The source's second worker in each launch: what it differs from the first by is noise (A/A)."""
 
 
 def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
@@ -17,11 +39,11 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
     validated = result.validated
     artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
     launches = Launches(artifacts, setting)
-    took = Took(0.0, None)
+    took: dict[str, Any] = {"seconds": 0.0}
     if artifacts:
-        with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as watch:
+        with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as took:
             launches.run()
-            took = watch()
+    host = Hardware.model_validate(read_host(), from_attributes=True)
     return ConfirmationResult(
         finalists=launches.describe(),
         source_latency=launches.timings.summarize(SOURCE) or result.source_latency,
@@ -30,8 +52,113 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
         looks=sum(look <= launches.count for look in setting.recipe.confirm.looks),
         timings=launches.timings.keep(setting.store, "confirm"),
         workers=launches.timings.workers,
-        seconds=took.seconds,
-        other_load=took.other_load,
-        hardware=read_hardware(threads=setting.recipe.thread_count),
+        hardware=host.model_copy(update={"threads": setting.recipe.thread_count}),
         ended=dt.datetime.now(dt.UTC),
+        **took,
     )
+
+
+class Launches:
+    """All launches of the finalists with the source, what was measured in them, and what they decide."""
+
+    def __init__(self, artifacts: Mapping[str, Artifact], setting: Setting) -> None:
+        self.timings, self.count = Timings(), 0
+        self._artifacts, self._setting = artifacts, setting
+        self._ratios: dict[str, dict[str, list[float]]] = {}  # by id and shape, source time over its time in each
+        self._findings: dict[str, Finding] = {}
+
+    def run(self) -> None:
+        """Launch the finalists as often as a decision needs, at most until the recipe's last look.
+
+        Raises:
+            HoneError: ``source-failed``.
+        """
+        recipe, failures = self._setting.recipe, self.timings.failures
+        plan = LaunchPlan(
+            finalists=len(self._artifacts),
+            threshold=recipe.gates.speedup,
+            confidence=recipe.gates.confidence,
+            looks=recipe.confirm.looks,
+            objective=recipe.race.objective,
+            weights=recipe.race.weights or None,
+        )
+        order = random.Random(recipe.seed + 1)  # noqa: S311 - an order of measuring, not a secret
+        running, until = [*self._artifacts], plan.looks[0]
+        logger.info("confirm   %s", say_plan(len(running), plan.looks))
+        while running and self.count < until:
+            while self.count < until:
+                began = time.monotonic()
+                self._launch([name for name in running if name not in failures], order)
+                logger.info("launched  %d of %d in %.0f s", self.count, until, time.monotonic() - began)
+            measured = {name: self._ratios[name] for name in self._artifacts if name not in failures}
+            step = next_step(plan, control=self._ratios[CONTROL], finalists=measured)
+            running, until, self._findings = [*step.undecided], self.count + step.launches, step.findings
+            logger.info("confirmed %s", say_look(step, count=self.count, looks=plan.looks))
+
+    def describe(self) -> tuple[Finalist, ...]:
+        """Return what is known of each finalist, fastest first; those that failed come last, with the reason."""
+        found = map(self._describe, self._artifacts)
+        return tuple(
+            sorted(found, key=lambda one: (bool(one.reason), -one.deciding.ratio.low if one.deciding else 0.0))
+        )
+
+    def compare_control(self) -> tuple[Speedup, ...]:
+        """Return the source over itself at each shape; nothing after fewer than two launches."""
+        if self.count < 2:
+            return ()
+        confidence, control = self._setting.recipe.gates.confidence, self._ratios[CONTROL]
+        ratios = {shape: interval_of_ratios(values, confidence=confidence) for shape, values in control.items()}
+        return tuple(
+            Speedup(shape=shape, ratio=ratio, noise_floor=find_noise_floor(ratio), launches=self.count)
+            for shape, ratio in ratios.items()
+        )
+
+    def _launch(self, names: Sequence[str], order: random.Random) -> None:
+        """Start everybody afresh, measure some rounds, and keep one ratio for each."""
+        setting, confirm, timings = self._setting, self._setting.recipe.confirm, Timings()
+        entrants = {SOURCE: setting.source, CONTROL: setting.source, **{name: self._artifacts[name] for name in names}}
+        shuffled = [*entrants.items()]
+        order.shuffle(shuffled)
+        with ExitStack() as stack:
+            entered = enter(
+                dict(shuffled), setting, burst_ms=confirm.burst_ms, timings=timings, stack=stack, interface=True
+            )
+            for _ in range(confirm.rounds):
+                measure_round(entered.values(), order=order, timings=timings)
+        if lost := {SOURCE, CONTROL} & set(timings.failures):
+            raise explain_source_failure(timings.failures[lost.pop()], "while the finalists were confirmed")
+        self.count += 1
+        self.timings.workers += timings.workers
+        self.timings.failures |= timings.failures
+        lasted = [name for name in entered if name not in timings.failures]
+        self.timings.rounds += [{name: measured[name] for name in lasted} for measured in timings.rounds]
+        for name, shape in product(lasted, setting.recipe.shapes):
+            if name != SOURCE:
+                ratios = self._ratios.setdefault(name, {}).setdefault(shape, [])
+                ratios.append(ratio_in_launch(*timings.pair(name, shape)))
+
+    def _describe(self, name: str) -> Finalist:
+        finding, latency = self._findings.get(name), self.timings.summarize(name)
+        if finding is None:
+            reason = self.timings.failures[name].reason
+            return Finalist(id=name, speedups=(), latency=latency, launches=0, reason=reason)
+        return Finalist(id=name, latency=latency, **dict(finding))
+
+
+def say_plan(finalists: int, looks: Sequence[int]) -> str:
+    """Return how many launches there will be, at least and at most."""
+    launches = f"{looks[0]}" if len(looks) == 1 else f"{looks[0]} to {looks[-1]}"
+    return f"{finalists} finalist{'' if finalists == 1 else 's'}, in {launches} launches"
+
+
+def say_look(step: LaunchStep, *, count: int, looks: Sequence[int]) -> str:
+    """Return what is decided after so many launches, and how many there may be in the end."""
+    decided = sum(finding.verdict is not Faster.UNDECIDED for finding in step.findings.values())
+    if not step.findings:
+        said = "no finalist is left"
+    elif decided == len(step.findings):
+        said = "all decided"
+    else:
+        more = f", next look at {count + step.launches}, at most {looks[-1]}" if step.launches else ""
+        said = f"{decided} of {len(step.findings)} decided{more or ', and there is no further look'}"
+    return f"{count} launches: {said}"

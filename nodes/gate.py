@@ -6,20 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kedro_hone.comparing.heats import say_budget
-from kedro_hone.comparing.licences import find_restricted
 from kedro_hone.comparing.scoring import predict, score_predictions, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE
-from kedro_hone.comparing.verdict import GateResults, ask_gates, decide, list_asked, was_compared
+from kedro_hone.comparing.verdict import GateResults, ask_gates, decide
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.gates import Measurements
-from kedro_hone.core.stats.levels import share_level
+from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision
-from kedro_hone.core.values.measurement import ConfirmationResult, Finalist, Quality, RaceResult, Validation
+from kedro_hone.core.values.measurement import BUDGET, ConfirmationResult, Finalist, Quality, RaceResult, Validation
 from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import GATE, Reference
+from kedro_hone.core.values.samples import GATE, Predicted, Reference
 from kedro_hone.sources.catalogue import describe_baseline
 
 logger = open_logger(__name__)
@@ -38,21 +37,16 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         id=SOURCE,
         latency=confirmation.source_latency,
         size_bytes=setting.store.measure(source),
-        cold_start_ms=reference.cold_start_ms,
-        peak_memory_bytes=reference.peak_memory_bytes,
+        **reference.model_dump(include={*Predicted.model_fields}),
     )
     with setting.store.workspace() as scratch:
         scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
-        results = GateResults(asked=list_asked(recipe.gates), source=itself, score=scorer.score)
-        reason = "its licence is for evaluation only"  # asked now: the validation may be an earlier run's
-        withheld = dict.fromkeys((name for name in finalists if find_restricted(found[name].candidate)), reason)
+        results = GateResults(gates=recipe.gates, source=itself, score=scorer.score)
+        catalogue = read_catalogue()  # of now: the validation, which has the licence too, may be an earlier run's
+        restricted = (name for name in finalists if catalogue.find_restricted(found[name].candidate))
+        withheld = dict.fromkeys(restricted, "its licence is for evaluation only")
         ask_gates(results, [_gather(one, found[name]) for name, one in finalists.items()], withheld)
-        verdict, reasons = decide(
-            results,
-            compared=was_compared(confirmation, result.validations),
-            launches=confirmation.launches,
-            require_improvement=recipe.gates.require_improvement,
-        )
+        verdict, reasons = decide(results, confirmation, result.validations)
     if spent := say_budget(result, recipe.race.seconds):
         reasons.append(spent)
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
@@ -73,15 +67,20 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
 
 def _gather(finalist: Finalist, validation: Validation) -> Measurements:
     return Measurements(
-        id=finalist.id,
         faster=finalist.verdict,
         speedup=finalist.deciding,
-        speedups=finalist.speedups,
-        latency=finalist.latency,
-        size_bytes=validation.size_bytes,
-        cold_start_ms=validation.cold_start_ms,
-        peak_memory_bytes=validation.peak_memory_bytes,
+        **finalist.model_dump(include={"id", "speedups", "latency"}),
+        **validation.model_dump(include={"size_bytes", *Predicted.model_fields}),
     )
+
+
+def say_budget(result: RaceResult, seconds: float) -> str:
+    """Return how many candidates a race did not try for its budget of so many seconds, or an empty string."""
+    untried = sum(standing.slug == BUDGET for standing in result.standings)
+    if not (result.budget_ended and untried):
+        return ""
+    count = "1 candidate was" if untried == 1 else f"{untried} candidates were"
+    return f"the race's budget of {seconds:g} s was spent: {count} not tried"
 
 
 @dataclass
@@ -103,8 +102,8 @@ class _Scorer:
         outputs = {name: self.scratch / "candidate.npz"}
         if failed := self._predict(name, self.outcomes[name], outputs[name]):
             return f"{name} failed on the gate split: {failed.reason}"
-        level = share_level(1 - setting.recipe.gates.confidence, finalists=setting.recipe.confirm.finalists)
-        scores = score_predictions(outputs, reference=reference, split=split, setting=setting, confidence=1 - level)
+        level = share_confidence(setting.recipe.gates.confidence, finalists=setting.recipe.confirm.finalists)
+        scores = score_predictions(outputs, reference=reference, split=split, setting=setting, confidence=level)
         found = scores[name]
         return f"{name} cannot be scored on the gate split: {found}" if isinstance(found, str) else found
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kedro_hone.comparing.arrays import open_arrays
-from kedro_hone.comparing.cropping import crop
+from kedro_hone.comparing.arrays import crop, read_arrays
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact, Shape
+from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import CALIBRATION, SEARCH, SPLITS, Samples, Split, TrackedFile
 from kedro_hone.programs import call_program, digest_programs, find_program, keep_program, locate_program
@@ -50,7 +47,7 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
             if notes["overlaps"]:
                 raise _explain_overlap(**notes["overlaps"][0])
             calibration = scratch / CALIBRATION / "feeds.npz"
-            kept_rows = {name: array[: recipe.calibration_rows] for name, array in _read_arrays(calibration).items()}
+            kept_rows = {name: array[: recipe.calibration_rows] for name, array in read_arrays(calibration).items()}
             np.savez(calibration, allow_pickle=False, **kept_rows)
             cut_shapes(scratch / SEARCH / "feeds.npz", source, recipe, scratch)
             store.keep_tree(digest, scratch)
@@ -70,11 +67,6 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
     )
 
 
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    with open_arrays(path) as archive:
-        return dict(archive)
-
-
 def _explain_overlap(*, splits: list[str], count: int, example_rows: list[int]) -> HoneError:
     (first, second), (row, other) = splits, example_rows
     return HoneError(
@@ -83,19 +75,6 @@ def _explain_overlap(*, splits: list[str], count: int, example_rows: list[int]) 
         why=f"Row {row} of {first} is row {other} of {second}: a score on rows that were used before proves nothing.",
         hint="Remove the shared rows from one of them, then dvc add, git commit, dvc push.",
     )
-
-
-def _check_memory(shape: Shape, arrays: list[NDArray[Any]]) -> None:
-    """Refuse a batch that is larger than the memory of this machine, which would end the run without a word."""
-    needed = shape.batch * sum(array[:1].nbytes for array in arrays)
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > memory:
-        raise HoneError(
-            "recipe-invalid",
-            f"The shape {shape.name!r} does not fit into the memory of this machine.",
-            why=f"A batch of {shape.batch:,} rows takes {needed / 1e9:,.1f} GB, and there are {memory / 1e9:,.1f} GB.",
-            hint="Make the shape's batch smaller.",
-        )
 
 
 def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> None:
@@ -108,7 +87,8 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
             machine's memory; ``data-unreadable``: the data are smaller than a shape asks for.
     """
     known = {dim for spec in source.inputs for dim in spec.shape[1:] if isinstance(dim, str)}
-    arrays = _read_arrays(feeds)
+    arrays = read_arrays(feeds)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
     (folder / "shapes").mkdir()
     for shape in recipe.all_shapes:
         if unknown := sorted(shape.sizes.keys() - known - {"batch"}):
@@ -118,7 +98,14 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
                 why=f"Besides batch, the sizes of the model that may change are: {', '.join(sorted(known)) or 'none'}.",
                 hint="Name one of these in the recipe's shapes, or leave it out.",
             )
-        _check_memory(shape, [arrays[spec.name] for spec in source.inputs])
+        needed = shape.batch * sum(arrays[spec.name][:1].nbytes for spec in source.inputs) / 1e9
+        if needed > memory:  # which would end the run without a word
+            raise HoneError(
+                "recipe-invalid",
+                f"The shape {shape.name!r} does not fit into the memory of this machine.",
+                why=f"A batch of {shape.batch:,} rows takes {needed:,.1f} GB, and there are {memory:,.1f} GB.",
+                hint="Make the shape's batch smaller.",
+            )
         batch = {}
         for spec in source.inputs:
             rows = np.take(arrays[spec.name], range(shape.batch), axis=0, mode="wrap")

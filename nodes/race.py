@@ -1,22 +1,39 @@
 """The race: which candidates are fastest, found with few measurements.
 
-The race only chooses the finalists: its speedups are biased upwards, since they are the best of many.
+The race only chooses the finalists: its speedups are biased upwards, since they are the best of many. Candidates are
+raced against the source in interleaved rounds, until those are left that can be confirmed. After each block of rounds
+the candidates that cannot win are dropped (racing in the sense of O. Maron and A. W. Moore, "Hoeffding Races", NIPS
+1993). As many run at once as fit the recipe's memory: one heat.
 """
 
 from __future__ import annotations
 
-from kedro_hone.comparing.heats import Race
-from kedro_hone.comparing.setting import Setting, measure_alone
-from kedro_hone.comparing.timings import SOURCE
-from kedro_hone.core.values.measurement import RaceResult, Validation
+import random
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kedro_hone.comparing.launches import Entrant, enter, measure_round
+from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
+from kedro_hone.comparing.timings import SOURCE, Timings
+from kedro_hone.core.stats.intervals import interval_of_ratios
+from kedro_hone.core.stats.speed import combine_shapes, find_dropped
+from kedro_hone.core.text import open_logger
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import BUDGET, Interval, RaceResult, Standing, Status, Validation
+
+logger = open_logger(__name__)
 
 
 def race(*, setting: Setting, **validations: Validation) -> RaceResult:
     """Race the candidates that were found valid, and return the standings, best first, with all the validations."""
     heats = Race(validations.values(), setting)
-    with measure_alone(setting.run, "race", artifacts=[setting.source, *heats.artifacts.values()]) as watch:
+    with measure_alone(setting.run, "race", artifacts=[setting.source, *heats.artifacts.values()]) as took:
         budget_ended = heats.run()
-        took = watch()
     return RaceResult(
         validations=tuple(validations.values()),
         standings=heats.rank(),
@@ -25,6 +42,151 @@ def race(*, setting: Setting, **validations: Validation) -> RaceResult:
         budget_ended=budget_ended,
         timings=heats.timings.keep(setting.store, "race"),
         workers=heats.timings.workers,
-        seconds=took.seconds,
-        other_load=took.other_load,
+        **took,
     )
+
+
+class Race:
+    """The race of all valid candidates: who waits, who runs with the source, and what became of the others.
+
+    Of candidates with the same files, runtime and run options, the one with the shortest route races for all.
+    """
+
+    def __init__(self, validations: Iterable[Validation], setting: Setting) -> None:
+        self.artifacts: dict[str, Artifact] = {}  # what races, by the candidate's id
+        self.timings = Timings()
+        self._setting, self._recipe = setting, setting.recipe
+        self._memory: dict[str, int] = {}
+        self._running: dict[str, Entrant] = {}
+        self._left: dict[str, dict[str, Any]] = {}
+        originals: dict[str, str] = {}
+        for one in sorted(validations, key=lambda one: (len(one.candidate.route), one.candidate.id)):
+            name, outcome = one.candidate.id, one.candidate.outcome
+            if one.status is not Status.MEASURED or not isinstance(outcome, Artifact):
+                continue
+            if (original := originals.setdefault(outcome.digest, name)) != name:
+                self._leave(name, Status.REFUSED, f"nothing-to-do: the same artifact as {original}")
+                continue
+            self.artifacts[name] = outcome
+            self._memory[name] = one.peak_memory_bytes or one.size_bytes or 0
+        order = [*self.artifacts]
+        self._waiting = order[: setting.recipe.race.candidates]
+        for name in order[len(self._waiting) :]:
+            self._leave(name, Status.NOT_TRIED, "the recipe's race.candidates was reached")
+
+    def run(self) -> bool:
+        """Run heats until the race is decided; return whether the budget ended it before all were tried and ranked.
+
+        Raises:
+            HoneError: ``source-failed``.
+        """
+        budget, measured = self._recipe.race.seconds, 0.0
+        order = random.Random(self._recipe.seed)  # noqa: S311 - an order of measuring, not a secret
+        with ExitStack() as workers:
+            self._launch({SOURCE: self._setting.source}, workers)
+            while self._waiting:
+                self._launch({name: self.artifacts[name] for name in self._fill_heat()}, workers)
+                seconds, decided = self._run_heat(order, budget=budget - measured)
+                measured += seconds
+                if measured >= budget:
+                    for name in self._waiting:
+                        self._leave(name, Status.NOT_TRIED, f"the budget of {budget:g} s was spent", slug=BUDGET)
+                    return bool(self._waiting) or not decided
+                if self._waiting:
+                    self._keep_best()
+        return False
+
+    def rank(self) -> tuple[Standing, ...]:
+        """Return where every candidate stands after the race, best first; who left comes after who finished."""
+        return tuple(sorted(map(self._find_standing, {**self.artifacts, **self._left}), key=_find_place))
+
+    def _launch(self, artifacts: Mapping[str, Artifact], workers: ExitStack) -> None:
+        burst_ms = self._recipe.race.burst_ms
+        self._running |= enter(artifacts, self._setting, burst_ms=burst_ms, timings=self.timings, stack=workers)
+        self._drop_failed("when it was launched for the race")
+
+    def _leave(self, name: str, status: Status, reason: str = "", *, slug: str = "") -> None:
+        """Take a candidate out of the race and end its worker."""
+        self._left[name] = {"status": status, "reason": reason, "slug": slug}
+        if name in self._running:
+            self._running.pop(name).stack.close()
+
+    def _fill_heat(self) -> list[str]:
+        """Take as many of the waiting as fit next to those that run, the source too, one at least."""
+        free = (self._recipe.race.memory_mb << 20) - sum(one.session.memory_bytes() for one in self._running.values())
+        heat: list[str] = []
+        while self._waiting and (not heat or self._memory[self._waiting[0]] <= free):
+            heat.append(self._waiting.pop(0))
+            free -= self._memory[heat[-1]]
+        return heat
+
+    def _run_heat(self, order: random.Random, *, budget: float) -> tuple[float, bool]:
+        """Measure in blocks of rounds; return the seconds that were spent, and whether no more of them were wanted."""
+        race, finalists = self._recipe.race, self._recipe.confirm.finalists
+        begun, rounds, decided = time.monotonic(), 0, len(self._running) <= 1
+        while not decided:
+            block = min(race.block, race.rounds - rounds)
+            for _ in range(block):
+                measure_round(self._running.values(), order=order, timings=self.timings)
+            rounds += block
+            self._setting.run.note("rounds", rounds=len(self.timings.rounds), running=sorted(self._running))
+            self._drop_failed("in the race")
+            self._drop_slow()
+            logger.info("raced     %d rounds, %d left", len(self.timings.rounds), len(self._running) - 1)
+            decided = len(self._running) - 1 <= finalists or rounds >= race.rounds
+            if time.monotonic() - begun >= budget:
+                break
+        return time.monotonic() - begun, decided
+
+    def _drop_failed(self, when: str) -> None:
+        for name, failed in self.timings.failures.items():
+            if name == SOURCE:
+                raise explain_source_failure(failed, when)
+            if name not in self._left:
+                self._leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}", slug=failed.failure)
+
+    def _drop_slow(self) -> None:
+        objectives = self._find_objectives()
+        best = max((interval.estimate for interval in objectives.values()), default=1.0)
+        for name in sorted(find_dropped(objectives, keep=self._recipe.confirm.finalists)):
+            rounds, mine = len(self.timings.select(name)), objectives[name].estimate
+            reason = f"dropped after {rounds} rounds: {mine:.2f}x, when the leader stood at {best:.2f}x"
+            self._leave(name, Status.DROPPED, reason)
+            logger.info("dropped   %s after %d rounds (%.2fx)", name, rounds, mine)
+
+    def _keep_best(self) -> None:
+        """Before the next heat, keep only as many as can be confirmed."""
+        objectives = self._find_objectives()
+        ranked = sorted(objectives, key=lambda name: objectives[name].estimate, reverse=True)
+        for name in ranked[self._recipe.confirm.finalists :]:
+            self._leave(name, Status.MEASURED)
+
+    def _find_objectives(self) -> dict[str, Interval]:
+        return {name: self._find_objective(name) for name in self._running if name != SOURCE}
+
+    def _find_objective(self, name: str) -> Interval:
+        """Return the interval of the recipe's objective over the rounds that a candidate took part in."""
+        race = self._recipe.race
+        combined = combine_shapes(self._find_ratios(name), race.objective, race.weights or None)
+        return interval_of_ratios(combined, confidence=self._recipe.gates.confidence)
+
+    def _find_ratios(self, name: str) -> dict[str, NDArray[np.float64]]:
+        """Return, by shape, source over candidate for each round in which the candidate took part."""
+        return {shape: np.divide(*self.timings.pair(name, shape)) for shape in self._recipe.shapes}
+
+    def _find_standing(self, name: str) -> Standing:
+        rounds = len(self.timings.select(name))
+        ratios = self._find_ratios(name) if rounds else {}
+        return Standing(
+            id=name,
+            rounds=rounds,
+            ratios={shape: float(np.exp(np.log(values).mean())) for shape, values in ratios.items()},
+            latency=self.timings.summarize(name),
+            objective=self._find_objective(name) if rounds else None,
+            **self._left.get(name, {"status": Status.MEASURED}),
+        )
+
+
+def _find_place(standing: Standing) -> tuple[bool, float, str]:
+    finished = standing.status is Status.MEASURED
+    return (not finished, -standing.objective.estimate if standing.objective else 0.0, standing.id)

@@ -1,23 +1,43 @@
-"""Write the evidence for the verdict: evidence.json, report.html, report.md and timings.npz."""
+"""Assemble the evidence for the verdict, and write it: evidence.json, report.html, report.md and timings.npz."""
 
 from __future__ import annotations
 
-from kedro_hone.comparing.evidence import gather_evidence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import kedro_hone
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.comparing.timings import write_timings
+from kedro_hone.comparing.timings import SOURCE, write_timings
 from kedro_hone.comparing.verdict import find_contradiction
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import EVIDENCE, TIMINGS, EvidenceFolder, explain_incomplete
 from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.text import hide_secrets, open_logger
+from kedro_hone.core.values.artifact import Artifact, StepFacts
+from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.decision import Decision
-from kedro_hone.core.values.measurement import ConfirmationResult, RaceResult
-from kedro_hone.core.values.samples import Reference
+from kedro_hone.core.values.digest import digest_json
+from kedro_hone.core.values.measurement import (
+    Checks,
+    Confirmation,
+    ConfirmationResult,
+    Interval,
+    Quality,
+    RaceResult,
+    Standing,
+    Status,
+    Validation,
+)
+from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.samples import SEARCH, Predicted, Reference
+from kedro_hone.report import records
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, write_reports
 
 logger = open_logger(__name__)
-
-DECIDE_AGAIN = "Ask the gates again: `kedro run --pipelines compare --from-nodes gate`. Nothing is measured again."
 
 
 def report(
@@ -40,7 +60,8 @@ def report(
     """
     run, store, won = setting.run, setting.store, decision.artifact
     if fault := find_contradiction(decision, result, confirmation):
-        raise explain_incomplete(run.run_id, f"The decision is not what was measured. {fault}", hint=DECIDE_AGAIN)
+        hint = "Ask the gates again: `kedro run --pipelines compare --from-nodes gate`. Nothing is measured again."
+        raise explain_incomplete(run.run_id, f"The decision is not what was measured. {fault}", hint=hint)
     with store.workspace() as stage:
         write_timings(stage / TIMINGS, {"race": result.timings, "confirm": confirmation.timings}, store)
         evidence = gather_evidence(
@@ -62,3 +83,188 @@ def report(
     point_latest(run.root.parent, run.folder)
     logger.info("report    %s", run.folder / "report.html")
     return evidence, sealed
+
+
+def gather_evidence(
+    *,
+    setting: Setting,
+    version: VersionInfo,
+    reference: Reference,
+    race: RaceResult,
+    confirmation: ConfirmationResult,
+    decision: Decision,
+    winner: Path | None,
+) -> Evidence:
+    """Return the evidence of a run, complete before anything is published; ``winner`` is the winner's folder."""
+    recipe, source, validations = setting.recipe, setting.source, race.validations
+    effort = sum_effort(reference, race=race, confirmation=confirmation, decision=decision)
+    speed = _compare_speed(race, confirmation, decision)
+    standings = {standing.id: standing for standing in race.standings}
+    joined = [join_candidate(one, standings.get(name)) for name, one in sorted(race.validated.items())]
+    confirmed = confirmation.model_dump(include={*Confirmation.model_fields} - {"subject"})
+    raced = race.model_dump(include={"rounds", "seconds", "budget_ended", "other_load"})
+    return Evidence(
+        run_id=setting.run.run_id,
+        created=confirmation.ended,
+        producer=f"kedro-hone {kedro_hone.__version__}",
+        recipe={**recipe.model_dump(mode="json"), "digest": recipe.digest},
+        verdict=decision.verdict,
+        reasons=decision.reasons,
+        source=records.SourceRecord(
+            **version.model_dump(include={"uri", "version"}),
+            **source.model_dump(include={"format", "digest"}),
+            baseline=decision.baseline,
+        ),
+        winner=_name_winner(decision, validations, setting.run.relate(winner)) if winner else None,
+        quality=decision.quality,
+        gates=decision.gates,
+        candidates=(_join_source(setting.store.measure(source), reference, race), *joined),
+        race=records.RaceRecord(**raced, timings=TIMINGS),
+        confirmation=Confirmation(**confirmed, subject=digest_json(confirmation.made_from)),
+        hardware=confirmation.hardware,
+        environments=_list_environments(source, validations),
+        data=tuple(setting.samples.splits.values()),
+        break_even_calls=_find_break_even(speed["latency"], effort["optimization_seconds"]),
+        **speed,
+        **effort,
+    )
+
+
+def sum_effort(
+    reference: Reference, *, race: RaceResult, confirmation: ConfirmationResult, decision: Decision
+) -> dict[str, Any]:
+    """Return what was run for a comparison since its baseline was taken, in whichever runs, and not found in the store.
+
+    Returned are the evidence's ``steps``, ``counts`` and ``phase_seconds``; and ``optimization_seconds``, which all of
+    it takes when nothing is in the store.
+    """
+    steps, validations = find_new_steps(race.validations), find_new_validations(race.validations)
+    since = min((validation.since for validation in race.validations), default=reference.since)
+    baseline = int(bool(reference.run) and reference.run >= since)
+    every_step = {step.key: step for v in race.validations for step in v.candidate.outcome.steps}
+    validating = sum(validation.seconds for validation in validations)
+    measured = {"validate": validating, "race": race.seconds, "confirm": confirmation.seconds}
+    launches = baseline + len(validations) + race.workers + confirmation.workers + decision.workers
+    return {
+        "steps": steps,
+        "counts": records.Counts(builds=len(steps), validations=len(validations), launches=launches),
+        "phase_seconds": {"build": sum(step.seconds for step in steps), **measured},
+        "optimization_seconds": sum(step.seconds for step in every_step.values()) + sum(measured.values()),
+    }
+
+
+def find_new_steps(validations: Iterable[Validation]) -> tuple[StepFacts, ...]:
+    """Return the steps of all routes that were built since the baseline was taken, in the order in which they began."""
+    steps = ((step, v.since) for v in validations for step in v.candidate.outcome.steps)
+    new = {step.key: step for step, since in steps if step.run and step.run >= since}
+    return tuple(sorted(new.values(), key=lambda step: (step.run, step.folder)))
+
+
+def find_new_validations(validations: Iterable[Validation]) -> tuple[Validation, ...]:
+    """Return what was validated since the baseline was taken; of candidates with the same artifact, one."""
+    new = [v for v in validations if v.run and v.run >= v.since]
+    return tuple({o.digest: v for v in new if isinstance(o := v.candidate.outcome, Artifact)}.values())
+
+
+def join_candidate(validation: Validation, standing: Standing | None) -> records.CandidateRecord:
+    """Join what validating and racing found out about one candidate; a valid one that did not race was not tried."""
+    status, reason, outcome = validation.status, validation.reason, validation.candidate.outcome
+    failure = outcome.failure.value if isinstance(outcome, Failed) else validation.slug
+    raced: dict[str, Any] = {}
+    if standing is not None:
+        status, reason, failure = standing.status, standing.reason or reason, standing.slug or failure
+        raced = {name: getattr(standing, name) for name in ("latency", "ratios", "rounds")}
+        raced["speedup"] = standing.objective
+    elif status is Status.MEASURED:
+        status, reason = Status.NOT_TRIED, reason or "It was valid, but the race had no place for it."
+    options = outcome.metadata.get("machine_options", {}) if isinstance(outcome, Artifact) else {}
+    return records.CandidateRecord(
+        id=validation.candidate.id,
+        route=validation.candidate.route,
+        status=status,
+        reason="" if status is Status.MEASURED else reason,
+        failure_class=(failure or None) if status is Status.FAILED else None,
+        build_seconds=validation.build_seconds,
+        cached=validation.cached,
+        machine_options=options,
+        **raced,
+        **{name: getattr(validation, name) for name in Checks.model_fields if name != "note"},
+        note=" ".join(part for part in (validation.note, _say_options(options)) if part),
+    )
+
+
+def _say_options(machine_options: Mapping[str, Mapping[str, Json]]) -> str:
+    """Say which options of the machine are on; what is off needs no remark."""
+    pairs = [(adaptor, name, value) for adaptor, row in machine_options.items() for name, value in row.items()]
+    said = [f"{adaptor}: {name}={json.dumps(value)}" for adaptor, name, value in pairs if value]
+    return f"For the CPU, {'; '.join(said)}." if said else ""
+
+
+def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> records.CandidateRecord:
+    """The source is a candidate too, and what the others are compared with."""
+    return records.CandidateRecord(
+        id=SOURCE,
+        route=(),
+        status=Status.MEASURED,
+        latency=race.source_latency,
+        ratios={latency.shape: 1.0 for latency in race.source_latency},
+        quality=Quality(
+            **reference.model_dump(include={"metric", "higher_is_better", "n"}),
+            split=SEARCH,
+            source=reference.value,
+            candidate=reference.value,
+            drop=Interval(estimate=0.0, low=0.0, high=0.0),
+        ),
+        size_bytes=size_bytes,
+        rounds=race.rounds,
+        **reference.model_dump(include={*Predicted.model_fields}),
+    )
+
+
+def _name_winner(decision: Decision, validations: Sequence[Validation], path: str) -> records.WinnerRecord | None:
+    artifact, name = decision.artifact, decision.winner
+    if artifact is None or name is None:
+        return None
+    route = next(one.candidate.route for one in validations if one.candidate.id == name)
+    return records.WinnerRecord(
+        candidate=name,
+        route=route,
+        runtime=artifact.runtime or "",
+        path=path,
+        **artifact.model_dump(include={"format", "digest"}),
+    )
+
+
+def _compare_speed(race: RaceResult, confirmation: ConfirmationResult, decision: Decision) -> dict[str, Any]:
+    """Return speed-ups and times of the winner, or else of the best finalist, at the deciding shape and at each."""
+    named = [one for one in confirmation.finalists if one.id == decision.winner]
+    best = next(iter(named or [one for one in confirmation.finalists if one.deciding is not None]), None)
+    speedup = decision.speedup or (best.deciding if best else None)
+    after = {row.shape: row for row in best.latency} if best and decision.winner else {}
+    latencies = {
+        row.shape: records.LatencyRecord(source=row, winner=after.get(row.shape))
+        for row in confirmation.source_latency or race.source_latency
+    }
+    return {
+        "speedup": speedup,
+        "speedups": best.speedups if best else (),
+        "latency": latencies.get(speedup.shape if speedup else "", next(iter(latencies.values()), None)),
+        "latencies": tuple(latencies.values()),
+    }
+
+
+def _find_break_even(latency: records.LatencyRecord | None, cost: float) -> int | None:
+    """Return after how many calls at the deciding shape the time that the optimization took is saved."""
+    if latency is None or latency.winner is None:
+        return None
+    saved = latency.source.p50_ms - latency.winner.p50_ms
+    return round(cost * 1e3 / saved) if saved > 0 else None
+
+
+def _list_environments(source: Artifact, validations: Sequence[Validation]) -> tuple[records.EnvironmentRecord, ...]:
+    catalogue = read_catalogue()
+    routes = [one.candidate.route for one in validations if one.quality is not None]
+    names = {str(source.runtime), *(part.split(".")[0] for route in routes for part in route)}
+    found = [EnvironmentStore().ensure(catalogue.find_toolchain(name), build=False) for name in sorted(names)]
+    found = [one for one in found if not isinstance(one, Failed)]
+    return tuple(records.EnvironmentRecord.model_validate(one, from_attributes=True) for one in found)

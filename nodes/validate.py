@@ -16,13 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from kedro_hone.building.steps import identify_runtime
-from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
-from kedro_hone.comparing.cropping import crop_split
-from kedro_hone.comparing.licences import find_restricted
+from kedro_hone.comparing.arrays import UNREADABLE, crop_split, open_arrays
 from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -55,7 +52,7 @@ def validate(
         return judge(status=Status.REFUSED, slug=outcome.slug, reason=f"{outcome.by}: {outcome.reason}")
     if isinstance(outcome, Failed):
         return judge(status=Status.FAILED, slug=outcome.failure, reason=f"{outcome.by}: {outcome.reason}")
-    restricted = find_restricted(named)
+    restricted = read_catalogue().find_restricted(named)
     note = (restricted or read_catalogue().find_toolchain(str(outcome.runtime))).note
     judge = partial(judge, publishable=restricted is None, note=note)
     gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
@@ -91,16 +88,18 @@ def _check(
         predicted = predict(artifact, name=name, split=split, outputs=outputs, setting=setting, feeds=feeds)
         if isinstance(predicted, Failed):
             return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
-        errors = _compare_trials(trials, artifact)
-        if isinstance(errors, tuple):
-            return failed(slug=errors[0], reason=errors[1])
+        declared = {spec.name: spec.dtype for spec in artifact.outputs}
+        errors: dict[str, float] = {}
+        for trial in trials:
+            error = _compare(trial.where, trial.path, trial.reference, declared)
+            if isinstance(error, tuple):
+                return failed(slug=error[0], reason=error[1])
+            errors[trial.where] = error
         scores = _score(trials, split, setting)
-    for reason in scores.values():
-        if isinstance(reason, str):
-            return failed(slug=FailureClass.BAD_OUTPUT, reason=reason)
-    judged = {where: found for where, found in scores.items() if isinstance(found, Quality)}
-    where, worst = max(judged.items(), key=lambda item: item[1].drop.estimate)
-    limit, wrong = setting.recipe.gates.drop, _find_wrong(errors, judged)
+    if isinstance(scores, str):
+        return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
+    where, worst = max(scores.items(), key=lambda item: item[1].drop.estimate)
+    limit, wrong = setting.recipe.gates.drop, _find_wrong(errors, scores)
     if worst.drop.low > limit:
         fell = f"{worst.metric} on the search split fell from {worst.source:.4f} to {worst.candidate:.4f} at {where}"
         wrong = f"{fell}; the recipe allows {limit:g}"
@@ -111,8 +110,7 @@ def _check(
         quality=worst.model_copy(update={"id": name}),
         largest_error=max(errors.values()),
         size_bytes=setting.store.measure(artifact),
-        cold_start_ms=predicted.cold_start_ms,
-        peak_memory_bytes=predicted.peak_memory_bytes,
+        **dict(predicted),
     )
 
 
@@ -141,96 +139,41 @@ def _plan(
         _Trial(where=where, batch=batch, path=folder / f"{batch}.npz", reference=tree / reference.outputs)
         for where, batch in batches.items()
     ]
-    for shape in setting.recipe.all_shapes:
-        if shape.name in rows:
-            sizes = ", ".join(f"{dim} {size}" for dim, size in sorted(shape.sizes.items()) if dim != "batch")
-            trial = _Trial(
-                where=f"{shape.name} ({sizes})",
-                batch=shape.batch,
-                path=folder / f"at-{shape.name}.npz",
-                reference=tree / reference.cropped[shape.name],
-                feeds=rows[shape.name],
-            )
-            trials.append(trial)
+    for shape, feeds in rows.items():
+        sizes = sorted(setting.recipe.shapes[shape].items())
+        trial = _Trial(
+            where=f"{shape} ({', '.join(f'{dim} {size}' for dim, size in sizes if dim != 'batch')})",
+            batch=batches[shape],
+            path=folder / f"at-{shape}.npz",
+            reference=tree / reference.cropped[shape],
+            feeds=feeds,
+        )
+        trials.append(trial)
     return trials
-
-
-def _compare_trials(trials: list[_Trial], artifact: Artifact) -> tuple[FailureClass, str] | dict[str, float]:
-    """Return the largest error of each trial, or the first fault."""
-    declared = {spec.name: spec.dtype for spec in artifact.outputs}
-    errors: dict[str, float] = {}
-    for trial in trials:
-        error = _compare(trial.where, trial.path, trial.reference, declared)
-        if not isinstance(error, float):
-            return error
-        errors[trial.where] = error
-    return errors
-
-
-def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Quality | str]:
-    """Score the trials on whole rows; those on cut rows too where the program has no labels, which are of whole rows.
-
-    Without labels what is scored is how close the outputs are to the source's, and that holds for any rows.
-    """
-    with open_arrays(setting.locate(split.targets)) as targets:
-        labelled = bool(targets.files)
-    groups: dict[Path, dict[str, Path]] = {}
-    for trial in trials:
-        if trial.feeds is None or not labelled:
-            groups.setdefault(trial.reference, {})[trial.where] = trial.path
-    scores: dict[str, Quality | str] = {}
-    for reference, outputs in groups.items():
-        scores |= score_predictions(outputs, reference=reference, split=split, setting=setting)
-    return scores
-
-
-def _find_wrong(errors: dict[str, float], judged: Mapping[str, Quality]) -> str:
-    """Return where outputs that were not scored differ too much from the source's, or an empty string.
-
-    As wrong as on the rows that were scored they may be: the score held there.
-    """
-    allowed = max(LARGEST_ERROR, *(errors[where] for where in judged))
-    unscored = {where: error for where, error in errors.items() if where not in judged}
-    where, error = max(unscored.items(), key=lambda item: item[1], default=("", 0.0))
-    if error <= allowed:
-        return ""
-    difference = f"differ from the source's by up to {error:.3g} times the largest of these"
-    return f"the outputs at {where} {difference}; {allowed:.3g} is allowed"
 
 
 def _compare(
     where: str, predictions: Path, reference: Path, declared: Mapping[str, str]
 ) -> tuple[FailureClass, str] | float:
-    """Return the largest error of predictions, or the first fault of names, shapes, types or values.
+    """Return the largest error of predictions, relative to its output's largest value, or the first fault.
 
-    An output is of the source's type, or of the one that the candidate declares for it.
+    That is one of names, shapes, types or values; an output is of the source's type, or of the one that the candidate
+    declares for it.
     """
+    largest_error = 0.0
     with open_arrays(reference) as expected:
         try:
             with open_arrays(predictions) as found:
-                error = _compare_arrays(expected, found, declared)
+                for name in expected.files:
+                    want, got = expected[name], found.get(name)
+                    if fault := _find_fault(want, got, declared.get(name)):
+                        return fault[0], f"output {name!r} at {where}: {fault[1]}"
+                    if want.dtype.kind != "U":  # text has no distance; the program's metric judges it
+                        want, got = want.astype(np.float64), np.asarray(got, np.float64)
+                        scale = float(np.abs(want).max(initial=0.0)) or 1.0
+                        largest_error = max(largest_error, float(np.abs(got - want).max(initial=0.0)) / scale)
         except UNREADABLE as unreadable:
             return FailureClass.BAD_OUTPUT, f"the predictions at {where} cannot be read: {unreadable}"
-    if isinstance(error, float):
-        return error
-    name, (slug, fault) = error
-    return slug, f"output {name!r} at {where}: {fault}"
-
-
-def _compare_arrays(
-    expected: NpzFile, found: NpzFile, declared: Mapping[str, str]
-) -> tuple[str, tuple[FailureClass, str]] | float:
-    """Return the largest error, relative to its output's largest value, or the name and the fault of an output."""
-    largest_error = 0.0
-    for name in expected.files:
-        want, got = expected[name], found.get(name)
-        if fault := _find_fault(want, got, declared.get(name)):
-            return name, fault
-        if want.dtype.kind == "U":
-            continue  # text has no distance; the program's metric judges it
-        want, got = want.astype(np.float64), np.asarray(got, np.float64)
-        scale = float(np.abs(want).max(initial=0.0)) or 1.0
-        largest_error = max(largest_error, float(np.abs(got - want).max(initial=0.0)) / scale)
     return largest_error
 
 
@@ -245,3 +188,38 @@ def _find_fault(want: NDArray[Any], got: NDArray[Any] | None, declared: str | No
     if got.dtype.kind != "U" and not np.isfinite(got).all():
         return FailureClass.NUMERICS, "some values are not finite"
     return None
+
+
+def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Quality] | str:
+    """Score the trials on whole rows; those on cut rows too where the program has no labels, which are of whole rows.
+
+    Without labels what is scored is how close the outputs are to the source's, and that holds for any rows. Returned is
+    why it cannot be scored where one cannot be.
+    """
+    with open_arrays(setting.locate(split.targets)) as targets:
+        labelled = bool(targets.files)
+    groups: dict[Path, dict[str, Path]] = {}
+    for trial in trials:
+        if trial.feeds is None or not labelled:
+            groups.setdefault(trial.reference, {})[trial.where] = trial.path
+    scores: dict[str, Quality] = {}
+    for reference, outputs in groups.items():
+        for where, found in score_predictions(outputs, reference=reference, split=split, setting=setting).items():
+            if isinstance(found, str):
+                return found
+            scores[where] = found
+    return scores
+
+
+def _find_wrong(errors: dict[str, float], scores: Mapping[str, Quality]) -> str:
+    """Return where outputs that were not scored differ too much from the source's, or an empty string.
+
+    As wrong as on the rows that were scored they may be: the score held there.
+    """
+    allowed = max(LARGEST_ERROR, *(errors[where] for where in scores))
+    unscored = {where: error for where, error in errors.items() if where not in scores}
+    where, error = max(unscored.items(), key=lambda item: item[1], default=("", 0.0))
+    if error <= allowed:
+        return ""
+    difference = f"differ from the source's by up to {error:.3g} times the largest of these"
+    return f"the outputs at {where} {difference}; {allowed:.3g} is allowed"

@@ -1,35 +1,33 @@
-"""Place a node in the graph: give its function the setting and what is bound, and name its datasets."""
+"""Place a node in the graph: give its function the setting and what is bound, and name its datasets.
+
+Nodes, namespaces and pipelines can run alone, from values that earlier runs left in the catalog. So each value names
+all that it was made from (``made_from``), by digests: the values before it, and the keys of the recipe that decided it.
+What a node is given must agree about each of these names, with the recipe as it is now, and with each other: values of
+different models, data, recipes or runs are never joined.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, update_wrapper
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from kedro.pipeline import Node, Pipeline
 
-from kedro_hone.comparing.lineage import digest_recipe, trace
-from kedro_hone.comparing.setting import Setting
+from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.values.made import Made
+from kedro_hone.core.values.base import Json, Made, Value
+from kedro_hone.core.values.digest import digest_json
+from kedro_hone.programs import digest_metric
+from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe
 
 PARAMETERS = "params:hone"
 PLACE = ("store", "run")
 SETTING = ("source", "samples", *PLACE)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Call:
-    """A node's function, and what it is called with besides the values of the catalog."""
-
-    function: Callable[..., Any]
-    inputs: Mapping[str, str]  # from argument to dataset, without those of the setting
-    outputs: Sequence[str]
-    decided_by: Sequence[str]
-    bound: Mapping[str, Any] = field(default_factory=dict)
-    in_setting: bool = True
+RECIPE: Final = "hone."
+"""What the name of each key of the recipe begins with, as in the parameters."""
 
 
 def place_node(
@@ -37,74 +35,99 @@ def place_node(
     *,
     name: str,
     inputs: Mapping[str, str],
-    output: str | Sequence[str],
+    output: str | list[str],
     decided_by: Sequence[str] = (),
     namespace: str | None = None,
     tags: Sequence[str] = (),
+    in_setting: bool = True,
     **bound: Any,
 ) -> Pipeline:
     """Return a pipeline of one node, whose name and outputs get the namespace as a prefix.
 
     The function is called with the ``setting``, with the ``inputs``, from argument to the dataset that it is read from,
-    and with what the graph binds, such as an adaptor's name or a route. ``decided_by`` are the keys of the recipe that
-    decide its result, next to those that decided its inputs. Datasets with a namespace are connected from outside,
-    since Kedro warns of names with dots inside a node.
+    and with what the graph binds, such as an adaptor's name or a route. One that makes a part of the setting is called
+    with ``recipe``, ``store`` and ``run`` instead. ``decided_by`` are the keys of the recipe that decide its result,
+    next to those that decided its inputs. Datasets with a namespace are connected from outside, since Kedro warns of
+    names with dots inside a node.
     """
     outputs = [output] if isinstance(output, str) else [*output]
-    call = _Call(function=function, inputs=inputs, outputs=outputs, decided_by=decided_by, bound=bound)
-    node = _make_node(call, name=name, tags=tags)
-    connected = {**{argument: argument for argument in SETTING}, **inputs}
-    return Pipeline([node], namespace=namespace, inputs=connected, parameters={PARAMETERS: PARAMETERS})
-
-
-def place_first(
-    function: Callable[..., Any],
-    *,
-    name: str,
-    inputs: Sequence[str] = (),
-    output: str | Sequence[str],
-    decided_by: Sequence[str],
-) -> Node:
-    """Return a node that makes a part of the setting: its function is called with ``recipe``, ``store`` and ``run``."""
-    outputs, given = [output] if isinstance(output, str) else [*output], {name: name for name in inputs}
-    call = _Call(function=function, inputs=given, outputs=outputs, decided_by=decided_by, in_setting=False)
-    return _make_node(call, name=name)
-
-
-def _make_node(call: _Call, *, name: str, tags: Sequence[str] = ()) -> Node:
+    called = partial(function, **bound)
+    call = partial(_run, function=called, inputs=inputs, outputs=outputs, decided_by=decided_by, in_setting=in_setting)
     # Kedro reads name and type hints of the function, and ParallelRunner pickles it.
-    run = update_wrapper(partial(_run, call=call), _run)
-    run.__name__ = call.function.__name__
-    arguments = [*(SETTING if call.in_setting else PLACE), *call.inputs]
-    given = {**{argument: argument for argument in arguments}, "recipe": PARAMETERS}
-    outputs = [*call.outputs]
-    return Node(run, given, outputs if len(outputs) > 1 else outputs[0], name=name, tags=[*tags])
+    run = update_wrapper(call, _run)
+    run.__name__ = function.__name__
+    given = {argument: argument for argument in (*(SETTING if in_setting else PLACE), *inputs)}
+    node = Node(run, {**given, "recipe": PARAMETERS}, outputs, name=name, tags=[*tags])
+    return Pipeline([node], namespace=namespace, inputs={**given, **inputs}, parameters={PARAMETERS: PARAMETERS})
 
 
-def _run(*, recipe: Recipe, call: _Call, **given: Any) -> Any:
-    """Run a node on values that fit each other and the recipe, and let its results name what they were made from."""
-    values = {call.inputs.get(argument, argument): value for argument, value in given.items()}
-    keys = digest_recipe(recipe, project=given["run"].project)
-    origins = trace(values, keys, decided_by=call.decided_by)
-    if call.in_setting:
-        setting = Setting(recipe=recipe, **{name: given.pop(name) for name in SETTING})
-        made = call.function(setting=setting, **call.bound, **given)
+def _run(
+    *,
+    recipe: Recipe,
+    function: Callable[..., Any],
+    inputs: Mapping[str, str],
+    outputs: Sequence[str],
+    decided_by: Sequence[str],
+    in_setting: bool,
+    **given: Any,
+) -> list[Any]:
+    """Run a node on values that fit each other and the recipe, and let its results name what they were made from.
+
+    Each of several results names those before it, too: they belong together.
+    """
+    values = {inputs.get(argument, argument): value for argument, value in given.items()}
+    origins = trace(values, digest_recipe(recipe, project=given["run"].project), decided_by=decided_by)
+    if in_setting:
+        given["setting"] = Setting(recipe=recipe, **{name: given.pop(name) for name in SETTING})
     else:
-        made = call.function(recipe=recipe, **call.bound, **given)
-    if len(call.outputs) == 1:
-        return _sign(made, origins)
-    return tuple(_sign_all(made, call.outputs, origins))
-
-
-def _sign_all(made: Sequence[Any], names: Sequence[str], origins: Mapping[str, str]) -> list[Any]:
-    """Let each of several results name those before it, too: they belong together."""
+        given["recipe"] = recipe
+    made = function(**given)
     signed: list[Any] = []
-    for name, value in zip(names, made, strict=True):
-        signed.append(_sign(value, origins))
+    for name, value in zip(outputs, made if len(outputs) > 1 else [made], strict=True):
+        signed.append(value.model_copy(update={"made_from": origins}) if isinstance(value, Made) else value)
         if isinstance(value, Made | VersionInfo):
             origins = {**origins, name: signed[-1].identity}
     return signed
 
 
-def _sign(value: Any, origins: Mapping[str, str]) -> Any:
-    return value.model_copy(update={"made_from": dict(origins)}) if isinstance(value, Made) else value
+def digest_recipe(recipe: Recipe, *, project: Path) -> dict[str, str]:
+    """Return the digest of each key of a recipe, by names such as ``hone.gates`` and ``hone.gates.drop``.
+
+    Options of adaptors are under ``hone.adaptors.NAME``, with their defaults, and the number of threads is counted
+    where it is not named. The section ``publish`` decides nothing before the verdict and is left out.
+
+    Raises:
+        HoneError: ``metric-unknown``; as ``make_plan``.
+    """
+    keys: dict[str, Json] = recipe.model_dump(mode="json", exclude={"publish"})
+    keys["threads"] = recipe.thread_count
+    keys["program"]["metric"] = [recipe.program.metric, digest_metric(recipe.program.metric, project=project)]
+    for name in [name for name in keys if isinstance(getattr(recipe, name), Value)]:
+        keys |= {f"{name}.{key}": value for key, value in keys[name].items()}
+    options = make_plan(recipe).options
+    keys |= {f"adaptors.{name}": value.model_dump(mode="json") for name, value in options.items()}
+    return {f"{RECIPE}{name}": digest_json(value) for name, value in keys.items()}
+
+
+def trace(values: Mapping[str, Any], recipe: Mapping[str, str], *, decided_by: Iterable[str] = ()) -> dict[str, str]:
+    """Return what a node's result is made from: its inputs, what they were made from, and its own keys of the recipe.
+
+    The inputs are given by their names in the catalog, the recipe as ``digest_recipe`` returns it, and the node's own
+    keys without ``hone.``. Inputs that no node of ours made, such as the store, are ignored.
+
+    Raises:
+        HoneError: ``value-outdated``: an input was made from something else than the recipe or another input says.
+    """
+    origins = {f"{RECIPE}{key}": recipe[f"{RECIPE}{key}"] for key in decided_by}
+    for name, value in values.items():
+        if not isinstance(value, Made | VersionInfo):
+            continue
+        if isinstance(value, Made) and not value.made_from:
+            raise explain_outdated(name, "version of kedro-hone")
+        named = {**(value.made_from if isinstance(value, Made) else {}), name: value.identity}
+        for origin, digest in named.items():
+            known = recipe.get(origin) if origin.startswith(RECIPE) else origins.get(origin, digest)
+            if known != digest:
+                raise explain_outdated(name, origin)
+        origins |= named
+    return origins

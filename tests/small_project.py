@@ -24,7 +24,7 @@ import numpy as np
 from toolchains.toy.model import make_model
 
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.manifest import Manifest, is_unharmed
+from kedro_hone.core.store.manifest import Manifest, read_sealed
 from kedro_hone.learner.manifest import write_manifest
 
 TESTS = Path(__file__).parent
@@ -298,7 +298,7 @@ class Project:
         assert list((store.root / "tmp").iterdir()) == []
         objects = sorted((store.root / "objects").iterdir())
         for place in objects:
-            assert is_unharmed(place), place
+            assert read_sealed(place), place
         for path in (store.root / "steps").iterdir():
             assert store.find(path.stem) is not None, path
         for path in (store.root / "values").iterdir():

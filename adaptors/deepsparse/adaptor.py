@@ -20,10 +20,8 @@ TOOLCHAIN = Toolchain(
     licence=Licence.EVALUATION,
     runtime_requirements=("deepsparse==1.8.0", "sparsezoo==1.8.1", "onnx>=1.14,<1.15", "numpy>=1.26,<2"),
     default=False,
-    note=(
-        "The Neural Magic DeepSparse Community License allows it solely for evaluation use in development and testing "
-        "environments, and not for production use. Version 1.8.0 is the last: its end of life was in June 2025."
-    ),
+    note="The Neural Magic DeepSparse Community License allows it solely for evaluation use in development and testing "
+    "environments, and not for production use. Version 1.8.0 is the last: its end of life was in June 2025.",
 )
 
 ADAPTORS = (

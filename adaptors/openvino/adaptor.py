@@ -36,8 +36,7 @@ class QuantizeOptions(Int8Options):
     """``performance`` quantizes activations symmetrically, ``mixed`` asymmetrically; None lets NNCF choose."""
     transformer: bool | None = None
     """Whether to use the quantization scheme for transformers; None uses it where the graph has attention. Without
-    it the mask of the attention is quantized too, which made a sentence encoder useless.
-    """
+    it the mask of the attention is quantized too, which made a sentence encoder useless."""
     subset_size: int = Field(default=300, ge=1)
     """How many calibration rows are used at most."""
     fast_bias_correction: bool = True
@@ -69,8 +68,7 @@ class Int4WeightsOptions(Options):
     """Whether to quantize without a zero point for each group."""
     group_size: int = Field(default=64, ge=-1)
     """How many weights share a scale, fewer where a layer's width asks for it; -1 is a whole channel, used too where
-    no layer can be divided.
-    """
+    no layer can be divided."""
     ratio: float = Field(default=1.0, gt=0, le=1)
     """The share of the weights that goes to four bits; the others go to eight."""
     all_layers: bool = False

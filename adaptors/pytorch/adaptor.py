@@ -82,6 +82,7 @@ _ahead_of_time = partial(
     stage=Stage.COMPILE,
     accepts=_PROGRAM,
     produces="aot-inductor",
+    needs=frozenset({Need.CXX_COMPILER}),
     supports={
         **_SUPPORTS,
         Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,
@@ -144,7 +145,6 @@ ADAPTORS = (
     _ahead_of_time(
         name="pytorch.aoti",
         summary="Compiles ahead of time with AOTInductor and folded constants, one package for each shape.",
-        needs=frozenset({Need.CXX_COMPILER}),
     ),
     _ahead_of_time(
         name="pytorch.aoti-bf16",

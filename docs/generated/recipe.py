@@ -8,6 +8,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 
 from generated.models import describe_default, describe_value, make_table
+from kedro_hone.core.contract.gates import read_gates
 from kedro_hone.core.values.base import Value
 from kedro_hone.recipe.schema import GatesSection, Recipe, compose_gates
 
@@ -28,7 +29,7 @@ def find_sections() -> dict[str, type[BaseModel]]:
     for name, field in Recipe.model_fields.items():
         for kind in (field.annotation, *get_args(field.annotation)):
             if isinstance(kind, type) and get_origin(kind) is None and issubclass(kind, Value):
-                whole = compose_gates() if kind is GatesSection else kind
+                whole = compose_gates(read_gates()) if kind is GatesSection else kind
                 found[name if kind is field.annotation else f"{name}.NAME"] = whole
     return found
 

@@ -7,8 +7,7 @@ from kedro.pipeline import Pipeline
 from kedro_hone.nodes.convert import convert_to_backend
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.pipelines.binding import place_node
-from kedro_hone.recipe.plan import Plan
-from kedro_hone.recipe.routes import SOURCE
+from kedro_hone.recipe.plan import SOURCE, Plan
 
 
 def create_pipeline(plan: Plan) -> Pipeline:

@@ -10,11 +10,9 @@ from kedro_hone.nodes.race import race
 from kedro_hone.nodes.report import report
 from kedro_hone.nodes.validate import validate
 from kedro_hone.pipelines.binding import place_node
-from kedro_hone.recipe.routes import Routes
+from kedro_hone.recipe.plan import Routes
 
-ALONE = ["needs.bench"]
-"""Of the nodes with this tag only one may run on a machine at a time."""
-
+ALONE = ["needs.bench"]  # of the nodes with this tag only one may run on a machine at a time
 RACED = ("toolchains", "adaptors", "routes", "race", "confirm.finalists", "gates.confidence", "seed")
 CONFIRMED = ("confirm", "race", "gates.speedup", "gates.confidence", "seed")
 """The keys of the recipe that decide who races and how, and what is confirmed."""

@@ -8,16 +8,17 @@ from kedro_hone.core.values.samples import SPLITS
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull
-from kedro_hone.pipelines.binding import place_first, place_node
+from kedro_hone.pipelines.binding import place_node
 
 
 def create_pipeline() -> Pipeline:
     """Return the pipeline: model and data in, source artifact, samples and reference out."""
     read = ("model", "trust", "shapes", "threads", "seed")
     prepared = ("program.name", "program.options", "shapes", "calibration_rows")
+    data, made = {name: name for name in ("source", *SPLITS)}, ["version", "source"]
     nodes = (
-        place_first(pull, name="pull", output=["version", "source"], decided_by=read),
-        place_first(prepare, name="prepare", inputs=["source", *SPLITS], output="samples", decided_by=prepared),
+        place_node(pull, name="pull", inputs={}, output=made, decided_by=read, in_setting=False),
+        place_node(prepare, name="prepare", inputs=data, output="samples", decided_by=prepared, in_setting=False),
         place_node(take_baseline, name="baseline", inputs={}, output="reference", decided_by=["program"]),
     )
     return Pipeline([*nodes], tags="pull")

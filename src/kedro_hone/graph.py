@@ -65,8 +65,7 @@ def read_plan() -> Plan:
     Raises:
         HoneError: ``recipe-invalid``, ``adaptor-unknown`` or ``toolchain-unknown``.
     """
-    parameters = _current["hone"] if _current else read_parameters()
-    return make_plan(read_recipe(parameters))
+    return make_plan(read_recipe(_current["hone"] if _current else read_parameters()))
 
 
 def read_parameters() -> Mapping[str, Any]:

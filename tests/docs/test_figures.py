@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kedro_hone.core.stats.levels import share_level
-from kedro_hone.core.stats.proportions import needed_rows, smallest_provable_drop
+from kedro_hone.core.stats.intervals import needed_rows, smallest_provable_drop
+from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.nodes.seed import SPLIT_ROWS
 from kedro_hone.recipe.schema import read_recipe
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def level(finalists: int) -> float:
-    return 1 - share_level(0.05, finalists=finalists)
+    return share_confidence(0.95, finalists=finalists)
 
 
 def points(rows: int, *, finalists: int) -> str:

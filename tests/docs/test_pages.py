@@ -12,6 +12,7 @@ import pytest
 
 from kedro_hone.cli import cli
 from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.gates import read_gates
 from kedro_hone.core.errors import SLUGS, ExitCode
 from kedro_hone.core.values.base import Value
 from kedro_hone.recipe.schema import GatesSection, Recipe, compose_gates
@@ -34,7 +35,7 @@ def list_keys(model: type[Value]):
     for name, field in model.model_fields.items():
         yield name
         if isinstance(field.annotation, type) and issubclass(field.annotation, Value):
-            yield from list_keys(compose_gates() if field.annotation is GatesSection else field.annotation)
+            yield from list_keys(compose_gates(read_gates()) if field.annotation is GatesSection else field.annotation)
 
 
 def test_what_is_generated_is_current():

@@ -8,7 +8,7 @@ import pytest
 from small_project import FAST, copy_project
 from toolchains.bad import BAD
 
-from kedro_hone.core.store.manifest import is_unharmed
+from kedro_hone.core.store.manifest import read_sealed
 
 REGISTRATION = """
 from dataclasses import replace
@@ -54,7 +54,7 @@ def test_the_run_comes_to_its_verdict_and_a_good_one_wins(project):
 
 
 def test_nobody_harmed_the_source_or_the_store(project):
-    assert is_unharmed(project.store.root / "objects" / project.evidence["source"]["digest"].removeprefix("sha256:"))
+    assert read_sealed(project.store.root / "objects" / project.evidence["source"]["digest"].removeprefix("sha256:"))
     project.check_store()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.core.values.decision import Verdict
-from kedro_hone.report.page import render_page
+from kedro_hone.report.rendering import render_page
 
 pytestmark = pytest.mark.browser
 

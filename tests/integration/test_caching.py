@@ -7,7 +7,7 @@ import json
 import pytest
 from small_project import copy_project
 
-from kedro_hone.core.store.manifest import is_unharmed
+from kedro_hone.core.store.manifest import read_sealed
 
 
 @pytest.fixture(scope="module")
@@ -76,4 +76,4 @@ def test_a_damaged_artifact_is_made_again(project):
     (place / "weights.npz").write_bytes(b"cut short")
     project.run("--pipelines", "pull,build")
     assert project.read_outcomes()["source.shop_fast"]["digest"] == outcome["digest"]
-    assert is_unharmed(project.store.root / "objects" / outcome["digest"].removeprefix("sha256:"))
+    assert read_sealed(project.store.root / "objects" / outcome["digest"].removeprefix("sha256:"))

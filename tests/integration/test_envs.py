@@ -17,7 +17,7 @@ import pytest
 from empty_wheel import make_wheel
 
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.store import Environment, EnvironmentStore, environment_key
+from kedro_hone.core.environments.store import Environment, EnvironmentStore, _environment_key
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
 SIX = "8abb2f1d86890a2dfb989f9a77cfcfd3e47c2a354b01111771326f8aa26e0254"  # six-1.16.0-py2.py3-none-any.whl
@@ -90,7 +90,7 @@ def test_an_environment_is_built_found_and_repaired(store, toolchain):
     assert built.own
     assert ask(built) == "1.16.0"
     assert built.versions["six"] == "1.16.0"
-    assert built.key == environment_key(toolchain)
+    assert built.key == _environment_key(toolchain)
     record = store.root / "environments" / built.key / "record.json"
     written = record.read_text()
 
@@ -117,14 +117,14 @@ def test_two_builders_build_once(store, toolchain):
     assert printed[0] == printed[1]
     # The second would have removed the logs of the first and made new ones.
     (logs,) = (store.root / "logs").iterdir()
-    record = store.root / "environments" / environment_key(toolchain) / "record.json"
+    record = store.root / "environments" / _environment_key(toolchain) / "record.json"
     assert (logs / "create.log").stat().st_mtime < record.stat().st_mtime
     assert ask(Environment.model_validate_json(printed[0])) == "1.16.0"
 
 
 @pytest.mark.parametrize("step", ["create", "install"])
 def test_a_builder_killed_in_the_middle_leaves_no_process_and_the_next_repairs(store, toolchain, step):
-    folder = store.root / "environments" / environment_key(toolchain)
+    folder = store.root / "environments" / _environment_key(toolchain)
     with start_builder(store, toolchain) as builder:
         # The log is there a moment before the process is.
         wait_until(lambda: list((store.root / "logs").glob(f"*/{step}.log")) and list_processes_with(str(folder)))

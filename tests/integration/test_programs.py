@@ -26,7 +26,7 @@ def call(tmp_path):
     def call(function, program="image-classification", **options):
         job = Job(
             function=function,
-            worker=str(programs.WORKER),
+            worker=str(programs.LIBRARY / "worker" / "__init__.py"),
             adaptor=f"program.{function}",
             input={"path": str(tmp_path / "model"), "format": "onnx", "inputs": [INPUT], "outputs": [OUTPUT]},
             output=str(tmp_path / "output"),
@@ -85,10 +85,10 @@ def test_from_files_to_scores(call, digits, tmp_path):
     row = default.notes["candidates"]["a.b"]
     assert (row["kind"], row["lost"], row["gained"], row["n"], row["source"]) == ("proportion", 7, 0, 200, 1.0)
 
-    macro = call("evaluate", metric="f1_macro", seed=0, replicates=100, **files)
+    macro = call("evaluate", metric="f1_macro", seed=0, **files)
     assert isinstance(macro, StepResult)
     with np.load(macro.notes["candidates"]["a.b"]["replicates"]) as replicates:
-        assert replicates["replicates"].shape == (100,)
+        assert replicates["replicates"].shape == (2000,)
 
 
 def test_bad_data_come_back_as_notes(call, digits):

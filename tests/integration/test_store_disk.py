@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.manifest import is_unharmed
+from kedro_hone.core.store.manifest import read_sealed
 
 SOURCE = Path(__file__).parents[2] / "src"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
@@ -24,7 +24,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.steps import StepRecord
 from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.store.manifest import is_unharmed
+from kedro_hone.core.store.manifest import read_sealed
 from kedro_hone.core.values.artifact import StepFacts
 
 def seal(store, text):
@@ -87,7 +87,7 @@ print(slug_of(lambda: record(store, "k", Failed(by="a.b", failure=FailureClass.C
 print(store.read_value("v"), store.find("k"))
 filler.close()
 (root / "filler").unlink()
-sound = is_unharmed(store.locate(kept).parent)
+sound = read_sealed(store.locate(kept).parent) is not None
 print(slug_of(lambda: store.write_value("v", "x")), store.find("kept").outcome == kept, sound)
 """
     told = run(script, folder, mount=f"mount -t tmpfs -o size=256k tmpfs '{folder}'")
@@ -146,7 +146,7 @@ def check_all(root: Path) -> int:
     assert list((root / "tmp").iterdir()) == []
     places = list((root / "objects").iterdir())
     for place in places:
-        assert is_unharmed(place)
+        assert read_sealed(place)
     for path in (root / "steps").iterdir():
         record = store.find(path.stem)
         assert record is not None

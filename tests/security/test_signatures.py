@@ -24,9 +24,10 @@ import kedro_hone
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.cli import hone
-from kedro_hone.comparing.recipe_checks import check_destination
+from kedro_hone.comparing.recipe_checks import check_recipe
 from kedro_hone.core.contract.registry import SIGNER, make_tags
 from kedro_hone.core.errors import ExitCode, HoneError
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.digest import digest_file
 from kedro_hone.learner.signatures import verify_version
 from kedro_hone.learner.signing import PASSWORD, SIGNING_KEY, find_signer
@@ -328,10 +329,11 @@ def test_a_key_that_cannot_sign_stops_a_run_before_anything_is_pulled(tmp_path, 
     monkeypatch.setenv(SIGNING_KEY, str(path))
     monkeypatch.setenv(PASSWORD, "open lemon")
     recipe = read_recipe({"model": {"uri": "models:/nowhere/1"}})
-    assert catch(lambda: check_destination(recipe, project=tmp_path)).slug == "signing-unusable"
+    run = RunFolder(root=tmp_path, run_id="1", project=tmp_path)
+    assert catch(lambda: check_recipe(gate=None, recipe=recipe, store=None, run=run)).slug == "signing-unusable"
     monkeypatch.setenv(PASSWORD, "open sesame")
     if harm == "password":
-        check_destination(recipe, project=tmp_path)
+        assert find_signer().key == private
 
 
 def test_a_winner_that_this_publisher_signed_is_trusted_as_a_source(signed, tmp_path, monkeypatch):
@@ -361,7 +363,8 @@ def test_sigstore_without_an_identity_stops_a_run_before_anything_is_pulled(tmp_
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(SIGNING_KEY, "sigstore")
     recipe = read_recipe({"model": {"uri": "models:/nowhere/1"}})
-    error = catch(lambda: check_destination(recipe, project=tmp_path))
+    run = RunFolder(root=tmp_path, run_id="1", project=tmp_path)
+    error = catch(lambda: check_recipe(gate=None, recipe=recipe, store=None, run=run))
     assert (error.slug, "finds no identity" in error.why) == ("signing-unusable", True)
 
 

@@ -23,7 +23,7 @@ _NEW_MEANING = {"GridSample", "GroupNormalization", "Resize"}
 _TYPES = {"FLOAT", "DOUBLE", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
 
 
-class Session:
+class _Session:
     """One engine for each shape: an engine has a fixed batch size, compiled when it is made."""
 
     def __init__(self, job: Json) -> None:
@@ -40,11 +40,6 @@ class Session:
             self._engines[tuple(map(tuple, shapes))] = engine
 
     def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return every output by name, from the engine of exactly these shapes.
-
-        Raises:
-            ValueError: There is none.
-        """
         shapes = tuple(feeds[name].shape for name in self._names)
         engine = self._engines.get(shapes)
         if engine is None:
@@ -53,7 +48,7 @@ class Session:
         return dict(zip(engine.output_names, values, strict=True))
 
 
-load = Session
+load = _Session
 
 
 def describe(job: Json) -> Json:
@@ -81,7 +76,7 @@ def transform(job: Json) -> Json:
         return {"refused": f"it cannot be written in opset {_HIGHEST_OPSET}: {_first_line(error)}"}
     onnx.save(model, str(Path(job["output"], "model.onnx")))
     try:
-        Session({**job, "input": {**job["input"], "path": job["output"], "static_shapes": job["shapes"]}})
+        _Session({**job, "input": {**job["input"], "path": job["output"], "static_shapes": job["shapes"]}})
     except Exception as error:  # noqa: BLE001 - the engine raises its own classes for what it cannot do
         return {"failed": {"class": "compile", "reason": f"the engine does not take it: {_first_line(error)}"}}
     return {"static_shapes": [shape["name"] for shape in job["shapes"]]}
@@ -113,10 +108,8 @@ def _lower(model: Any) -> Any:
 
     This release's ONNX converter supports nothing after opset 19, and no quantized operators in 19. But from
     one opset to the next the operators have only taken more types, attributes and inputs (those of ``_NEW_MEANING``
-    excepted), so a new version number is enough wherever the checker then accepts every operator.
-
-    Raises:
-        onnx.checker.ValidationError: An operator does not exist in opset 19, or has an attribute that does not.
+    excepted), so a new version number is enough wherever the checker then accepts every operator. It is a
+    ``ValidationError`` where an operator, or an attribute of one, does not exist in opset 19.
     """
     opset = min(_find_opset(model), _HIGHEST_OPSET)
     del model.graph.value_info[:]

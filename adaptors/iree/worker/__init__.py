@@ -20,7 +20,7 @@ _QUANTIZED = re.compile("QuantizeLinear|^QLinear|Integer$")
 _NAMES_FILE = "names.json"  # has the order of the module's arguments and results, which it does not name
 
 
-class Session:
+class _Session:
     """A compiled module on IREE's task system, with its default waiting policy."""
 
     def __init__(self, job: Json) -> None:
@@ -40,13 +40,12 @@ class Session:
         self._call = self._context.modules[module.name][name]
 
     def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return every output by name, for inputs by name."""
         result = self._call(*(feeds[name] for name in self._inputs))
         values = result if isinstance(result, tuple | list) else (result,)
         return {name: value.to_host() for name, value in zip(self._outputs, values, strict=True)}
 
 
-load = Session
+load = _Session
 
 
 def transform(job: Json) -> Json:
@@ -101,14 +100,11 @@ def _find_refusal(model: Any) -> str | None:
 
 
 def _call_tool(name: str, arguments: Sequence[str], result: Path, *, folder: Path | None = None) -> str | None:
-    """Run one of IREE's tools; return its first error, or None when it wrote the result.
-
-    Its exit code is not enough: iree-compile has ended with success and an empty file.
-    """
+    """Run one of IREE's tools; return its first error, or None when it wrote the result."""
     command = [sys.executable, "-I", "-m", f"iree.compiler.tools.{name}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     sys.stderr.write(done.stderr[-20_000:])
-    if done.returncode == 0 and result.is_file() and result.stat().st_size:
+    if done.returncode == 0 and result.is_file() and result.stat().st_size:  # it has ended well with an empty file
         return None
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["no output"]
     first = next((line for line in lines if "error" in line.lower()), lines[-1])

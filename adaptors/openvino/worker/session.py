@@ -17,8 +17,7 @@ with set_variables(CI="true"):
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
-DIMENSIONS = "kedro_hone_dimensions"
-"""Where an IR keeps the names of its dynamic dimensions, which OpenVINO itself drops."""
+DIMENSIONS = "kedro_hone_dimensions"  # where an IR keeps their names, which OpenVINO itself drops
 
 
 class Session:
@@ -104,10 +103,7 @@ def _spec(port: Any, names: dict[str, list[int | str]]) -> dict[str, Any]:
 
 
 def _digest(folder: Path) -> str:
-    """Return a digest of operators, attributes, edges and weights, without names and without rt_info.
-
-    Each constant is replaced by the hash of its bytes, so that its offset and its name do not change the digest.
-    """
+    """Return a digest of operators, attributes, edges and the bytes of weights, without names, offsets and rt_info."""
     weights = memoryview((folder / "model.bin").read_bytes())
 
     def strip(element: ET.Element) -> list[Any]:

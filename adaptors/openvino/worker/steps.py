@@ -49,10 +49,7 @@ def _compile(job: Json, output: Path) -> Json:
 
 
 def _quantize(job: Json, output: Path) -> Json:
-    """Quantize weights and activations to int8 with ranges from the calibration data.
-
-    With accuracy control, layers are reverted until the program's metric is within the limit.
-    """
+    """Quantize weights and activations to int8; with accuracy control, revert layers until the metric allows it."""
     import nncf
 
     options, model = job["options"], session.read(job["input"]["path"])
@@ -107,15 +104,12 @@ def _feeds(node: Any, reach: int) -> bool:
 
 
 def _compress(job: Json, output: Path) -> Json:
-    """Store weights in eight bits, or in four bits in groups, and keep the activations.
-
-    Groups are smaller where a layer asks for it; a whole channel is one where no layer can be divided.
-    """
+    """Store weights in eight bits, or in four bits in groups, and keep the activations."""
     import nncf
 
     options, four = job["options"], job["adaptor"] == "openvino.int4-weights"
     types = ("i4", "u4") if four else ("i8", "u8")
-    sizes = dict.fromkeys((options["group_size"], -1)) if four else (None,)
+    sizes = dict.fromkeys((options["group_size"], -1)) if four else (None,)  # channels where no layer can be divided
     arguments = {
         "ignored_scope": nncf.IgnoredScope(names=options["exclude"]) if options["exclude"] else None,
         "mode": nncf.CompressWeightsMode[f"INT{4 if four else 8}_{'SYM' if options['symmetric'] else 'ASYM'}"],
@@ -187,10 +181,9 @@ def _open_metric(job: Json, feeds: session.Arrays, size: int) -> tuple[str, Call
         targets = dict(data)
 
     def measure(compiled: Any, rows: Iterable[int]) -> tuple[float, list[Any]]:
-        """Return the metric over these rows of the validation data, and what NNCF compares row by row.
+        """Return the metric over these rows, and what NNCF compares row by row: scores, or else outputs.
 
-        That is each row's score, or its outputs where the metric does not decompose: a metric such as the area
-        under a curve has no value for one row.
+        A metric such as the area under a curve has no value for one row.
         """
         chosen, opened = list(rows), session.Session(compiled)
         parts = [opened.run(part) for part in _split(feeds, chosen, size)]

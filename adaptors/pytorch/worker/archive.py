@@ -1,7 +1,8 @@
 """Read a ``.pt2`` archive without running anything that it holds.
 
 ``torch.export.load`` can run code from the file in five ways: pickled tensors and constants, custom objects,
-shared libraries of AOTInductor, symbolic expressions, and operator names that are looked up in ``torch`` by attribute.
+shared libraries of AOTInductor, symbolic expressions (``sympy.sympify`` evaluates them) and guards, and names that it
+looks up or imports: operators in ``torch`` by attribute, and classes of arguments or results.
 A model from a registry may use none of them. So the archive is checked here, with the standard library alone, and torch
 gets a new one that holds what was checked and nothing else: torch's reader of archives and Python's do not always find
 the same bytes under a name, and torch reads entries and formats that nothing needs.
@@ -9,6 +10,7 @@ the same bytes under a name, and torch reads entries and formats that nothing ne
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import re
@@ -16,8 +18,6 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-
-from . import program
 
 NAMES_FILE = "kedro_hone.json"
 """The extra file in which we keep the names of a program's inputs and outputs."""
@@ -40,14 +40,27 @@ _PLAIN = {
 _SAMPLES = "data/sample_inputs/model.pt"
 """Pickled rows, which torch reads without running them under ``TORCH_FORCE_WEIGHTS_ONLY_LOAD`` only."""
 _TENSOR = re.compile(r"data/weights/weight_\d+|data/constants/tensor_\d+")
-_EXTRA = "extra/"
-"""Where files for others are, of any name. Torch gets none of them."""
-_NO_PROGRAM = (
-    *(zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RecursionError, EOFError),
-    NotImplementedError,  # another version of the format of archives
+_EXTRA = "extra/"  # where files for others are, of any name; torch gets none of them
+_LARGEST_JSON = 256 << 20  # bytes of the program or a list; that of ten thousand operators has ten million
+
+_TARGET = re.compile(
+    r"(?!torch\.ops\.aten\.from_file)"
+    r"torch\.ops\.(aten|prims|higher_order|quantized|quantized_decomposed|onednn|torchao|torchvision)"
+    r"\.(_?[A-Za-z0-9]\w*|__i?(and|or|xor|lshift|rshift)__)(\.[A-Za-z]\w*)?"
+    r"|_operator\.(getitem|add|sub|mul|floordiv|truediv|mod|pow|neg|pos|abs|eq|ne|lt|le|gt|ge|and_|or_|not_)"
+    r"|torch\._?sym_\w+|math\.[a-z]\w*"
 )
-_LARGEST_JSON = 256 << 20
-"""Bytes of the program's or a list's JSON; that of a model of ten thousand operators has ten million."""
+_EXPRESSION_CALLS = frozenset(
+    """Symbol Integer Rational Float Add Mul Pow Max Min Mod PythonMod FloorDiv CeilDiv CleanDiv floor ceiling Abs
+    Piecewise Eq Ne Lt Le Gt Ge And Or Not TruncToInt TruncToFloat CeilToInt FloorToInt RoundToInt RoundDecimal ToFloat
+    IntTrueDiv FloatTrueDiv PowByNatural FloatPow Where Identity ModularIndexing size stride storage_offset
+    max min abs int float round ceil trunc sqrt isnan""".split()  # noqa: SIM905 - a list of words
+)
+_EXPRESSION_NODES = (
+    ast.Expression, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant, ast.Subscript, ast.Tuple,
+    ast.keyword, ast.boolop, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
+)  # fmt: skip
+_TREE_TYPES = frozenset({None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
 
 
 class Threat(PermissionError):  # noqa: N818 - it reads as what it says
@@ -56,16 +69,18 @@ class Threat(PermissionError):  # noqa: N818 - it reads as what it says
 
 def read_names(path: Path) -> dict[str, Any] | None:
     """Return the specs that we kept in the archive, or None when other software wrote it."""
-    with zipfile.ZipFile(path) as archive:
-        name = next((name for name in archive.namelist() if name.endswith(f"/extra/{NAMES_FILE}")), None)
-        return dict(json.loads(archive.read(name))) if name else None
+    found = _read_entries(path, _EXTRA + NAMES_FILE)
+    return dict(json.loads(found[0])) if found else None
 
 
 def is_quantized(path: Path) -> bool:
     """Whether the program holds PT2E's quantized operators, which only torchao registers."""
+    return any(b"torch.ops.quantized_decomposed." in model for model in _read_entries(path, _PROGRAM))
+
+
+def _read_entries(path: Path, name: str) -> list[bytes]:
     with zipfile.ZipFile(path) as archive:
-        models = [archive.read(name) for name in archive.namelist() if name.endswith(f"/{_PROGRAM}")]
-    return any(b"torch.ops.quantized_decomposed." in model for model in models)
+        return [archive.read(each) for each in archive.namelist() if each.endswith(f"/{name}")]
 
 
 def copy_checked(path: Path) -> io.BytesIO:
@@ -77,20 +92,18 @@ def copy_checked(path: Path) -> io.BytesIO:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = _list_entries(archive, path.stat().st_size)
-            documents = {name: _read_json(archive, entries[name]) for name in (_PROGRAM, *_PAYLOADS) if name in entries}
+            known = [name for name in (_PROGRAM, *_PAYLOADS) if name in entries]
+            documents = {name: json.loads(archive.read(entries[name])) for name in known}
             for threat in _find_threats(archive, entries, documents):
                 raise Threat(threat)
             return _copy(archive, entries, documents)
-    except _NO_PROGRAM as error:
+    # Among the RuntimeErrors are those of too deep JSON, and of another version of the format of archives.
+    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RuntimeError, EOFError) as error:
         raise Threat(f"it is not an archive of an exported program: {type(error).__name__}: {error}") from error
 
 
 def _list_entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """Return the entries by their names below the archive's one folder.
-
-    Raises:
-        Threat: There is one that could be found under another's name, or that nothing needs.
-    """
+    """Return the entries by their names in the one folder, all of which are needed and found under one name only."""
     entries: dict[str, zipfile.ZipInfo] = {}
     folders = set()
     for info in archive.infolist():
@@ -100,26 +113,21 @@ def _list_entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipI
             raise Threat(f"it holds compiled code ({info.filename})")
         if name.rpartition("/")[2].startswith(("custom_obj_", "opaque_obj_")):
             raise Threat(f"it holds a pickled object ({info.filename})")
-        if not (
-            name in {_PROGRAM, _SAMPLES, *_PAYLOADS, *_PLAIN} or _TENSOR.fullmatch(name) or name.startswith(_EXTRA)
-        ):
+        known = name in {_PROGRAM, _SAMPLES, *_PAYLOADS, *_PLAIN} or _TENSOR.fullmatch(name)
+        if not known and not name.startswith(_EXTRA):
             raise Threat(f"it holds an entry that is no part of an exported program ({info.filename})")
         if name in entries:
             raise Threat(f"it holds two entries of one name ({info.filename})")
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise Threat(f"it holds an entry that is compressed or encrypted ({info.filename})")
+        if name in {_PROGRAM, *_PAYLOADS} and info.file_size > _LARGEST_JSON:
+            raise Threat(f"{info.filename} is larger than {_LARGEST_JSON >> 20} MiB")
         entries[name] = info
     if len(folders) != 1:
         raise Threat("its entries are not in one folder")
     if sum(info.file_size for info in entries.values()) > size:
         raise Threat("its entries are larger than the file")
     return entries
-
-
-def _read_json(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
-    if info.file_size > _LARGEST_JSON:
-        raise Threat(f"{info.filename} is larger than {_LARGEST_JSON >> 20} MiB")
-    return json.loads(archive.read(info))
 
 
 def _find_threats(
@@ -138,7 +146,72 @@ def _find_threats(
             if not re.fullmatch(pattern, payload["path_name"]):
                 yield f"it holds a pickled object ({payload['path_name'][:80]})"
     for document in documents.values():
-        yield from program.find_threats(document)
+        yield from _find_calls(document)
+
+
+def _find_calls(program: dict[str, Any]) -> Iterator[str]:
+    """Yield what torch would run as code, or import, when it loads a program with this JSON."""
+    for guard in program.get("guards_code") or ():
+        if not _is_plain_expression(guard):
+            yield f"its guard {guard[:80]!r} is more than a comparison of sizes"
+    for symbol in program.get("range_constraints", {}):
+        if not re.fullmatch(r"\w+", symbol):
+            yield f"its symbol {symbol[:80]!r} is not a name"
+    for key, value in _walk(program):
+        if key in {"target", "as_operator"} and isinstance(value, str) and not _TARGET.fullmatch(value):
+            yield f"it calls {value[:80]!r}, which is no tensor operator"
+        if key == "expr_str" and not _is_plain_expression(str(value)):
+            yield f"its size {str(value)[:80]!r} is more than an expression"
+        if key in ("in_spec", "out_spec") and isinstance(value, str) and _find_class(value) is not None:
+            yield "its arguments or results are of a class that would have to be imported"
+
+
+def _walk(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every key and value of nested JSON."""
+    stack = [value]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, dict):
+            yield from top.items()
+            stack.extend(top.values())
+        elif isinstance(top, list):
+            stack.extend(top)
+
+
+def _is_plain_expression(text: str) -> bool:
+    """Whether a text is arithmetic on sizes: known functions, and strings only as names of symbols or in ``L['x']``."""
+    try:
+        nodes = [*ast.walk(ast.parse(text, mode="eval"))]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    names = {id(node.slice) for node in nodes if isinstance(node, ast.Subscript)}
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Symbol":
+            names.update(map(id, node.args))
+
+    def is_plain(node: ast.AST) -> bool:
+        match node:
+            case ast.Call(func=ast.Name(name) | ast.Attribute(attr=name)):
+                return name in _EXPRESSION_CALLS
+            case ast.Attribute(attr=name):
+                return name in _EXPRESSION_CALLS | {"inf"}
+            case ast.Name(name):
+                return "__" not in name
+            case ast.Constant(str() | bytes()):
+                return id(node) in names
+        return isinstance(node, _EXPRESSION_NODES)
+
+    return all(map(is_plain, nodes))
+
+
+def _find_class(spec: str) -> str | None:
+    """Return the first class in a tree of arguments or results that is no plain container, or what else is odd."""
+    try:
+        tree = json.loads(spec) if spec else None
+    except ValueError:
+        return spec
+    types = (value for key, value in _walk(tree) if key == "type" and not isinstance(value, dict))
+    return next((str(name) for name in types if name not in _TREE_TYPES), None)
 
 
 def _copy(archive: zipfile.ZipFile, entries: Mapping[str, zipfile.ZipInfo], documents: Mapping[str, Any]) -> io.BytesIO:
@@ -158,8 +231,7 @@ def find_result_class(path: Path) -> str | None:
     ``torch.export.load`` refuses such a file without saying why. None, too, for a file that is no such archive.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            text = next(archive.read(name) for name in archive.namelist() if name.endswith("/models/model.json"))
-        return program.find_class(json.loads(text)["graph_module"]["module_call_graph"][0]["signature"]["out_spec"])
-    except (zipfile.BadZipFile, ValueError, KeyError, IndexError, TypeError, StopIteration):
+        graph = json.loads(_read_entries(path, _PROGRAM)[0])["graph_module"]
+        return _find_class(graph["module_call_graph"][0]["signature"]["out_spec"])
+    except (zipfile.BadZipFile, ValueError, LookupError, TypeError):
         return None

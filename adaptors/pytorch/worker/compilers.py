@@ -126,9 +126,8 @@ def trace(job: Job) -> Notes:
         except RuntimeError as error:
             return jobs.fail("compile", "the traced model takes no other batch size", error)
     if not same:
-        return jobs.fail(
-            "numerics", "the traced model returns other values at another batch size: it branches on its input"
-        )
+        reason = "the traced model returns other values at another batch size: it branches on its input"
+        return jobs.fail("numerics", reason)
     names = json.dumps({"inputs": inputs, "outputs": outputs})
     torch.jit.save(script, Path(job["output"]) / "model.ts", _extra_files={archive.NAMES_FILE: names})
     return {"outputs": outputs}

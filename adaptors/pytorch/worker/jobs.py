@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
+from hone_loading import load_file
+from torch import nn
 from torch.utils import _pytree as pytree
 
 from . import archive, models
@@ -59,29 +61,39 @@ def _describe_file(path: Path, trust: Sequence[str]) -> Notes:
 
 
 def open_module(job: Job) -> Flat:
-    """Return the author's class as a flat model.
+    """Build the author's class with its state, as ``module.json`` describes it, and return it as a flat model.
 
     Its inputs go by position, as most authors call a model; by name where ``forward`` has them in another order or with
     others in between, as models of transformers do.
 
     Raises:
-        PermissionError: The recipe does not trust the class.
+        PermissionError: The recipe does not trust the class, or a file is outside the folder.
         ValueError: Nothing says what it takes.
     """
-    inputs = job["input"]["inputs"]
-    if not inputs:
+    folder, names = Path(job["input"]["path"]), [spec["name"] for spec in job["input"]["inputs"]]
+    if not names:
         raise ValueError("a class does not say what it takes: the recipe must state its inputs")
-    module = models.read_module(Path(job["input"]["path"]), job["trust"])
-    names, parameters = [spec["name"] for spec in inputs], [*inspect.signature(module.forward).parameters]
+    reference = json.loads((folder / "module.json").read_text())
+    if "module" not in job["trust"]:
+        raise PermissionError(f"{reference['class']} is code; it runs only when the recipe says 'trust: [module]'")
+    source, state = (_inside(folder, reference[name]) for name in ("file", "state"))
+    code = load_file(f"hone_class_{source.stem}", str(source), parts=False)
+    module: nn.Module = getattr(code, reference["class"].rpartition(":")[2])(**reference["kwargs"])
+    module.load_state_dict(models.read_program(state, job["trust"]).state_dict)
+    parameters = [*inspect.signature(module.forward).parameters]
     positional = parameters[: len(names)] == names or not set(names) <= set(parameters)
-    return Flat(module, () if positional else names)
+    return Flat(module.eval(), () if positional else names)
+
+
+def _inside(folder: Path, name: str) -> Path:
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise PermissionError(f"{name} is outside the model's folder")
+    return path
 
 
 def _describe_module(job: Job) -> Notes:
-    """Run the class, and once more with each dynamic size changed: a class does not declare its results.
-
-    Inputs that the signature does not name get the names of ``forward``'s arguments.
-    """
+    """Run the class, and once more with each dynamic size changed: a class does not declare its results."""
     flat, inputs, known = open_module(job), job["input"]["inputs"], job["input"]["outputs"]  # no outputs at first
     sizes = choose_sizes(job, inputs)
     with torch.inference_mode():
@@ -97,8 +109,17 @@ def _describe_module(job: Job) -> Notes:
             for axis, size in enumerate(others[index].shape):
                 shape[axis] = dimension if size != value.shape[axis] else shape[axis]
         outputs.append({"name": names[index], "dtype": str(value.dtype).removeprefix("torch."), "shape": shape})
-    inputs = models.name_inputs(flat.model, inputs, taken=names)
+    inputs = _name_inputs(flat.model, inputs, taken=names)
     return {"inputs": inputs, "outputs": outputs, **models.describe_structure(result, names)}
+
+
+def _name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str]) -> list[Spec]:
+    """Name inputs that are ``input_0``, ``input_1`` … as ``forward`` does, unless an output has the name."""
+    parameters = [*inspect.signature(module.forward).parameters.values()][: len(inputs)]
+    names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD and each.name not in taken]
+    if len(names) < len(inputs) or any(spec["name"] != f"input_{index}" for index, spec in enumerate(inputs)):
+        return inputs
+    return [{**spec, "name": name} for spec, name in zip(inputs, names, strict=True)]
 
 
 def choose_sizes(job: Job, specs: Sequence[Spec]) -> dict[str, int]:
@@ -122,13 +143,10 @@ def fail(failure: str, reason: str, error: Exception | None = None) -> Notes:
 
 def make_examples(specs: Sequence[Spec], sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
     """Return one tensor for each input, of these dynamic sizes: random numbers, or ones for integers."""
-    generator = torch.Generator().manual_seed(0)
-
-    def make(spec: Spec) -> torch.Tensor:
-        shape = tuple(dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"])
-        dtype: torch.dtype = getattr(torch, spec["dtype"])
-        if not dtype.is_floating_point:
-            return torch.ones(shape, dtype=dtype)
-        return torch.rand(shape, generator=generator).to(dtype)
-
-    return tuple(map(make, specs))
+    generator, examples = torch.Generator().manual_seed(0), []
+    for spec in specs:
+        shape = [dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"]]
+        dtype = getattr(torch, spec["dtype"])
+        drawn = torch.rand(shape, generator=generator) if dtype.is_floating_point else torch.ones(shape)
+        examples.append(drawn.to(dtype))
+    return tuple(examples)

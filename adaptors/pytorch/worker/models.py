@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from hone_loading import load_file, set_variables
+from hone_loading import set_variables
 from torch import nn
 
 from . import archive
@@ -28,12 +27,7 @@ ADVICE = "return a tensor, or one tuple, list or dictionary of tensors (a small 
 
 
 class Flat(nn.Module):  # type: ignore[misc]  # torch has no types here
-    """A model with positional tensors in and a tuple of tensors out.
-
-    Attributes:
-        model: What is called.
-        keywords: The names of the last inputs, as many as the model takes by name; the others go by position.
-    """
+    """A model with positional tensors in and a tuple of tensors out; it takes the last ones by name: ``keywords``."""
 
     def __init__(self, model: nn.Module, keywords: Sequence[str] = ()) -> None:
         super().__init__()
@@ -187,38 +181,3 @@ def flatten_program(program: torch.export.ExportedProgram) -> Flat:
     if not all(leaf.is_leaf() for leaf in (*arguments.children(), *keywords.children())):
         raise TypeError("the exported program takes nested arguments; only plain tensors can be fed")
     return Flat(program.module(), keywords.context or ())
-
-
-def read_module(folder: Path, trust: Sequence[str]) -> nn.Module:
-    """Build the author's class with its state, in ``eval`` mode, as ``module.json`` in the folder describes it.
-
-    Raises:
-        PermissionError: The recipe does not trust the class, or a file is outside the folder.
-    """
-    reference = json.loads((folder / "module.json").read_text())
-    if "module" not in trust:
-        raise PermissionError(f"{reference['class']} is code; it runs only when the recipe says 'trust: [module]'")
-    source, state = (_inside(folder, reference[name]) for name in ("file", "state"))
-    module = load_file(f"hone_class_{source.stem}", str(source), parts=False)
-    model: nn.Module = getattr(module, reference["class"].rpartition(":")[2])(**reference["kwargs"])
-    model.load_state_dict(read_program(state, trust).state_dict)
-    return model.eval()
-
-
-def _inside(folder: Path, name: str) -> Path:
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
-        raise PermissionError(f"{name} is outside the model's folder")
-    return path
-
-
-def name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str]) -> list[Spec]:
-    """Return the specs with the names of ``forward``'s arguments, where none has a name but ``input_0``, ``input_1`` ….
-
-    The names of dimensions stay, and so do all names where an output would have the same one (``taken``).
-    """
-    parameters = [*inspect.signature(module.forward).parameters.values()][: len(inputs)]
-    names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD and each.name not in taken]
-    if len(names) < len(inputs) or any(spec["name"] != f"input_{index}" for index, spec in enumerate(inputs)):
-        return inputs
-    return [{**spec, "name": name} for spec, name in zip(inputs, names, strict=True)]

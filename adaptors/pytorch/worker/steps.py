@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from . import archive, jobs, models
 from .models import Flat, Job, Notes, Spec
@@ -28,9 +27,8 @@ def export(job: Job) -> Notes:
     absent = isinstance(result, dict) and None in result.values()  # an exported program would return it too
     # The module of another class would be needed to load the program.
     plain = not absent and type(result) in (torch.Tensor, tuple, list, dict)
-    module, keywords = (flat.model, flat.keywords) if plain else (flat, ())
     try:
-        program = _export_dynamic(module, examples, inputs, keywords=keywords)
+        program = _export_dynamic(flat if plain else Flat(flat), examples, inputs, bounds={})
     except Exception as error:  # noqa: BLE001 - torch raises dozens of classes; only the reason is used
         return jobs.fail("convert", "torch.export cannot keep the sizes dynamic", error)
     described = models.describe_program(program, job["input"])
@@ -39,25 +37,20 @@ def export(job: Job) -> Notes:
 
 
 def _export_dynamic(
-    module: nn.Module,
-    examples: tuple[torch.Tensor, ...],
-    specs: Sequence[Spec],
-    *,
-    keywords: Sequence[str] = (),
-    bounds: Mapping[str, dict[str, int]] | None = None,
+    flat: Flat, examples: tuple[torch.Tensor, ...], specs: Sequence[Spec], *, bounds: Mapping[str, dict[str, int]]
 ) -> torch.export.ExportedProgram:
-    """Export with one ``Dim`` for each named dimension; the last inputs are those that are given by name."""
+    """Export what a flat module calls, with one ``Dim`` for each named dimension."""
     named = sorted({dim for spec in specs for dim in spec["shape"] if isinstance(dim, str)})
-    dims = {name: torch.export.Dim(name, **(bounds or {}).get(name, {})) for name in named}
+    dims = {name: torch.export.Dim(name, **bounds.get(name, {})) for name in named}
     axes = [{axis: dims[dim] for axis, dim in enumerate(spec["shape"]) if isinstance(dim, str)} for spec in specs]
-    count = len(specs) - len(keywords)
-    named_examples = dict(zip(keywords, examples[count:], strict=True))
-    shapes: Any = (tuple(axes),) if isinstance(module, Flat) else tuple(axes)
-    if keywords:
-        names = (*[*inspect.signature(module.forward).parameters][:count], *keywords)
+    count = len(specs) - len(flat.keywords)
+    named_examples = dict(zip(flat.keywords, examples[count:], strict=True))
+    shapes: Any = (tuple(axes),) if isinstance(flat.model, Flat) else tuple(axes)
+    if flat.keywords:
+        names = (*[*inspect.signature(flat.model.forward).parameters][:count], *flat.keywords)
         shapes = dict(zip(names, axes, strict=True))
     with torch.no_grad():
-        return torch.export.export(module, examples[:count], named_examples, dynamic_shapes=shapes)
+        return torch.export.export(flat.model, examples[:count], named_examples, dynamic_shapes=shapes)
 
 
 def to_onnx(job: Job) -> Notes:
@@ -121,7 +114,7 @@ def quantize(job: Job) -> Notes:
         return {"refused": "the quantizer found no operator that it could quantize"}
     examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
     bounds = _find_bounds(program, inputs)
-    quantized = _export_dynamic(converted, examples, inputs, keywords=flat.keywords, bounds=bounds)
+    quantized = _export_dynamic(Flat(converted, flat.keywords), examples, inputs, bounds=bounds)
     models.save_program(quantized, Path(job["output"]), described)
     return {"outputs": described["outputs"], "metadata": {"quantization": "pt2e-x86-int8"}}
 

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.building.asking import Decided, decide, find_refusal, resolve_options
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.store.steps import StepRecord, step_key
+from kedro_hone.core.plugins import check_kind, describe_exception
+from kedro_hone.core.store.steps import StepRecord, list_machine_options, step_key
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, Stage, StepFacts
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.outcome import Failed, Outcome, Refused
+from kedro_hone.core.values.outcome import Failed, FailureClass, Outcome, Refused
 from kedro_hone.core.values.samples import CALIBRATION, SEARCH, Reference
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker, digest_worker
@@ -34,11 +35,8 @@ INHERITED = ("interface", "structure", "threads", "machine_options")
 """Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, the number of
 threads, and earlier adaptors' options that depend on the machine unless the recipe sets them."""
 
-WIDTH: Final = 71
-"""What a terminal of 80 columns leaves for a line behind the time."""
-
-_LONGEST: Final = 240
-"""A reason is cut so that its line has no more characters; the report has all of it."""
+WIDTH: Final = 71  # what a terminal of 80 columns leaves for a line behind the time
+_LONGEST: Final = 240  # characters of a line, whose reason is cut for it; the report has all of it
 
 
 def transform(
@@ -49,12 +47,7 @@ def transform(
     What its options leave to the machine is decided here, for the key and the worker alike. Returned is the artifact, a
     refusal or a failure, with the steps of its route; a toolchain's failure is not raised, nor that of an adaptor.
     """
-    host = read_host()
-    resolved = resolve_options(adaptor, options, host)
-    if isinstance(resolved, Failed):
-        outcome, facts = _Step(adaptor, options, parent, setting, reference, host).leave(resolved)
-    else:
-        outcome, facts = _Step(adaptor, resolved, parent, setting, reference, host).find_or_build()
+    outcome, facts = _Step(adaptor, parent, setting, reference, read_host()).find_or_build(options)
     return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
 
 
@@ -69,31 +62,62 @@ def identify_runtime(artifact: Artifact) -> list[str]:
     return [digest_worker(toolchain.worker), known, read_host().fingerprint]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Decided:
+    """What an adaptor decides before it is run: its options, those of its runtime, and those that the machine gave."""
+
+    options: Options
+    run_options: dict[str, Json]
+    machine_options: dict[str, Json]
+
+
+def _decide(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) -> _Decided | Refused | Failed:
+    """Ask an adaptor's own functions, in the process of the run: what they raise, or return wrongly, is its failure.
+
+    They are code of other packages or of the user's project. A program that ends here, by ``sys.exit(0)`` above all,
+    would end the run without a verdict; only the interruption of a person does.
+    """
+    asked, run_options = "Options.resolve", {}
+    try:
+        resolved = check_kind(options.resolve(host), type(options))
+        resolved.model_dump(mode="json")  # they go into the key and to the worker
+        asked = "can_take"
+        if (refusal := adaptor.can_take(parent, resolved, host)) is not None:
+            return check_kind(refusal, Refused).model_copy(update={"by": adaptor.name})
+        asked = "run_options"
+        if adaptor.stage is Stage.COMPILE:
+            run_options = json.loads(json.dumps(check_kind(adaptor.run_options(resolved), dict), allow_nan=False))
+        asked = "Options.resolve"
+        machine_options = list_machine_options(adaptor, resolved, host)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - it is told in the report, not lost
+        reason = f"{asked} failed: {describe_exception(error)}"
+        return Failed(by=adaptor.name, failure=FailureClass(adaptor.stage.value), reason=reason)
+    return _Decided(options=resolved, run_options=run_options, machine_options=machine_options)
+
+
 @dataclass(frozen=True)
 class _Step:
-    """One adaptor and what it is run on; its options are resolved."""
+    """One adaptor and what it is run on."""
 
     adaptor: Adaptor
-    options: Options
     parent: Artifact
     setting: Setting
     reference: Reference
     host: Host
 
-    def find_or_build(self) -> tuple[Outcome, tuple[StepFacts, ...]]:
+    def find_or_build(self, options: Options) -> tuple[Outcome, tuple[StepFacts, ...]]:
         """Return the outcome, and the facts of the step; none of these where the adaptor could not be tried."""
         adaptor, store, run = self.adaptor, self.setting.store, self.setting.run
-        if (fault := self._find_refusal()) is not None:
-            return self.leave(fault)
-        decided = decide(adaptor, self.options, self.host)
-        if isinstance(decided, Failed):
-            return self.leave(decided)
+        decided = self._find_mismatch() or _decide(adaptor, options, self.parent, self.host)
+        if not isinstance(decided, _Decided):
+            return self._leave(decided)
         environment = EnvironmentStore().ensure(adaptor.toolchain)
         if isinstance(environment, Failed):
-            return self.leave(run.name_log(environment.model_copy(update={"by": adaptor.name})))
-        key, inputs = self._make_key(environment.key)
-        found = store.find(key)
-        if found is not None:
+            return self._leave(run.name_log(environment.model_copy(update={"by": adaptor.name})))
+        key, inputs = self._make_key(environment.key, decided.options)
+        if (found := store.find(key)) is not None:
             self._say("reused", found.outcome)
             return found.outcome, (found.facts,)
         folder = run.claim_step(adaptor.name)
@@ -112,8 +136,7 @@ class _Step:
         store.record(key, StepRecord(facts=facts, outcome=outcome, created=started.isoformat(), inputs=inputs))
         return outcome, (facts,)
 
-    def leave(self, fault: Refused | Failed) -> tuple[Outcome, tuple[StepFacts, ...]]:
-        """Return why the adaptor was not tried."""
+    def _leave(self, fault: Refused | Failed) -> tuple[Outcome, tuple[StepFacts, ...]]:
         self._say(fault.kind, fault)
         return fault, ()
 
@@ -122,25 +145,25 @@ class _Step:
         route = (self.setting.source.format, *built)
         logger.info("%s", say_step(word, self.adaptor.name, route, seconds=seconds, outcome=outcome))
 
-    def _find_refusal(self) -> Refused | Failed | None:
-        adaptor, parent, host = self.adaptor, self.parent, self.host
+    def _find_mismatch(self) -> Refused | None:
+        adaptor, parent = self.adaptor, self.parent
         text = [spec.name for spec in (*parent.inputs, *parent.outputs) if spec.dtype == "str"]
-        if missing := adaptor.find_missing(host):
+        if missing := adaptor.find_missing(self.host):
             slug, reason = "host", missing
         elif parent.format not in adaptor.accepts:
             slug, reason = "format", f"takes {', '.join(sorted(adaptor.accepts))}, and the model is {parent.format}"
         elif text and not adaptor.toolchain.takes_text:
             slug, reason = "text", f"{adaptor.toolchain.name} takes no text, and {text[0]!r} is text"
         else:
-            return find_refusal(adaptor, parent, self.options, host)
+            return None
         return Refused(by=adaptor.name, slug=slug, reason=reason)
 
-    def _make_key(self, environment: str) -> tuple[str, dict[str, Json]]:
+    def _make_key(self, environment: str, options: Options) -> tuple[str, dict[str, Json]]:
         samples, needs = self.setting.samples.digest, self.adaptor.needs
         return step_key(
             self.adaptor,
             self.parent,
-            self.options,
+            options,
             worker=digest_worker(self.adaptor.toolchain.worker),
             environment=environment,
             host=self.host,
@@ -150,10 +173,10 @@ class _Step:
             program=digest_json([samples, SEARCH, self.reference.digest]) if Need.PROGRAM in needs else None,
         )
 
-    def _run(self, python: Path, folder: Path, decided: Decided) -> Outcome:
+    def _run(self, python: Path, folder: Path, decided: _Decided) -> Outcome:
         toolchain = self.adaptor.toolchain
         with self.setting.store.workspace() as scratch:
-            job = self._make_job(scratch)
+            job = self._make_job(scratch, decided.options)
             result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
             if not isinstance(result, StepResult):
                 return self.setting.run.name_log(result) if isinstance(result, Failed) else result
@@ -162,7 +185,7 @@ class _Step:
                 return output
             return self._seal(output, decided, graph=(result.described or {}).get("graph"))
 
-    def _make_job(self, scratch: Path) -> Job:
+    def _make_job(self, scratch: Path, options: Options) -> Job:
         adaptor, setting, recipe = self.adaptor, self.setting, self.setting.recipe
         calibration = setting.samples.splits[CALIBRATION]
         return Job(
@@ -174,7 +197,7 @@ class _Step:
             output=str(scratch / "output"),
             temporary=str(scratch / "temporary"),
             produces=adaptor.produces,
-            options=self.options.model_dump(mode="json"),
+            options=options.model_dump(mode="json"),
             calibration=str(setting.locate(calibration.feeds)) if Need.CALIBRATION_DATA in adaptor.needs else None,
             program=self._describe_program() if Need.PROGRAM in adaptor.needs else None,
             shapes=recipe.all_shapes,
@@ -195,7 +218,7 @@ class _Step:
             "outputs": [spec.name for spec in self.parent.outputs],
         }
 
-    def _seal(self, output: JobInput, decided: Decided, *, graph: Json) -> Outcome:
+    def _seal(self, output: JobInput, decided: _Decided, *, graph: Json) -> Outcome:
         """Turn a worker's verified output into an artifact; refuse it when it is its parent again."""
         adaptor, parent = self.adaptor, self.parent
         if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):

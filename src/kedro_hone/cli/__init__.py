@@ -12,7 +12,7 @@ import click
 from kedro.framework.cli.project import run as kedro_run
 from kedro.framework.project import settings
 
-from kedro_hone.cli.failures import explain, explain_failures, refuse_exits
+from kedro_hone.cli.failures import explain, explain_failures
 from kedro_hone.cli.plugins import adaptor, registries, toolchains
 from kedro_hone.cli.routes import routes
 from kedro_hone.cli.runs import replay, report
@@ -41,8 +41,9 @@ def _run(**options: Any) -> None:
     """
     configure_logging()
     try:
-        with refuse_exits():
-            kedro_run.callback(**options)  # type: ignore[misc]  # click allows commands without one; this one has it
+        kedro_run.callback(**options)  # type: ignore[misc]  # click allows commands without one; this one has it
+    except SystemExit as stop:  # by code of a plug-in: only the verdict chooses the exit code
+        raise RuntimeError(f"the run was ended by SystemExit({stop.code!r}), before it had a verdict") from stop
     finally:  # what is printed next must not be printed through the display
         for hook in settings.HOOKS:
             if isinstance(hook, ProgressHooks):

@@ -23,7 +23,7 @@ from types import FrameType
 import click
 
 from kedro_hone.core.errors import SLUGS, ExitCode, HoneError, read_page
-from kedro_hone.core.store.disk import explain_disk_errors
+from kedro_hone.core.store.disk import find_disk_error
 from kedro_hone.core.text import clean_text, hide_secrets
 from kedro_hone.datasets.errors import find_error
 from kedro_hone.graph import find_work
@@ -68,15 +68,6 @@ def explain_failures() -> Iterator[None]:
         sys.exit(ExitCode.BUG)
 
 
-@contextmanager
-def refuse_exits() -> Iterator[None]:
-    """Turn an exit within a run, by code of a plug-in, into an error: only the verdict chooses the exit code."""
-    try:
-        yield
-    except SystemExit as stop:
-        raise RuntimeError(f"the run was ended by SystemExit({stop.code!r}), before it had a verdict") from stop
-
-
 class _Terminated(KeyboardInterrupt):
     """The process was told to end; raised wherever it is, so that everything on the way out is closed."""
 
@@ -111,13 +102,7 @@ def _terminate(number: int, _: FrameType | None) -> None:
 def _find_disk_error(error: BaseException) -> HoneError | None:
     """Return the error for people where a disk was full or read-only, in this process or another."""
     number = _find_number(error) or (errno.ENOSPC if _may_lack_space(error) else None)
-    if number is None:
-        return None
-    try:
-        with explain_disk_errors(find_work()):
-            raise OSError(number, os.strerror(number))
-    except HoneError as known:
-        return known
+    return None if number is None else find_disk_error(OSError(number, os.strerror(number)), find_work())
 
 
 def _find_number(error: BaseException | None) -> int | None:

@@ -130,9 +130,6 @@ def build_environment(toolchain: Toolchain) -> Environment:
     built = EnvironmentStore().ensure(toolchain)
     if isinstance(built, Environment):
         return built
-    raise HoneError(
-        "toolchain-unbuildable",
-        f"The environment of {toolchain.name} cannot be built.",
-        why=built.reason,
-        hint=f"Read {built.log}; a full disk and a missing network are the usual reasons.",
-    )
+    what, read = f"The environment of {toolchain.name} cannot be built.", f"Read {built.log}; a" if built.log else "A"
+    hint = f"{read} full disk and a missing network are the usual reasons."
+    raise HoneError("toolchain-unbuildable", what, why=built.reason, hint=hint)

@@ -31,12 +31,9 @@ def report(folder: Path | None, *, in_browser: bool) -> None:
     place = folder or find_work() / "latest"
     path = place / "evidence.json"
     if not path.is_file():
-        raise HoneError(
-            "report-missing",
-            f"There is no report in {place}.",
-            why="A run writes evidence.json when it has come to a verdict.",
-            hint="Run `kedro run`, or name a run's folder in data/hone/runs.",
-        )
+        why = "A run writes evidence.json when it has come to a verdict."
+        hint = "Run `kedro run`, or name a run's folder in data/hone/runs."
+        raise HoneError("report-missing", f"There is no report in {place}.", why=why, hint=hint)
     print_verdict(parse_evidence(path.read_bytes()), Console(), folder=place)
     if in_browser:
         click.launch(str((place / "report.html").absolute()))
@@ -48,7 +45,7 @@ def report(folder: Path | None, *, in_browser: bool) -> None:
 @click.option("--output", type=_FOLDER, help="Keep the files that the step makes in this folder.")
 def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
     """Run STEP again, such as 007-onnxruntime.int8-static, and print what its worker prints."""
-    place = _find_step(step, run_folder or _find_latest())
+    place = _find_step(step, run_folder)
     job = Job.model_validate_json((place / "job.json").read_bytes())
     toolchain = _find_toolchain(job)
     python = Path(build_environment(toolchain).python)
@@ -66,30 +63,23 @@ def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
         click.echo(clean_text(f"{job.adaptor}: {result.kind}: {result.reason}"))
 
 
-def _find_latest() -> Path:
-    return max((path.parent for path in find_work().glob("runs/*/steps")), default=find_work() / "latest")
-
-
-def _find_step(step: str, run: Path) -> Path:
+def _find_step(step: str, run: Path | None) -> Path:
+    """Return the folder of a step, of the latest run with any where none is given."""
+    run = run or max((path.parent for path in find_work().glob("runs/*/steps")), default=find_work() / "latest")
     steps = sorted(path.parent for path in (run / "steps").glob("*/job.json"))
     for path in steps:
         if path.name == step or path.name.partition("-")[0] == step:
             return path
-    raise HoneError(
-        "replay-unknown",
-        f"There is no step {step!r} in {run}.",
-        why=f"It has: {', '.join(path.name for path in steps) or 'none: all came from the store'}.",
-        hint="Name one of them, or another run with --run.",
-    )
+    why = f"It has: {', '.join(path.name for path in steps) or 'none: all came from the store'}."
+    hint = "Name one of them, or another run with --run."
+    raise HoneError("replay-unknown", f"There is no step {step!r} in {run}.", why=why, hint=hint)
 
 
 def _find_toolchain(job: Job) -> Toolchain:
     for toolchain in read_catalogue().toolchains.values():
         if toolchain.worker == Path(job.worker):
             return toolchain
-    raise HoneError(
-        "replay-unknown",
-        f"The step was made by {job.worker}, which belongs to no toolchain.",
-        why="Steps of the program (reading data, scoring) have no environment of their own.",
-        hint=f"Run it by hand: python {WORKER_MAIN} with its job.json.",
-    )
+    what = f"The step was made by {job.worker}, which belongs to no toolchain."
+    why = "Steps of the program (reading data, scoring) have no environment of their own."
+    hint = f"Run it by hand: python {WORKER_MAIN} with its job.json."
+    raise HoneError("replay-unknown", what, why=why, hint=hint)

@@ -9,7 +9,7 @@ Hunter, *Statistics for Experimenters*, 2nd ed., 2005, ch. 3-4).
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -41,9 +41,7 @@ def launch(
     ``output``. With ``interface``, what is timed is the source's interface around the model, as ``kedro_hone.load``
     gives it.
     """
-    if artifact.runtime is None:
-        raise ValueError(f"an artifact of the format {artifact.format} has no runtime and cannot be launched")
-    toolchain = read_catalogue().find_toolchain(artifact.runtime)
+    toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     # It was built before its step; one that is gone is not built again under a measurement, but by the next run.
     environment = EnvironmentStore().ensure(toolchain, build=False)
     if isinstance(environment, Failed):
@@ -160,9 +158,7 @@ def count_calls(times: list[int], *, burst_ms: float) -> int:
     return max(3, min(5000, round(burst_ms * 1e6 / max(min(times), 1))))
 
 
-def measure_round(
-    entrants: Iterable[Entrant], shapes: Sequence[str], *, order: random.Random, timings: Timings
-) -> None:
+def measure_round(entrants: Iterable[Entrant], *, order: random.Random, timings: Timings) -> None:
     """Measure each entrant once at every shape, in random order; all are stopped, before and after.
 
     An entrant that fails is noted in the timings and measured no more.
@@ -171,19 +167,18 @@ def measure_round(
     order.shuffle(shuffled)
     timings.rounds.append({})
     for entrant in shuffled:
-        measured = _measure(entrant, shapes)
+        measured = _measure(entrant)
         if isinstance(measured, Failed):
             timings.failures[entrant.id] = measured
         else:
             timings.rounds[-1][entrant.id] = measured
 
 
-def _measure(entrant: Entrant, shapes: Sequence[str]) -> Calls | Failed:
+def _measure(entrant: Entrant) -> Calls | Failed:
     measured: Calls = {}
     entrant.session.resume()
     try:
-        for shape in shapes:
-            calls = entrant.calls[shape]
+        for shape, calls in entrant.calls.items():
             times = entrant.session.time(shape, calls=calls, warmup=max(2, round(calls * WARM_UP)))
             if isinstance(times, Failed):
                 return times

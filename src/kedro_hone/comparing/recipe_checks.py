@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from kedro_hone.core.contract.registry import check_names, find_registry
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.stats.levels import share_level
-from kedro_hone.core.stats.proportions import needed_rows, smallest_provable_drop
+from kedro_hone.core.stats.intervals import needed_rows, smallest_provable_drop
+from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.digest import digest_json
@@ -23,14 +21,18 @@ VERSION = 1
 def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:
     """Check where the winner goes, the program, the metric, and whether the gate split can prove the recipe's limit.
 
-    A worker opens the program and the data; the model is not needed. What was found is remembered in the store.
+    The registry is asked that the model comes from and the winner goes to, and the key that signs is tried. A worker
+    opens the program and the data; the model is not needed. What was found is remembered in the store.
 
     Raises:
         HoneError: ``program-unknown``, ``metric-unknown``, ``recipe-invalid`` (an unknown option of the program, or
-            a name that the registry refuses), ``registry-unknown``, ``program-failed``, ``data-unreadable`` or
-            ``gate-unprovable``.
+            a name that the registry refuses), ``registry-unknown``, ``registry-broken``, ``program-failed``,
+            ``data-unreadable``, ``gate-unprovable`` or ``signing-unusable``.
     """
-    check_destination(recipe, project=run.project)
+    if recipe.publish.enabled:
+        registry = find_registry(recipe.model.uri, project=run.project)
+        check_names(registry, name=recipe.publish.name, alias=recipe.publish.alias)
+        find_signer()
     asked = recipe.program
     program = find_program(asked.name, project=run.project)
     metric = digest_metric(asked.metric, project=run.project)
@@ -45,21 +47,6 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
         check_provable(found["rows"], recipe)
 
 
-def check_destination(recipe: Recipe, *, project: Path) -> None:
-    """Ask the registry that the model comes from, and that the winner goes to, about the winner's name and alias.
-
-    The key that is to sign the winner is tried too.
-
-    Raises:
-        HoneError: ``signing-unusable``.
-        HoneError: ``recipe-invalid``: it refuses one of them. ``registry-unknown`` or ``registry-broken``.
-    """
-    if recipe.publish.enabled:
-        registry = find_registry(recipe.model.uri, project=project)
-        check_names(registry, name=recipe.publish.name, alias=recipe.publish.alias)
-        find_signer()
-
-
 def check_provable(rows: int, recipe: Recipe) -> None:
     """Refuse rows, right or wrong ones or of a metric best at 1, that cannot prove the limit even if nothing is lost.
 
@@ -67,7 +54,7 @@ def check_provable(rows: int, recipe: Recipe) -> None:
         HoneError: ``gate-unprovable``, with the rows that would be needed.
     """
     gates, finalists = recipe.gates, recipe.confirm.finalists
-    confidence = 1 - share_level(1 - gates.confidence, finalists=finalists)
+    confidence = share_confidence(gates.confidence, finalists=finalists)
     needed, possible = needed_rows(gates.drop, confidence), smallest_provable_drop(rows, confidence)
     if possible < gates.drop:
         return

@@ -15,8 +15,13 @@ from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.comparing.launches import launch
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.stats.intervals import UNITS, interval_of_bootstrap, interval_of_mean
-from kedro_hone.core.stats.proportions import interval_of_paired_proportions, smallest_provable_drop
+from kedro_hone.core.stats.intervals import (
+    UNITS,
+    interval_of_bootstrap,
+    interval_of_mean,
+    interval_of_paired_proportions,
+    smallest_provable_drop,
+)
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.measurement import Interval, Quality, Spread
@@ -45,7 +50,7 @@ def predict(
     with launch(artifact, name=name, setting=setting, output=next(iter(outputs)).parent) as session:
         if isinstance(session, Failed):
             return session
-        loaded = session.load(feeds=setting.batches[setting.shapes[0]])
+        loaded = session.load(feeds=setting.batches[next(iter(setting.recipe.shapes))])
         if isinstance(loaded, Failed):
             return loaded
         for output, batch in outputs.items():

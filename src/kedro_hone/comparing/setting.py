@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.errors import HoneError
@@ -42,23 +42,19 @@ def explain_outdated(name: str, origin: str) -> HoneError:
     )
 
 
-class Took(NamedTuple):
-    """How many seconds a node measured, and the share of the cores' time that other processes took, if known."""
-
-    seconds: float
-    other_load: float | None
-
-
 @contextmanager
-def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -> Iterator[Callable[[], Took]]:
-    """Hold the devices of all that a node measures, the source too, and yield a watch that starts when they are held.
+def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -> Iterator[dict[str, Any]]:
+    """Hold the devices of all that a node measures, the source too, and yield what tells afterwards how it went.
 
-    The wait for another run's measuring does not count; the run's events get its seconds, as ``waited``.
+    These are ``seconds``, and ``other_load``, the share of the cores' time that other processes took, if known. The
+    wait for another run's measuring does not count; the run's events get its seconds, as ``waited``.
     """
     with hold_devices(find_home() / "locks", {artifact.device for artifact in artifacts}) as waited:
         run.note("waited", node=node, seconds=waited)
+        took: dict[str, Any] = {}
         started, others = time.monotonic(), OtherLoad()
-        yield lambda: Took(time.monotonic() - started, others.share())
+        yield took
+        took |= {"seconds": time.monotonic() - started, "other_load": others.share()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +66,6 @@ class Setting:
     recipe: Recipe
     store: Store
     run: RunFolder
-
-    @property
-    def shapes(self) -> list[str]:
-        """The names of the shapes, in the recipe's order."""
-        return list(self.recipe.shapes)
 
     @property
     def largest_batch(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from kedro_hone.core.contract.gates import Gate, Measurements, is_asked, read_gates
@@ -21,7 +22,7 @@ Score = Callable[[str], Quality | str]
 class GateResults:
     """The judgements of the gates on the finalists, fastest first; each is named by its id."""
 
-    asked: Mapping[Gate, Any]  # the gates that the recipe asks for, with their limits
+    gates: GatesSection
     source: Measurements
     score: Score
     judgements: dict[str, list[Judgement]] = field(default_factory=dict)  # the source's only where it was asked
@@ -29,6 +30,11 @@ class GateResults:
     withheld: dict[str, str] = field(default_factory=dict)  # why those that are faster may not be published
     eligible: list[str] = field(default_factory=list)  # those that hold every relative gate, in order
     winner: str | None = None  # the first of them that holds every gate
+
+    @cached_property
+    def asked(self) -> dict[Gate, Any]:
+        """The gates for which the recipe has a limit, with it, in the order in which they are asked."""
+        return {gate: limit for gate in read_gates() if is_asked(limit := getattr(self.gates, gate.name))}
 
     @property
     def best(self) -> str | None:
@@ -55,11 +61,6 @@ class GateResults:
         rows = self.judgements.setdefault(candidate, [])
         known = {row.name for row in rows}
         rows.extend(gate.rule(candidate, Judged.NOT_ASKED, reason) for gate in self.asked if gate.name not in known)
-
-
-def list_asked(gates: GatesSection) -> dict[Gate, Any]:
-    """Return the gates for which a recipe has a limit, with it, in the order in which they are asked."""
-    return {gate: limit for gate in read_gates() if is_asked(limit := getattr(gates, gate.name))}
 
 
 def ask_gates(results: GateResults, finalists: Sequence[Measurements], unpublishable: Mapping[str, str]) -> None:
@@ -121,22 +122,13 @@ def find_contradiction(decision: Decision, race: RaceResult, confirmation: Confi
     return ""
 
 
-def was_compared(confirmation: Confirmation, validations: Iterable[Validation]) -> bool:
-    """Return whether any candidate was compared with the source: confirmed, or found to be worse on the search split.
-
-    Where all were refused or failed, that the source is best is a guess.
-    """
-    confirmed = any(finalist.verdict for finalist in confirmation.finalists)
-    return confirmed or any(validation.status is Status.DROPPED for validation in validations)
-
-
 def decide(
-    results: GateResults, *, compared: bool, launches: int, require_improvement: bool
+    results: GateResults, confirmation: Confirmation, validations: Iterable[Validation]
 ) -> tuple[Verdict, list[str]]:
     """Make the verdict, with its reasons, one sentence each.
 
     Where the source stays, it is scored if an absolute gate needs that, and its judgements are added to the results.
-    ``compared`` is what ``was_compared`` said, and ``launches`` how many launches of each model there were.
+    That it is best is a guess where no candidate was confirmed, or found to be worse on the search split.
     """
     reasons = _list_reasons(results)
     if results.winner is not None:
@@ -144,16 +136,17 @@ def decide(
     if results.eligible:
         failed = {row.candidate for row in results.list_judgements(Judged.FAILS)}
         return (Verdict.FAIL if failed >= set(results.eligible) else Verdict.INCONCLUSIVE), reasons
-    if not compared:
+    confirmed = any(finalist.verdict for finalist in confirmation.finalists)
+    if not (confirmed or any(validation.status is Status.DROPPED for validation in validations)):
         reasons.append("no candidate could be compared with the source: each was refused, failed or was not tried")
         return Verdict.INCONCLUSIVE, reasons
-    if doubt := _find_doubt(results, launches):
+    if doubt := _find_doubt(results, confirmation.launches):
         return Verdict.INCONCLUSIVE, [*reasons, doubt]
     asks = (gate.asks.format(limit=results.asked[gate]) for gate in results.choose(relative=True))
     reasons.append(f"no candidate is {' and '.join(dict.fromkeys(asks))}: the source model stays")
-    if require_improvement:
+    if results.gates.require_improvement:
         reasons.append("the recipe requires an improvement")
-    verdict = Verdict.FAIL if require_improvement else Verdict.KEEP
+    verdict = Verdict.FAIL if results.gates.require_improvement else Verdict.KEEP
     return _ask_source(verdict, results, reasons), reasons
 
 

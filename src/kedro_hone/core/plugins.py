@@ -99,12 +99,9 @@ class Plugins(Generic[_Plugin]):
         return Offer(value.name, self.locate(value), "the project")
 
     def _explain_taken(self, first: Offer, other: Offer) -> HoneError:
-        return HoneError(
-            self.slug,
-            self.clash.format(name=other.name),
-            why=f"One comes from {first}, another from {other}.",
-            hint="Rename one of them, or uninstall the package that you do not need.",
-        )
+        why = f"One comes from {first}, another from {other}."
+        hint = "Rename one of them, or uninstall the package that you do not need."
+        return HoneError(self.slug, self.clash.format(name=other.name), why=why, hint=hint)
 
 
 def list_offers(group: str, builtin: Mapping[str, str]) -> list[Offer]:

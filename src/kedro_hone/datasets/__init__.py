@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kedro_hone.datasets.dvc import DVCDataset
-from kedro_hone.datasets.runs import RunDataset, StoreDataset
-from kedro_hone.datasets.values import ValueDataset
+from kedro_hone.datasets.runs import RunDataset, StoreDataset, ValueDataset
 
 __all__ = ["DVCDataset", "RunDataset", "StoreDataset", "ValueDataset"]

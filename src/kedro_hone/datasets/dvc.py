@@ -15,7 +15,7 @@ from kedro_hone.datasets.errors import DataError
 from kedro_hone.datasets.runs import find_project
 
 if TYPE_CHECKING:
-    from kedro_hone.datasets.revision import Pin, Revision
+    from kedro_hone.datasets.revision import Revision
 
 HEAD = "HEAD"
 
@@ -62,10 +62,9 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
         Raises:
             DataError: ``data-not-tracked``, ``data-revision-unknown``, ``data-modified`` or ``data-not-pulled``.
         """
-        with self._open() as (revision, pin):
-            path = str(revision.keep_copy(pin, self._cache))
-        lineage = {"source": self._source, "repo": self._repo, "rev": self._rev}
-        return TrackedFile(path=path, resolved_rev=pin.commit, md5=pin.md5, **lineage)
+        with self._open() as file:
+            path, lineage = str(file.keep_copy(self._cache)), {"resolved_rev": file.commit, "md5": file.md5}
+        return TrackedFile(path=path, source=self._source, repo=self._repo, rev=self._rev, **lineage)
 
     def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
         """Refuse (``data-modified``): tracked data are changed with DVC and git."""
@@ -77,18 +76,17 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
         )
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[Revision, Pin]]:
+    def _open(self) -> Iterator[Revision]:
         from kedro_hone.datasets.revision import Revision  # noqa: PLC0415 - it imports DVC, which is slow
 
-        with closing(Revision(self._repo, self._rev, project=self._project, remote=self._remote)) as revision:
-            pin = revision.find_pin(self._source)
+        with closing(Revision(self._source, self._repo, self._rev, project=self._project, remote=self._remote)) as file:
             if self._rev == HEAD:
-                revision.check_unmodified(pin)
-            yield revision, pin
+                file.check_unmodified()
+            yield file
 
     def _exists(self) -> bool:
-        with suppress(DataError), self._open():
-            return True
+        with suppress(DataError), self._open() as file:
+            return bool(file.md5)
         return False
 
     def _describe(self) -> dict[str, Json]:

@@ -29,12 +29,6 @@ from kedro_hone.core.workers.inside import loading
 LIBRARY: Final = Path(__file__).parent
 """The folder of the built-in programs, which workers import as ``hone_programs``."""
 
-WORKER: Final = LIBRARY / "worker" / "__init__.py"
-"""The worker file that runs programs: its functions are ``check``, ``read`` and ``evaluate``."""
-
-LIMITS: Final = Limits(seconds=600, memory_mb=8192)
-"""Of one call of a program's function."""
-
 _INIT, _SHARED, _WORKER, _KEPT = "__init__.py", "shared", "worker", "program"
 
 
@@ -169,14 +163,14 @@ def call_program(
     folder = run.claim_step(f"program-{function}")
     called = Job(
         function=function,
-        worker=str(WORKER),
+        worker=str(LIBRARY / _WORKER / _INIT),
         adaptor=f"program.{function}",
         stage="program",
         input=JobInput.of(source, store.locate(source)) if source else None,
         output=str(output) if output else None,
         options={**job, "project": str(run.project)},
     )
-    result = call_worker(called, python=Path(sys.executable), toolchain=None, folder=folder, limits=LIMITS)
+    result = call_worker(called, python=Path(sys.executable), toolchain=None, folder=folder, limits=Limits())
     if not isinstance(result, StepResult):
         log = result.log if isinstance(result, Failed) else None
         raise HoneError(

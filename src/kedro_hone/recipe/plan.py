@@ -1,9 +1,16 @@
-"""What a recipe selects: the adaptors with their options, and the routes over them."""
+"""What a recipe selects: the adaptors with their options, and the routes over them.
+
+Routes are every path from the source model to something that can run, generated from the adaptors' formats:
+``convert → compress* → convert* → compile``. They depend on the recipe alone, never on the model: an adaptor that does
+not take this model refuses it during the run.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import dropwhile
 
 from pydantic import ValidationError
 
@@ -12,8 +19,41 @@ from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
 from kedro_hone.core.contract.toolchain import Licence
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import describe_exception, name_function
-from kedro_hone.recipe.routes import Routes, generate_routes
+from kedro_hone.core.values.artifact import Stage
+from kedro_hone.core.values.base import BACKENDS, Format
 from kedro_hone.recipe.schema import AdaptorSection, Recipe
+
+SOURCE = "source"
+"""The namespace of the source model itself; the steps below it take the model as it was pulled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouteStep:
+    """One adaptor at its place in a route."""
+
+    namespace: str  # mirrors the route, such as ``onnx.onnxruntime_int8_static``
+    parent: str  # the namespace whose artifact it takes
+    adaptor: Adaptor
+    route: tuple[str, ...]  # the names of all adaptors so far
+
+    @property
+    def ends(self) -> bool:
+        """Whether the route ends here, at a runtime."""
+        return self.adaptor.stage is Stage.COMPILE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Routes:
+    """All routes of a recipe, as a forest."""
+
+    backends: tuple[Format, ...]  # those that have steps, in the order of conversion
+    converters: dict[Format, tuple[Adaptor, ...]]  # those that could convert a source model to each backend
+    steps: tuple[RouteStep, ...]  # parents before children
+
+    @property
+    def ends(self) -> tuple[RouteStep, ...]:
+        """The steps that end a route: one candidate each."""
+        return tuple(step for step in self.steps if step.ends)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +71,7 @@ def make_plan(recipe: Recipe) -> Plan:
         HoneError: ``adaptor-unknown``, ``toolchain-unknown`` or ``recipe-invalid`` (bad options).
     """
     catalogue = read_catalogue()
-    named = tuple(chain.from_iterable(recipe.routes))
+    named = [name for route in recipe.routes for name in route]
     for name in (*named, *recipe.adaptors):
         catalogue.find_adaptor(name)
     toolchains = _select_toolchains(recipe, catalogue)
@@ -73,3 +113,78 @@ def _read_options(section: AdaptorSection, adaptor: Adaptor) -> Options:
             why=f"{name_function(adaptor.options)} failed: {describe_exception(error)}",
             hint="Mend the adaptor, or leave it out: `enabled: false` under its name in the recipe.",
         ) from error
+
+
+def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[str]] = ()) -> Routes:
+    """Generate every route over some adaptors.
+
+    Chains are routes with more than one compressor, as adaptor names; each is followed by every conversion and compiler
+    that fits. Conversions to a backend at its beginning may be named or left out.
+
+    Raises:
+        HoneError: ``recipe-invalid``: a chain is no route over these adaptors.
+    """
+    converts = [a for a in adaptors if a.stage is Stage.CONVERT]
+    converters = {backend: tuple(a for a in converts if a.produces == backend) for backend in BACKENDS}
+    to_backend = {a.name for a in converts if a.produces in BACKENDS}  # each backend's own converters do those
+    starts = {tuple(chain): tuple(dropwhile(to_backend.__contains__, chain)) for chain in chains}
+    made = {a.produces for a in adaptors if a.produces not in a.accepts} | set(BACKENDS)
+    only_sources = sorted({form for a in adaptors for form in a.accepts} - made)  # no adaptor makes one of another
+    roots = [*((SOURCE, form) for form in only_sources), *zip(BACKENDS, BACKENDS, strict=True)]
+    grown = (_grow(_Path(name, (form,)), adaptors, tuple(starts.values())) for name, form in roots)
+    steps = {step.namespace: step for branch in grown for step in branch}
+    useful: set[str] = set()  # namespaces that lead to a runtime
+    for step in reversed(steps.values()):
+        if step.ends or step.namespace in useful:
+            useful |= {step.namespace, step.parent}
+    kept = tuple(step for step in steps.values() if step.namespace in useful)
+    for chain, rest in starts.items():
+        if not any(step.route[: len(rest)] == rest for step in kept):
+            raise _explain_unfit(chain, adaptors)
+    used = {step.namespace.split(".")[0] for step in kept}
+    backends = tuple(
+        b for b in BACKENDS if b in used or any(b in a.accepts for c in used & set(BACKENDS) for a in converters[c])
+    )
+    return Routes(backends=backends, converters=converters, steps=kept)
+
+
+@dataclass(frozen=True)
+class _Path:
+    namespace: str
+    formats: tuple[Format, ...]  # from the start's to the present one
+    route: tuple[str, ...] = ()
+    compressed: bool = False
+
+
+def _explain_unfit(chain: tuple[str, ...], adaptors: Sequence[Adaptor]) -> HoneError:
+    why = "An adaptor in it does not take the format of the one before, or nothing runs its end."
+    if absent := [name for name in chain if name not in {a.name for a in adaptors}]:
+        why = f"{', '.join(absent)} takes no part: it is switched off, or its toolchain is not selected."
+    return HoneError(
+        "recipe-invalid",
+        f"hone.routes: {' ▸ '.join(chain)} is no route.",
+        why=why,
+        hint="`kedro hone routes` lists the routes that there are; a chain extends one of them.",
+    )
+
+
+def _grow(path: _Path, adaptors: Sequence[Adaptor], chains: tuple[tuple[str, ...], ...]) -> Iterator[RouteStep]:
+    for adaptor in adaptors:
+        if path.formats[-1] in adaptor.accepts and _may_follow(path, adaptor, chains):
+            namespace = f"{path.namespace}.{re.sub('[.-]', '_', adaptor.name)}"
+            route = (*path.route, adaptor.name)
+            yield RouteStep(namespace=namespace, parent=path.namespace, adaptor=adaptor, route=route)
+            if adaptor.stage is not Stage.COMPILE:
+                compressed = path.compressed or adaptor.stage is Stage.COMPRESS
+                longer = _Path(namespace, (*path.formats, adaptor.produces), route, compressed)
+                yield from _grow(longer, adaptors, chains)
+
+
+def _may_follow(path: _Path, adaptor: Adaptor, chains: tuple[tuple[str, ...], ...]) -> bool:
+    if adaptor.stage is Stage.COMPILE or path.namespace.split(".")[0] == SOURCE:
+        return adaptor.stage is Stage.COMPILE
+    if adaptor.stage is Stage.COMPRESS:
+        route = (*path.route, adaptor.name)
+        return not path.compressed or any(route == chain[: len(route)] for chain in chains)
+    # Converting back, or straight to another backend, is already done by that backend's own namespace.
+    return adaptor.produces not in path.formats and (path.compressed or adaptor.produces not in BACKENDS)

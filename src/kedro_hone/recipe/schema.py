@@ -26,14 +26,11 @@ from pydantic import (
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.gates import Gate, read_gates
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.stats.plan import LOOKS, Looks
+from kedro_hone.core.stats.plan import LOOKS, check_looks
 from kedro_hone.core.values.artifact import Shape, TensorSpec
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.recipe.bounds import FiniteOptions, Place, Section, Shapes
-
-_MOST_LAUNCHES = 1000
-"""Of each finalist: far more than any confirmation needs, and some hours of them."""
 
 
 class ModelSection(Section):
@@ -82,21 +79,18 @@ class GatesSection(Section):
         return _read_gates, (self.model_dump(),)  # the class with the gates' keys is in no module
 
 
-def compose_gates() -> type[GatesSection]:
-    """Return the section ``gates`` with one key for each gate; gates may be registered after this module is imported.
-
-    Raises:
-        HoneError: ``gate-invalid``.
-    """
-    return _compose_gates(read_gates())
-
-
 def _read_gates(value: object) -> GatesSection:
-    return compose_gates().model_validate(value.model_dump() if isinstance(value, GatesSection) else value)
+    section = compose_gates(read_gates())  # gates may be registered after this module is imported
+    return section.model_validate(value.model_dump() if isinstance(value, GatesSection) else value)
 
 
 @lru_cache(maxsize=8)
-def _compose_gates(gates: tuple[Gate, ...]) -> type[GatesSection]:
+def compose_gates(gates: tuple[Gate, ...]) -> type[GatesSection]:
+    """Return the section ``gates`` with one key for each gate.
+
+    Raises:
+        HoneError: ``gate-invalid``: a gate has the name of something else in the section.
+    """
     for gate in gates:
         if hasattr(GatesSection, gate.name) or gate.name in GatesSection.model_fields:
             why = "The recipe's section `gates` has this name for something else."
@@ -126,17 +120,11 @@ class RaceSection(Section):
         return self
 
 
-def _check_looks(looks: tuple[int, ...]) -> tuple[int, ...]:
-    if looks[-1] > _MOST_LAUNCHES:
-        raise ValueError(f"{looks[-1]} launches of each are more than {_MOST_LAUNCHES}")
-    return looks
-
-
 class ConfirmSection(Section):
     """The finalists, measured again in fresh processes."""
 
     finalists: int = Field(3, ge=1, le=100, description="How many of the best are confirmed.")
-    looks: Annotated[Looks, AfterValidator(_check_looks)] = Field(
+    looks: Annotated[tuple[Annotated[int, Field(le=1000)], ...], AfterValidator(check_looks)] = Field(
         LOOKS, min_length=1, max_length=50, description="After how many launches of each the data are looked at."
     )
     rounds: int = Field(7, ge=3, le=1_000_000, description="Rounds within one launch.")
@@ -203,13 +191,12 @@ class Recipe(Section):
     @model_validator(mode="after")
     def _name_shapes(self) -> Recipe:
         known = set(self.shapes)
-        if self.race.objective not in known | {"worst", "mean"}:
-            shapes = f"one of the shapes {sorted(known)}"
-            raise ValueError(f"race.objective {self.race.objective!r} is neither worst, mean nor {shapes}")
+        goal, weights = self.race.objective, self.race.weights
+        if goal not in known | {"worst", "mean"}:
+            raise ValueError(f"race.objective {goal!r} is neither worst, mean nor one of the shapes {sorted(known)}")
         limits = [getattr(self.gates, gate.name) for gate in read_gates() if gate.per_shape]
-        if unknown := set(self.race.weights).union(*limits) - known:
+        if unknown := set(weights).union(*limits) - known:
             raise ValueError(f"unknown shapes {sorted(unknown)}; the recipe has {sorted(known)}")
-        weights = self.race.weights
         if weights and (set(weights) != known or min(weights.values()) < 0 or not 0 < sum(weights.values()) < math.inf):
             raise ValueError("race.weights names every shape, with numbers that are not negative and have a sum over 0")
         if self.model.module and "module" not in self.trust:
@@ -265,7 +252,7 @@ def _explain(problem: Mapping[str, Any]) -> str:
             f"`adaptors: {{{name}: {{enabled: false}}}}` in conf/base/parameters.yml, "
             f"or --params 'hone.adaptors[{name}].enabled=false'"
         )
-    sections: dict[str, type[Value]] = {"gates": compose_gates(), "adaptors": AdaptorSection}
+    sections: dict[str, type[Value]] = {"gates": compose_gates(read_gates()), "adaptors": AdaptorSection}
     section = sections.get(parents[0], Recipe.model_fields[parents[0]].annotation) if parents else Recipe
     near = difflib.get_close_matches(str(key), getattr(section, "model_fields", ()), n=1, cutoff=0.5)
     return f"{where}: unknown key" + (f", did you mean {near[0]!r}?" if near else "")

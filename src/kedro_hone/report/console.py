@@ -20,9 +20,7 @@ from kedro_hone.report.view import MEANINGS, group_candidates, write_usage
 _STYLES: Final = {Verdict.PASS: "green", Verdict.KEEP: "blue", Verdict.FAIL: "red", Verdict.INCONCLUSIVE: "yellow"}
 
 
-def print_verdict(
-    evidence: Evidence, console: Console, *, folder: Path | None = None, published: str | None = None
-) -> None:
+def print_verdict(evidence: Evidence, console: Console, *, folder: Path, published: str | None = None) -> None:
     """Print the verdict, the finalists, where the report is, and how to use the winner, in the console's colours.
 
     ``folder`` is the run's, and ``published`` the URI of the winner in its registry, where it has one.
@@ -42,8 +40,7 @@ def print_verdict(
     groups = group_candidates(evidence).items()
     tally = ", ".join(f"{len(candidates)} {wording.STATUS_NAMES[status]}" for status, candidates in groups)
     console.print(_make_text(f"Candidates: {tally}"))
-    if folder is not None:
-        console.print(_make_text(f"Report: {folder / 'report.html'}"), soft_wrap=True)
+    console.print(_make_text(f"Report: {folder / 'report.html'}"), soft_wrap=True)
     if published is not None:
         console.print(_make_text(f"Published: {published}"), soft_wrap=True)
     if code := clean_text(write_usage(evidence, published=published)):

@@ -13,8 +13,7 @@ from kedro_hone.core.store.disk import write_file
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.markdown import render_markdown
-from kedro_hone.report.page import render_page
+from kedro_hone.report.rendering import render_markdown, render_page
 
 
 def copy_evidence(files: Path, folder: Path) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from kedro_hone.core.values.measurement import Interval, Status, is_bounded
 from kedro_hone.report.evidence import Evidence
@@ -19,8 +18,7 @@ ROLES: Final = ("winner", "finalist", "source", "measured", "dropped")
 _MOST_TICKS: Final = 7  # of the horizontal axis, whose labels have to fit on a telephone
 
 
-@dataclass(frozen=True, kw_only=True)
-class Point:
+class Point(NamedTuple):
     """One candidate that was timed: its role, the end of its route, its tooltip, and where it is with its intervals.
 
     ``x`` is its median time, with the interval of the race's ratio; ``y`` is the metric on the search split.
@@ -33,8 +31,7 @@ class Point:
     y: Interval
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chart:
+class Chart(NamedTuple):
     """The points, the most interesting last, and around them the places and labels of the ticks, and the gate's limit.
 
     Names are for people; ``rows`` is the number of rows of the search split.
@@ -72,7 +69,7 @@ def draw_chart(evidence: Evidence) -> Chart | None:
         shape=name_shape(shape),
         roles=tuple(role for role in ROLES if any(point.role == role for point in points)),
         rows=reference.n,
-        points=tuple(replace(p, x=place_interval(p.x, width), y=place_interval(p.y, height)) for p in points),
+        points=tuple(p._replace(x=place_interval(p.x, width), y=place_interval(p.y, height)) for p in points),
         columns=tuple((find_place(math.log(tick), width), f"{tick:g}") for tick in choose_ticks(*map(math.exp, width))),
         lines=tuple((find_place(step, height), f"{step:{written}}") for step in steps),
         limit=None if limit is None else find_place(limit, height),

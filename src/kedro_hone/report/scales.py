@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kedro_hone.core.values.measurement import Interval, Quality, is_bounded
 from kedro_hone.report.evidence import Evidence
@@ -13,8 +13,7 @@ Ends = tuple[float, float]
 Marks = Sequence[tuple[float, str, str]]  # place, label, and kind (``one``, ``gate``) of each
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bar:
+class Bar(NamedTuple):
     """One interval on a common scale: as text, and where it is; ``control`` is the source, measured against itself."""
 
     label: str
@@ -24,8 +23,7 @@ class Bar:
     control: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Scale:
+class Scale(NamedTuple):
     """Intervals on one scale, with named marks on it."""
 
     bars: tuple[Bar, ...]
@@ -36,13 +34,9 @@ def scale_speedups(evidence: Evidence, *, gate: float | None) -> Scale | None:
     """Put the confirmed speed-up of every shape, and the source against itself, on one scale with the recipe's gate."""
     if not evidence.speedups:
         return None
-    rows = [(one, "", False) for one in evidence.speedups]
-    rows += [(one, "source against itself, ", True) for one in evidence.confirmation.control]
-    bars = []
-    for one, of, control in rows:
-        value, interval = format_pair(one.ratio)
-        label = f"{of}{name_shape(one.shape)}"
-        bars.append(Bar(label=label, value=value, interval=interval, place=one.ratio, control=control))
+    rows = [("", one) for one in evidence.speedups]
+    rows += [("source against itself, ", one) for one in evidence.confirmation.control]
+    bars = [Bar(f"{of}{name_shape(s.shape)}", *format_pair(s.ratio), s.ratio, control=bool(of)) for of, s in rows]
     limit = [] if gate is None else [(gate, f"gate {format_ratio(gate, 2)}", "gate")]
     return _place_all(bars, [(1.0, format_ratio(1, 0), "one"), *limit], room=0.04)
 
@@ -54,8 +48,7 @@ def scale_quality(quality: Quality) -> Scale:
     if quality.limit is not None:
         marks.append((quality.limit, f"limit {format_drop(metric, quality.limit, unit=False)}", "gate"))
     interval = f"{format_drop(metric, drop.low, unit=False)} to {format_drop(metric, drop.high)}"
-    bar = Bar(label="drop", value=format_drop(metric, drop.estimate), interval=interval, place=drop)
-    return _place_all([bar], marks, room=0.12)
+    return _place_all([Bar("drop", format_drop(metric, drop.estimate), interval, drop)], marks, room=0.12)
 
 
 def scale_ratios(evidence: Evidence) -> dict[str, Interval]:
@@ -85,6 +78,6 @@ def _place_all(bars: list[Bar], marks: Marks, *, room: float) -> Scale:
     room = (high - low) * room or 0.01
     ends = low - room, high + room
     return Scale(
-        bars=tuple(replace(bar, place=place_interval(bar.place, ends)) for bar in bars),
+        bars=tuple(bar._replace(place=place_interval(bar.place, ends)) for bar in bars),
         marks=[(find_place(value, ends), label, kind) for value, label, kind in marks],
     )

@@ -148,6 +148,17 @@ def test_what_could_run_code_is_found(tmp_path, digits_exported, case):
         archive.copy_checked(changed / "model.pt2")
 
 
+@pytest.mark.parametrize("part", ["models/model.json", "model_weights_config.json", "model_constants_config.json"])
+def test_json_that_is_too_large_is_not_parsed(digits_exported, monkeypatch, part):
+    with zipfile.ZipFile(digits_exported / "model.pt2") as whole:
+        sizes = {info.filename: info.file_size for info in whole.infolist() if info.filename.endswith(".json")}
+    size = next(size for name, size in sizes.items() if name.endswith(part))
+    monkeypatch.setattr(archive, "_LARGEST_JSON", size - 1)
+    monkeypatch.setattr(archive.json, "loads", lambda _: pytest.fail("it was parsed"))
+    with pytest.raises(archive.Threat, match="is larger than"):
+        archive.copy_checked(digits_exported / "model.pt2")
+
+
 def test_the_real_one_and_other_files(tmp_path, digits_exported):
     assert archive.copy_checked(digits_exported / "model.pt2")
     (tmp_path / "text.pt2").write_text("no archive")

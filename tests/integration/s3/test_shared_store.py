@@ -26,7 +26,7 @@ from kedro_hone.core.values.artifact import StepFacts
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.steps import StepRecord
-from kedro_hone.core.store.manifest import is_unharmed
+from kedro_hone.core.store.manifest import read_sealed
 from kedro_hone.core.store.remote import Remote
 
 def open_store(machine, url="s3://bucket/hone", endpoint=sys.argv[2]):
@@ -120,7 +120,8 @@ print(artifact.digest)
 store = open_store("two")
 artifact = store.find("k").outcome
 tree = sorted(path.name for path in store.find_tree("samples").iterdir())
-print(artifact.digest, is_unharmed(store.locate(artifact).parent), tree, store.read_value("v"), store.read_value("w"))
+sealed = read_sealed(store.locate(artifact).parent) is not None
+print(artifact.digest, sealed, tree, store.read_value("v"), store.read_value("w"))
 """)
 
     assert found == f"{digest} True ['deep', 'model.onnx'] {{'a': 1}} None"
@@ -149,7 +150,7 @@ record(store, seal(store, b"killed"))
 store = open_store("two")
 before = store.find_artifact({digest!r})
 seal(store, b"killed")
-print(before, is_unharmed(locate(open_store("three"), {digest!r})))
+print(before, read_sealed(locate(open_store("three"), {digest!r})) is not None)
 """)
 
     assert after == "None True"

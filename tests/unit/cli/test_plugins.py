@@ -6,6 +6,8 @@ from controls import CONTROLS, find_controls
 
 from kedro_hone.cli import plugins
 from kedro_hone.core.contract.catalogue import Catalogue
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.errors import HoneError
 
 TRACE = 'File "x.py", line 1\n  rows[/name] = [bold]\nKeyError: "cannot open [/usr/lib/libx.so]"'
 
@@ -34,3 +36,16 @@ def test_no_control_characters_of_a_traceback_reach_the_terminal(list_broken):
 
     assert "OWNED" in said
     assert not find_controls(said)
+
+
+def test_no_log_is_named_where_nothing_was_installed(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HONE_INSTALLER", "conda")
+    (tmp_path / "requirements.in").write_text("no-such-package")
+    (tmp_path / "requirements.lock").write_text("no-such-package==1.0\n")
+
+    with pytest.raises(HoneError, match="toolchain-unbuildable") as caught:
+        plugins.build_environment(Toolchain(name="tool", folder=tmp_path))
+
+    assert caught.value.why == "HONE_INSTALLER is 'conda'; it can be pip or uv"
+    assert "None" not in caught.value.hint

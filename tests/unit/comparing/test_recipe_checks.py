@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.comparing.recipe_checks import check_destination, check_provable, check_recipe
+from kedro_hone.comparing.recipe_checks import check_provable, check_recipe
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.stats.levels import share_level
-from kedro_hone.core.stats.proportions import smallest_provable_drop
+from kedro_hone.core.stats.intervals import smallest_provable_drop
+from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.samples import TrackedFile
 from kedro_hone.recipe.schema import read_recipe
 
-BOUND = smallest_provable_drop(300, 1 - share_level(0.05, finalists=2))
+BOUND = smallest_provable_drop(300, share_confidence(0.95, finalists=2))
 """What 300 rows prove at best for each of two finalists."""
 
 
@@ -30,6 +30,15 @@ def test_a_limit_above_it_is_proved():
     check(BOUND * (1 + 1e-12))
 
 
+def check_names(tmp_path, recipe):
+    run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
+    gate = TrackedFile(path="gate.csv", source="gate.csv", repo=".", rev="HEAD", resolved_rev="0", md5="0")
+    with pytest.raises(HoneError) as caught:
+        check_recipe(gate=gate, recipe=read_recipe(recipe), store=Store(tmp_path / "store"), run=run)
+    assert not run.folder.exists()
+    return caught.value
+
+
 @pytest.mark.parametrize(
     ("model", "publish", "says"),
     [
@@ -41,17 +50,12 @@ def test_a_limit_above_it_is_proved():
     ],
 )
 def test_names_that_the_registry_refuses_are_refused_before_the_pull(tmp_path, model, publish, says):
-    recipe = read_recipe({"model": {"uri": model}, "publish": publish})
-    run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
-    gate = TrackedFile(path="gate.csv", source="gate.csv", repo=".", rev="HEAD", resolved_rev="0", md5="0")
-    with pytest.raises(HoneError) as caught:
-        check_recipe(gate=gate, recipe=recipe, store=Store(tmp_path / "store"), run=run)
-    assert caught.value.slug in {"recipe-invalid", "registry-unknown"}
-    assert says in caught.value.why
-    assert not run.folder.exists()
+    error = check_names(tmp_path, {"model": {"uri": model}, "publish": publish})
+    assert error.slug in {"recipe-invalid", "registry-unknown"}
+    assert says in error.why
 
 
 def test_names_are_not_asked_for_where_nothing_is_published(tmp_path):
-    off = {"model": {"uri": "models/m"}, "publish": {"enabled": False, "alias": "3"}}
-    check_destination(read_recipe(off), project=tmp_path)
-    check_destination(read_recipe({"model": {"uri": "models/m"}}), project=tmp_path)
+    for publish in ({"enabled": False, "alias": "3"}, {}):
+        recipe = {"model": {"uri": "models/m"}, "program": {"name": "nowhere"}, "publish": publish}
+        assert check_names(tmp_path, recipe).slug == "program-unknown"  # which is found after the names

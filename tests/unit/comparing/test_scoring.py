@@ -15,7 +15,7 @@ from toolchains.toy.model import make_model
 from kedro_hone.comparing import scoring
 from kedro_hone.comparing.scoring import UNBOUNDED, predict, read_quality
 from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.stats.proportions import smallest_provable_drop
+from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import open_session
@@ -119,7 +119,7 @@ def run_predict(tmp_path, monkeypatch, *, before_end=lambda _: None):
 
     monkeypatch.setattr(scoring, "launch", launch)
     feeds = tmp_path / "feeds.npz"
-    setting = SimpleNamespace(batches={"b4": feeds}, shapes=["b4"], locate=lambda _: feeds)
+    setting = SimpleNamespace(batches={"b4": feeds}, recipe=SimpleNamespace(shapes=["b4"]), locate=lambda _: feeds)
     outputs = {tmp_path / "output" / "y.npz": 4}
     predicted = predict(artifact, name="it", split=SimpleNamespace(feeds=""), outputs=outputs, setting=setting)
     assert [path.exists() for path in outputs] == [True]

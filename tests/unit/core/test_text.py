@@ -17,11 +17,11 @@ KEDROS = Path(kedro.__file__).parent / "framework" / "project" / "rich_logging.y
 MESSAGE = "cannot open [/usr/lib/libx.so] [bold]bold[/bold]"
 
 
-def log(path: Path, logger: str = "heats.logger") -> str:
+def log(path: Path, logger: str = "race.logger") -> str:
     """Return what a process prints that has a logging configuration and logs ``MESSAGE``."""
     code = (
         "import logging.config, sys, yaml\n"
-        "from kedro_hone.comparing import heats\n"
+        "from kedro_hone.nodes import race\n"
         "logging.config.dictConfig(yaml.safe_load(open(sys.argv[1])))\n"
         f"{logger}.warning('%s', sys.argv[2])\n"
     )

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
 from kedro_hone.comparing.gates import drop
-from kedro_hone.comparing.verdict import GateResults, ask_gates, list_asked, was_compared
+from kedro_hone.comparing.verdict import GateResults, ask_gates
 from kedro_hone.comparing.verdict import decide as decide_verdict
 from kedro_hone.core.contract.gates import Gate, Measurements
 from kedro_hone.core.values.decision import Verdict
@@ -79,20 +81,15 @@ def judge_drop(found):
 
 def run_gates(finalists, qualities, *, found=(), unpublishable=(), measured=None, source=None, **gates):
     """Ask the gates of a recipe; ``measured`` holds more of a finalist, ``source`` more of the source."""
-    measured, asked = measured or {}, list_asked(recipe(**gates).gates)
+    measured = measured or {}
     itself = Measurements(**{"id": "source", "latency": confirmation().source_latency, **(source or {})})
-    results = GateResults(asked=asked, source=itself, score=qualities.__getitem__)
+    results = GateResults(gates=recipe(**gates).gates, source=itself, score=qualities.__getitem__)
     ask_gates(
         results,
         [measure(one, **measured.get(one.id, {})) for one in finalists],
         dict.fromkeys(unpublishable, "its licence is for evaluation only"),
     )
-    verdict, reasons = decide_verdict(
-        results,
-        compared=was_compared(confirmation(*finalists), found),
-        launches=7,
-        require_improvement=gates.get("require_improvement", False),
-    )
+    verdict, reasons = decide_verdict(results, confirmation(*finalists), found)
     return verdict, reasons, results
 
 
@@ -295,7 +292,7 @@ def test_what_is_not_asked_says_why():
     assert results.eligible == ["c"]
 
 
-def test_every_gate_is_given_the_source():
+def test_every_gate_is_given_the_source(monkeypatch):
     given = []
 
     def make(name, **kind):
@@ -306,13 +303,14 @@ def test_every_gate_is_given_the_source():
         return Gate(name=name, takes=float, field=Field(default=1.0, description="One."), judge=judge, **kind)
 
     gates = [make("fast", relative=True), make("good", relative=True, scored=True), make("small")]
-    asked, source = dict.fromkeys(gates, 1.0), Measurements(id="source")
-    shared = {"asked": asked, "source": source, "score": lambda _: GOOD["a"]}
+    monkeypatch.setattr("kedro_hone.comparing.verdict.read_gates", lambda: gates)
+    limits = SimpleNamespace(fast=1.0, good=1.0, small=1.0, require_improvement=False)
+    shared = {"gates": limits, "source": Measurements(id="source"), "score": lambda _: GOOD["a"]}
     results, none = GateResults(**shared), GateResults(**shared)
     ask_gates(results, [Measurements(id="a")], {})
     assert (results.winner, results.best) == ("a", "a")
     ask_gates(none, [], {})
-    decide_verdict(none, compared=True, launches=7, require_improvement=False)
+    decide_verdict(none, confirmation(finalist("b", "no")), [])
 
     assert given == [(name, "a", "source") for name in ("fast", "good", "small")] + [("small", "source", "source")]
 

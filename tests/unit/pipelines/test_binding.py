@@ -27,7 +27,7 @@ def pipelines() -> dict[str, Pipeline]:
 
 
 def read_decided_by(node):
-    return [*node.func.keywords["call"].decided_by]
+    return [*node.func.keywords["decided_by"]]
 
 
 @pytest.mark.parametrize("name", ["pull", "build", "compare", "publish", "demo"])

@@ -15,7 +15,7 @@ LOGITS = {"name": "logits", "dtype": "float32", "shape": ["batch", 3]}
 @pytest.fixture(scope="session")
 def worker():
     """The worker, loaded by path as in its own process."""
-    return load_file("hone_worker_of_programs", str(programs.WORKER))
+    return load_file("hone_worker_of_programs", str(programs.LIBRARY / "worker" / "__init__.py"))
 
 
 @pytest.fixture
@@ -29,7 +29,13 @@ def make_job(tmp_path):
         return {
             "input": {"inputs": list(inputs), "outputs": list(outputs)},
             "output": str(folder),
-            "options": {"program": path, "program_options": program_options or {}, "project": str(tmp_path), **options},
+            "options": {
+                "program": path,
+                "program_options": program_options or {},
+                "project": str(tmp_path),
+                "seed": 0,
+                **options,
+            },
         }
 
     return make

@@ -32,10 +32,11 @@ def worse(random, logits):
 
 
 @pytest.fixture
-def evaluate(worker, make_job, save):
+def evaluate(worker, make_job, save, monkeypatch):
     """Score candidates of a classifier."""
+    monkeypatch.setattr(worker.scoring, "REPLICATES", 50)
 
-    def evaluate(program, *, source, targets, metric=None, options=None, replicates=50, **candidates):
+    def evaluate(program, *, source, targets, metric=None, options=None, **candidates):
         source = source if isinstance(source, dict) else {"out": source}
         paths = {
             name: save(f"{name}.npz", **(arrays if isinstance(arrays, dict) else {"out": arrays}))
@@ -49,7 +50,6 @@ def evaluate(worker, make_job, save):
             candidates=paths,
             metric=metric,
             seed=3,
-            replicates=replicates,
         )
         return worker.evaluate(job)
 

@@ -122,6 +122,7 @@ def test_several_inputs_of_dynamic_size(worker, make_job, save):
         ({"images": np.zeros((2, 4, 4)), "labels": [0, 0.5]}, "labels-mismatch", "no class number"),
         ({"images": np.zeros((2, 4, 4)), "labels": ["a", "b"]}, "labels-mismatch", "not class numbers"),
         ({"images": np.zeros((0, 4, 4)), "labels": np.zeros(0)}, "data-empty", "none"),
+        ({"images": np.zeros((0, 4, 4)), "labels": np.array([], str)}, "data-empty", "none"),
         ({"images": np.zeros((2, 4, 4))}, "data-unreadable", "cannot be scored"),
         ({"pictures": np.zeros((2, 4, 4)), "labels": [0, 1]}, "data-unreadable", "pictures"),
         ({"images": np.full((2, 4, 4), 1e300), "labels": [0, 1]}, "data-unreadable", "do not fit float32"),

@@ -11,7 +11,7 @@ from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Stage
-from kedro_hone.recipe.routes import SOURCE, generate_routes
+from kedro_hone.recipe.plan import SOURCE, generate_routes
 
 FORMATS = frozenset({"onnx", "pytorch", "module", "script", "ir", "engine"})
 

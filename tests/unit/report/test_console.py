@@ -10,9 +10,9 @@ from kedro_hone.core.values.decision import Verdict
 from kedro_hone.report.console import print_verdict
 
 
-def capture(evidence, *, width=100, **arguments):
+def capture(evidence, *, width=100, folder=Path("run"), **arguments):
     stream = io.StringIO()
-    print_verdict(evidence, Console(file=stream, width=width), **arguments)
+    print_verdict(evidence, Console(file=stream, width=width), folder=folder, **arguments)
     return stream.getvalue()
 
 

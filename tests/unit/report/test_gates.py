@@ -10,8 +10,7 @@ from sample import WINNER, make_evidence
 
 from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.report.evidence import dump_evidence, parse_evidence
-from kedro_hone.report.markdown import render_markdown
-from kedro_hone.report.page import render_page
+from kedro_hone.report.rendering import render_markdown, render_page
 from kedro_hone.report.schema import SCHEMA_FILE
 from kedro_hone.report.view import list_gate_cells, name_gate
 

@@ -4,6 +4,7 @@
 
 import io
 import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -13,8 +14,7 @@ from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.measurement import Interval
 from kedro_hone.report import wording
 from kedro_hone.report.console import print_verdict
-from kedro_hone.report.markdown import render_markdown
-from kedro_hone.report.page import render_page
+from kedro_hone.report.rendering import render_markdown, render_page
 
 
 def make_busy(share, *, verdict=Verdict.PASS, ratio=None):
@@ -34,7 +34,7 @@ WIDE = {"estimate": 7.9, "low": 2.74, "high": 23.05}
 def print_all(evidence):
     """The console's, the page's and the comment's text, in one line each."""
     stream = io.StringIO()
-    print_verdict(evidence, Console(file=stream, width=400))
+    print_verdict(evidence, Console(file=stream, width=400), folder=Path("run"))
     page = re.sub(r"<[^>]+>|&nbsp;|\u00a0|\u2060", " ", render_page(evidence))
     return [" ".join(text.split()) for text in (stream.getvalue(), page, render_markdown(evidence))]
 

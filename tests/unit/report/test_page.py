@@ -8,7 +8,7 @@ from sample import WINNER, make_evidence, make_publication, spoil
 
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.measurement import Status
-from kedro_hone.report.page import render_page
+from kedro_hone.report.rendering import render_page
 
 VOID = {"meta", "link", "br", "wbr"}
 

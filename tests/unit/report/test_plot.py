@@ -10,8 +10,8 @@ from sample import SOURCE_MS, WINNER, make_evidence
 
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.measurement import Interval
-from kedro_hone.report.page import render_page
 from kedro_hone.report.plot import choose_steps, choose_ticks, draw_chart
+from kedro_hone.report.rendering import render_page
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -10,8 +10,7 @@ from sample import make_evidence
 
 from kedro_hone.core.values.measurement import Interval, Spread
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
-from kedro_hone.report.markdown import render_markdown
-from kedro_hone.report.page import render_page
+from kedro_hone.report.rendering import render_markdown, render_page
 from kedro_hone.report.schema import generate_schema
 from kedro_hone.report.view import list_spreads
 

@@ -2,6 +2,7 @@
 
 import io
 import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -11,8 +12,7 @@ from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.measurement import Interval
 from kedro_hone.report import wording
 from kedro_hone.report.console import print_verdict
-from kedro_hone.report.markdown import render_markdown
-from kedro_hone.report.page import render_page
+from kedro_hone.report.rendering import render_markdown, render_page
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_nothing_was_measured_against_where_nothing_could_be_compared():
 def test_the_first_line_says_it_everywhere():
     evidence = name_no_class(Verdict.PASS)
     stream = io.StringIO()
-    print_verdict(evidence, Console(file=stream, width=400))
+    print_verdict(evidence, Console(file=stream, width=400), folder=Path("run"))
     assert f"measured against {AGAINST}." in stream.getvalue().splitlines()[2]
     assert f"measured against {AGAINST}" in render_markdown(evidence).splitlines()[0]
     heading = re.search(r'<h1 id="headline">(.*?)</h1>', render_page(evidence), re.DOTALL)

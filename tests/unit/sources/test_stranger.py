@@ -11,7 +11,7 @@ from toolchains.toy.adaptor import TOOLCHAIN
 
 from kedro_hone.core.contract import catalogue
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.manifest import is_unharmed
+from kedro_hone.core.store.manifest import read_sealed
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.pull import pull
 from kedro_hone.recipe.schema import read_recipe
@@ -81,5 +81,5 @@ def test_it_touches_one_file_and_is_pulled_to_a_sealed_artifact(package, tmp_pat
     files = store.locate(artifact)
     assert sorted(path.name for path in files.iterdir()) == ["model.json", "weights.npz"]
     assert json.loads((files / "model.json").read_text()) == {"nap": 1.0}
-    assert is_unharmed(store.locate(artifact).parent)
+    assert read_sealed(store.locate(artifact).parent)
     assert describe_baseline(artifact, threads=2) == "numpy's matrix product with 2 threads"

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
@@ -115,7 +114,7 @@ class Adaptor:
     options: type[Options] = Options
     precisions: frozenset[Precision] = frozenset({Precision.FP32})
     needs: frozenset[Need] = frozenset()
-    supports: Mapping[Capability, Support] = field(default_factory=lambda: MappingProxyType({}))
+    supports: Mapping[Capability, Support] = field(default_factory=dict)
     machine_specific: bool = False
     default: bool = True
     can_take: Callable[[Artifact, Options, Host], Refused | None] = lambda *_: None

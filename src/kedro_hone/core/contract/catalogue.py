@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.contract.toolchain import Licence, Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import Plugins, check_kind, list_offers, load
 from kedro_hone.core.text import suggest
+from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Format
+from kedro_hone.core.values.outcome import Candidate
 
-BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        name: f"kedro_hone.adaptors.{name}.adaptor"
-        for name in ("onnxruntime", "openvino", "pytorch", "iree", "deepsparse")
-    }
-)
+BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
+    name: f"kedro_hone.adaptors.{name}.adaptor" for name in ("onnxruntime", "openvino", "pytorch", "iree", "deepsparse")
+}
 """Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``."""
 
 ENTRY_POINTS: Final = "kedro_hone.adaptors"
@@ -76,6 +74,18 @@ class Catalogue:
     def is_native(self, form: Format) -> bool:
         """Return whether opening a model of a format runs what its author wrote, in any toolchain."""
         return any(form in toolchain.native for toolchain in self.toolchains.values())
+
+    def find_restricted(self, candidate: Candidate) -> Toolchain | None:
+        """Return the first toolchain of a candidate's route, or its runtime, whose licence is for evaluation only.
+
+        Raises:
+            HoneError: ``toolchain-unknown``: one of them is not installed any more.
+        """
+        names = [adaptor.partition(".")[0] for adaptor in candidate.route]
+        if isinstance(candidate.outcome, Artifact) and candidate.outcome.runtime is not None:
+            names.append(candidate.outcome.runtime)
+        toolchains = (self.find_toolchain(name) for name in dict.fromkeys(names))
+        return next((toolchain for toolchain in toolchains if toolchain.licence is Licence.EVALUATION), None)
 
     def _find(self, what: str, name: str, known: Mapping[str, _Named]) -> _Named:
         if name in known:

@@ -8,13 +8,17 @@ section ``gates``, its reference page, the decision, the evidence and the report
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from string import Formatter
 from typing import Any, Final
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
-from kedro_hone.core.contract.gate_faults import find_fault
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import (
     Plugins,
@@ -101,12 +105,9 @@ class Gate:
         """
         if not is_asked(limit):
             return (self.rule(candidate.id, Judged.NOT_ASKED, "the recipe sets no limit"),)
-        with guard(
-            "gate-invalid",
-            f"The gate {self.name} cannot judge {candidate.id}.",
-            culprit=name_function(self.judge),
-            hint="Mend the gate, or set no limit for it; Write a gate in the documentation says what it returns.",
-        ):
+        what = f"The gate {self.name} cannot judge {candidate.id}."
+        hint = "Mend the gate, or set no limit for it; Write a gate in the documentation says what it returns."
+        with guard("gate-invalid", what, culprit=name_function(self.judge), hint=hint):
             rows = tuple(check_kind(row, Judgement) for row in self.judge(limit, candidate, source))
             for row in rows:
                 if (row.name, row.candidate) != (self.name, candidate.id):
@@ -151,6 +152,31 @@ def judge_at_most(
     return Judgement(name=name, candidate=candidate, judgement=judged, reason=reason, **told)
 
 
+def make_ceiling(
+    name: str,
+    measure: Callable[[Measurements], float | None],
+    *,
+    unit: str,
+    subject: str,
+    description: str,
+    verb: str = "takes",
+    per: float = 1.0,
+) -> Gate:
+    """Return an absolute gate on one number of a candidate, which must not pass the limit.
+
+    ``measure`` takes the number from what was measured (None where it was not); divided by ``per`` it is in the unit.
+    The reason says that the subject, with the candidate's id for ``{}``, ``verb`` so much.
+    """
+
+    def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001 - each judge gets it
+        measured = measure(candidate)
+        in_unit = None if measured is None else measured / per
+        told = {"unit": unit, "subject": subject.format(candidate.id), "verb": verb}
+        return (judge_at_most(name=name, candidate=candidate.id, measured=in_unit, limit=limit, **told),)
+
+    return Gate(name=name, takes=float | None, field=Field(default=None, gt=0, description=description), judge=judge)
+
+
 _PLUGINS: Final = Plugins[Gate](
     slug="gate-invalid", clash="Two gates are named {name!r}.", locate=lambda gate: name_function(gate.judge)
 )
@@ -165,13 +191,8 @@ def register_gate(gate: Gate) -> None:
         HoneError: ``gate-invalid``: it cannot be a key of the recipe or give its reasons, or another registered gate
             has this name. A name that is built in or another package's is found when the gates are read.
     """
-    if fault := find_fault(check_kind(gate, Gate)):
-        raise HoneError(
-            "gate-invalid",
-            f"The gate {gate.name!r} of {name_function(gate.judge)} cannot be used.",
-            why=fault,
-            hint="Mend the gate; Write a gate in the documentation says what it needs.",
-        )
+    if fault := _find_fault(check_kind(gate, Gate)):
+        raise _explain_unusable(f"{gate.name!r} of {name_function(gate.judge)}", fault)
     _PLUGINS.register(gate)
 
 
@@ -191,18 +212,93 @@ def read_gates() -> tuple[Gate, ...]:
     offers = list_offers(ENTRY_POINTS, list_modules("kedro_hone.comparing.gates", "GATE"))
     found, broken = load(offers, _read_gate)
     for place, error in broken.items():
-        raise HoneError(
-            "gate-invalid",
-            f"The gate of {place} cannot be used.",
-            why=describe_exception(error),
-            hint="Mend the module, or uninstall its package; Write a gate in the documentation says what it exports.",
-        ) from error
+        raise _explain_unusable(f"of {place}", describe_exception(error)) from error
     gates = (gate for gate, _ in _PLUGINS.merge(found).values())
     return tuple(sorted(gates, key=lambda gate: (not gate.relative, gate.scored, gate.name)))
 
 
 def _read_gate(value: Any) -> Gate:
     gate = check_kind(value, Gate)
-    if fault := find_fault(gate):
+    if fault := _find_fault(gate):
         raise ValueError(f"the gate {gate.name!r}: {fault}")
     return gate
+
+
+def _explain_unusable(gate: str, why: str) -> HoneError:
+    hint = "Mend it, or uninstall its package; Write a gate in the documentation says what it needs."
+    return HoneError("gate-invalid", f"The gate {gate} cannot be used.", why=why, hint=hint)
+
+
+_PLACES: Final[dict[str, dict[str, Any]]] = {
+    "asks": {"limit": None},
+    "doubt": {"names": "a, b", "limit": None, "launches": 7},
+}
+"""The places of each sentence, and what may stand in them."""
+
+_LIMITS: Final[tuple[Any, ...]] = (
+    *(1, 0.5, 0.01, 2.0, 100.0, -1.0),
+    *({"shape": 1.0}, {"shape": 1}, {"shape": 100.0}, {"shape": "x"}, ["x"], [1.0], "x", True),
+)
+"""Limits of many types, of which a gate takes some: those are written into its sentences."""
+
+
+@lru_cache(maxsize=64)
+def _find_fault(gate: Gate) -> str | None:
+    """Return what keeps a gate from being a key of the recipe or from giving its reasons, or None. Pure.
+
+    Later it would be found when all is measured.
+    """
+    if not callable(gate.judge):
+        return f"its judge is {gate.judge!r:.80}, which cannot be called"
+    field: FieldInfo = gate.field
+    if field.alias or field.validation_alias or field.serialization_alias:
+        return "its field has an alias, and its key in the recipe is its name"
+    if field.is_required():
+        return "its field has no default: recipes that do not name it would be refused; None is no limit"
+    try:
+        section = _make_section(gate)
+        default = getattr(section(), gate.name)
+    except Exception as error:  # noqa: BLE001 - of pydantic there are many kinds, and a stranger's type may raise any
+        return f"its limit cannot be a key of the recipe: {' '.join(describe_exception(error).split())}"
+    if gate.per_shape and (_read_limits(section, gate, [None]) or not _read_limits(section, gate, [{}])):
+        return "it is per_shape, so its limit must be a map from shapes, which may be empty and not None"
+    return _find_bad_sentence(gate, [default, *_read_limits(section, gate, _LIMITS)])
+
+
+def _make_section(gate: Gate) -> type[BaseModel]:
+    """Return the gate's key as the recipe will have it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # as of a name that pydantic keeps for itself
+        warnings.filterwarnings("ignore", message=".*shadows an attribute")  # the recipe refuses those by their names
+        config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+        keys: dict[str, Any] = {gate.name: (gate.takes, gate.field)}
+        return create_model("Section", __config__=config, **keys)
+
+
+def _read_limits(section: type[BaseModel], gate: Gate, limits: Iterable[Any]) -> list[Any]:
+    """Return those limits that a gate takes, as the recipe reads them."""
+    taken = []
+    for limit in limits:
+        with suppress(ValidationError):
+            taken.append(getattr(section.model_validate({gate.name: limit}), gate.name))
+    return taken
+
+
+def _find_bad_sentence(gate: Gate, limits: list[Any]) -> str | None:
+    """Return what is wrong with the words of a relative gate: a place that is not filled, or not so."""
+    for name, known in _PLACES.items():
+        words = getattr(gate, name)
+        try:
+            places = [place for _, place, _, _ in Formatter().parse(words) if place is not None]
+        except (ValueError, TypeError) as error:
+            return f"its {name} is no sentence to be filled: {describe_exception(error)}"
+        if unknown := [place for place in places if place.partition(".")[0].partition("[")[0] not in known]:
+            said = " and ".join(f"{{{place}}}" for place in known)
+            return f"its {name} has the place {{{unknown[0]}}}, and there is {said}"
+        for limit in limits:
+            try:
+                if is_asked(limit):
+                    words.format(**{**known, "limit": limit})
+            except Exception as error:  # noqa: BLE001 - a stranger's type may raise any
+                return f"its {name} cannot be written with a limit of {limit!r}: {describe_exception(error)}"
+    return None

@@ -32,7 +32,6 @@ class Host:
     Attributes:
         flags: CPU feature flags, as in ``/proc/cpuinfo``.
         cores: Logical cores that this process may use.
-        gpu: The GPU's name.
         compilers: Programs on the path that adaptors ask for, such as ``c++``.
         fingerprint: Identifies CPU model, flags and operating system; part of the key of machine-specific results.
         machine: The processor's architecture, such as ``x86_64``.

@@ -25,9 +25,7 @@ REPORTS: Final = ("report.html", "report.md")
 EVIDENCE_FILES: Final = (EVIDENCE, *REPORTS, TIMINGS)
 """What every publication carries: the evidence, its two reports, and every time that was measured."""
 
-REPORT_AGAIN: Final = (
-    "Write it again with `kedro run --nodes report`, read the report, then `kedro run --pipelines publish`."
-)
+_AGAIN: Final = "Write it again with `kedro run --nodes report`, read the report, then `kedro run --pipelines publish`."
 
 
 class EvidenceFolder(Value):
@@ -74,8 +72,7 @@ class ProvenWinner:
 
     Attributes:
         files: The folder of the winner's files.
-        source_uri: The version that was optimized, pinned.
-        source_digest: The digest of its artifact.
+        source_uri: The version that was optimized, pinned; the digest is its artifact's.
         folder: Where the files of the evidence are: those of the tree, which nobody writes to.
 
     Raises:
@@ -125,11 +122,7 @@ class ProvenWinner:
         self.evidence.check(folder)
 
 
-def explain_incomplete(run_id: str, why: str, *, hint: str = REPORT_AGAIN) -> HoneError:
+def explain_incomplete(run_id: str, why: str, *, hint: str = _AGAIN) -> HoneError:
     """Return the error for evidence that is missing, was altered, or proves something else (why: one sentence)."""
-    return HoneError(
-        "evidence-incomplete",
-        f"The evidence of the run {run_id} does not prove what is to be published: nothing was registered.",
-        why=why,
-        hint=hint,
-    )
+    what = f"The evidence of the run {run_id} does not prove what is to be published: nothing was registered."
+    return HoneError("evidence-incomplete", what, why=why, hint=hint)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
@@ -21,12 +20,10 @@ from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.digest import digest_json
 
-REGISTRIES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "models": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
-        "": "kedro_hone.adaptors.registries.local.registry:LocalRegistry",
-    }
-)
+REGISTRIES: Final[Mapping[str, str]] = {
+    "models": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
+    "": "kedro_hone.adaptors.registries.local.registry:LocalRegistry",
+}
 """Our model registries: the scheme of a URI to the class that serves it. A path has no scheme."""
 
 ENTRY_POINTS: Final = "kedro_hone.registries"
@@ -195,9 +192,13 @@ def explain_unknown(
 
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 _PLUGINS: Final = Plugins[Offer](slug="registry-scheme-taken", clash="Two registries serve {name}:/….", locate=str)
-_RETURNS: Final[Mapping[str, type]] = MappingProxyType(
-    {"resolve": VersionInfo, "pull": VersionInfo, "versions_since": tuple, "publish": Publication, "find_problem": str}
-)
+_RETURNS: Final[Mapping[str, type]] = {
+    "resolve": VersionInfo,
+    "pull": VersionInfo,
+    "versions_since": tuple,
+    "publish": Publication,
+    "find_problem": str,
+}
 
 
 class GuardedRegistry:
@@ -216,15 +217,14 @@ class GuardedRegistry:
 
         def call(*args: Any, **named: Any) -> Any:
             with _guard(self._offer, f"its method {name}"):
-                value: object = check_kind(getattr(self.registry, name)(*args, **named), _RETURNS[name])
-                _check_returned(value, self._offer.name)
-                return value
+                value = getattr(self.registry, name)(*args, **named)
+                return _check_returned(check_kind(value, _RETURNS[name]), self._offer.name)
 
         return call
 
 
-def _check_returned(value: Any, scheme: str) -> None:
-    """Raise a ``TypeError`` or ``ValueError`` where what a registry returned names no version of its own."""
+def _check_returned(value: Any, scheme: str) -> Any:
+    """Return what a registry returned; a ``TypeError`` or ``ValueError`` where it names no version of its own."""
     if isinstance(value, tuple):
         infos, cursor = value
         check_kind(cursor, str)
@@ -236,6 +236,7 @@ def _check_returned(value: Any, scheme: str) -> None:
         for attribute in ("name", "version"):
             if not getattr(value, attribute, attribute):
                 raise ValueError(f"the {attribute} is empty")
+    return value
 
 
 def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> dict[str, Offer]:
@@ -265,21 +266,17 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project:
             ``registry-broken``: the package of others cannot be imported, or makes something else; or what the registry
             itself raises.
     """
+    hint = "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path."
     try:
         scheme = urlsplit(uri).scheme
     except ValueError as error:
-        hint = "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path."
         raise HoneError("registry-unknown", f"{uri!r} is no URI.", why=f"{error}.", hint=hint) from error
     registries = read_registries(builtin)
     if scheme not in registries:
         known = ", ".join(f"{name}:/…" if name else "a path" for name in sorted(registries, reverse=True))
-        raise HoneError(
-            "registry-unknown",
-            f"No registry serves {uri!r}.",
-            why=f"Nothing is known of the scheme {scheme!r}; there are: {known}.",
-            hint=suggest(scheme, filter(None, registries), "{}:/…")
-            + "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path.",
-        )
+        why = f"Nothing is known of the scheme {scheme!r}; there are: {known}."
+        hint = suggest(scheme, filter(None, registries), "{}:/…") + hint
+        raise HoneError("registry-unknown", f"No registry serves {uri!r}.", why=why, hint=hint)
     offer = registries[scheme]
     with _guard(offer, offer.target):
         factory = offer.load()
@@ -290,10 +287,6 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project:
 
 
 def _guard(offer: Offer, culprit: str) -> AbstractContextManager[None]:
-    return guard(
-        "registry-broken",
-        f"The registry of {offer.name}:/… cannot be used.",
-        culprit=f"It comes from {offer.origin}, and {culprit}",
-        hint="Update or uninstall the package; `kedro hone registries` shows what cannot be imported.",
-        ours=offer.origin == BUILT_IN,
-    )
+    what, culprit = f"The registry of {offer.name}:/… cannot be used.", f"It comes from {offer.origin}, and {culprit}"
+    hint = "Update or uninstall the package; `kedro hone registries` shows what cannot be imported."
+    return guard("registry-broken", what, culprit=culprit, hint=hint, ours=offer.origin == BUILT_IN)

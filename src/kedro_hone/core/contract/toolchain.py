@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
 
 from kedro_hone.core.values.base import Format
 
@@ -58,8 +57,8 @@ class Toolchain:
     folder: Path
     runs: frozenset[Format] = frozenset()
     native: frozenset[Format] = frozenset()
-    formats: Mapping[Format, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    formats: Mapping[Format, tuple[str, ...]] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
     licence: Licence = Licence.OPEN
     limits: Limits = field(default_factory=Limits)
     extra: str | None = None

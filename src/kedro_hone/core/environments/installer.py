@@ -13,8 +13,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.requirements import explain_unsatisfied, list_versions, read_lines, read_pins
@@ -22,7 +21,7 @@ from kedro_hone.core.text import SECRET_NAME
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.guarded import Guarded, Program
 
-INSTALL_SECONDS: Final = 3600.0
+_INSTALL_SECONDS: Final = 3600.0
 """How long one step of an installation may take; the largest toolchains are gigabytes."""
 
 _MISLEADING = re.compile(
@@ -40,32 +39,23 @@ _NOT_FOUND = re.compile(
 )
 """What pip or uv says where no index and no folder has a package for this platform."""
 
-_COMMANDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
-    {
-        "pip": {
-            "create": "{host} -I -m venv {venv}",
-            "install": "{python} -I -m pip install --no-input --disable-pip-version-check --progress-bar=off"
-            " --requirement {lock}",
-            "check": "{python} -I -m pip check --disable-pip-version-check",
-        },
-        "uv": {
-            "create": "{uv} venv --no-project --python {host} {venv}",
-            "install": "{uv} pip install --no-progress --python {python} --requirements {lock}",
-            "check": "{uv} pip check --python {python}",
-        },
-    }
-)
+_COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "pip": {
+        "create": "{host} -I -m venv {venv}",
+        "install": "{python} -I -m pip install --no-input --disable-pip-version-check --progress-bar=off"
+        " --requirement {lock}",
+        "check": "{python} -I -m pip check --disable-pip-version-check",
+    },
+    "uv": {
+        "create": "{uv} venv --no-project --python {host} {venv}",
+        "install": "{uv} pip install --no-progress --python {python} --requirements {lock}",
+        "check": "{uv} pip check --python {python}",
+    },
+}
 """What each installer runs, word by word, to make a virtual environment, install a lock in it, and check it."""
 
 
-class Installed(NamedTuple):
-    """Versions by canonical name, and which of the toolchain's builds: ``cpu`` for ``requirements-cpu.lock``."""
-
-    versions: dict[str, str]
-    build: str = ""
-
-
-def find_commands(variables: Mapping[str, str] = os.environ) -> Mapping[str, str] | str:
+def _find_commands(variables: Mapping[str, str] = os.environ) -> Mapping[str, str] | str:
     """Return pip's commands, or uv's where the variables say ``HONE_INSTALLER=uv``; or why there are none."""
     name = variables.get("HONE_INSTALLER") or "pip"
     if name not in _COMMANDS:
@@ -75,16 +65,17 @@ def find_commands(variables: Mapping[str, str] = os.environ) -> Mapping[str, str
     return _COMMANDS[name]
 
 
-def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> Installed | Failed:
+def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> str | Failed:
     """Make a virtual environment with a toolchain's locked requirements, where nothing is yet.
 
     A lock with digests is complete: nothing else is installed, nothing that is not checked, and nothing is built, since
     what builds a source archive would be downloaded unchecked. Of a toolchain's builds, such as PyTorch's for CPU and
     for CUDA, the first that is found is installed: any other failure, such as a wrong digest, ends the installation.
+    Returned is which one, ``cpu`` for ``requirements-cpu.lock``; empty where it has none.
 
     The output of each step is kept in the folder for logs. After a failure ``venv`` is unusable.
     """
-    commands = find_commands()
+    commands = _find_commands()
     if isinstance(commands, str):
         return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=commands)
     python = venv / "bin" / "python"
@@ -101,22 +92,21 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> Installed | Fail
     for build in () if failed else toolchain.builds:
         name = build.stem.partition("-")[2]
         failed = run(f"install-{name}", build.absolute())
-        if failed is None or not is_not_found(_read(logs / f"install-{name}.log")):
+        if failed is None or not _is_not_found(_read(logs / f"install-{name}.log")):
             break
     failed = failed or run("check")
-    versions = list_versions(python)
-    if failed is None and (problem := _find_problem(toolchain, versions)):
+    if failed is None and (problem := _find_problem(toolchain, list_versions(python))):
         log = str(logs / "check.log")
         failed = Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=problem, log=log)
-    return failed or Installed(versions=versions, build=name)
+    return failed or name
 
 
-def is_not_found(text: str) -> bool:
+def _is_not_found(text: str) -> bool:
     """Tell whether an installer's log says that a package is not available at all; a wrong digest is not that."""
     return _NOT_FOUND.search(text) is not None and _WRONG_DIGEST.search(text) is None
 
 
-def find_reason(text: str) -> str:
+def _find_reason(text: str) -> str:
     """Return the most useful line of an installer's log: the last error, or else the last line."""
     if wrong := _WRONG_DIGEST.search(text):
         package, digest = (group for group in wrong.groups() if group)
@@ -143,11 +133,11 @@ def _read(log: Path) -> str:
 def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | None:
     program = Program(
         command=command,
-        environment=make_variables(os.environ),
+        environment=_make_variables(os.environ),
         folder=str(toolchain.folder.absolute()),
         log=str(log),
         log_bytes=4 << 20,
-        seconds=INSTALL_SECONDS,
+        seconds=_INSTALL_SECONDS,
         memory_bytes=1 << 62,  # no limit
         interval=0.5,
     )
@@ -156,11 +146,11 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | Non
     if end.reason is None and end.exit == 0:
         return None
     text = _read(log)
-    failure, reason = FailureClass.INSTALL, find_reason(text)
+    failure, reason = FailureClass.INSTALL, _find_reason(text)
     if "No space left on device" in text:
         failure = FailureClass.DISK_FULL
     elif end.reason == "time-out":
-        failure, reason = FailureClass.TIME_OUT, f"{log.stem}: not done after {INSTALL_SECONDS:.0f} seconds"
+        failure, reason = FailureClass.TIME_OUT, f"{log.stem}: not done after {_INSTALL_SECONDS:.0f} seconds"
     elif end.reason == "not-started":
         reason = str(end.detail)
     elif end.reason is not None or end.signal is not None:
@@ -168,11 +158,8 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | Non
     return Failed(by=toolchain.name, failure=failure, reason=reason, log=str(log))
 
 
-def make_variables(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of an installer: this process's, but none that would install elsewhere, and no secret.
-
-    Variables of pip and uv pass, also a password in the address of an index.
-    """
+def _make_variables(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return variables for an installer: none that would install elsewhere; of secrets, those in pip's and uv's own."""
     return {
         name: value
         for name, value in inherited.items()

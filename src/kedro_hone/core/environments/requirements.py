@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import site
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -64,13 +64,13 @@ def explain_unsatisfied(lines: Iterable[str], versions: Mapping[str, str]) -> st
     return None
 
 
-def find_closure(lines: Iterable[str], path: Sequence[str] = ()) -> dict[str, str]:
+def find_closure(lines: Iterable[str]) -> dict[str, str]:
     """Return the installed versions of what is required, directly or through others, by canonical name, sorted.
 
-    They are looked for in some folders; else in this interpreter's, as a worker sees them: what only ``PYTHONPATH`` or
-    the user's own folder holds does not count.
+    They are looked for as a worker of this interpreter sees them: what only ``PYTHONPATH`` or the user's own folder
+    holds does not count.
     """
-    folders = list(path or site.getsitepackages())
+    folders = site.getsitepackages()
     pending = [one for one in map(_read_requirement, lines) if isinstance(one, Requirement)]
     seen: set[tuple[str, frozenset[str]]] = set()
     versions: dict[str, str] = {}

@@ -61,14 +61,8 @@ class Environment(Value):
     build: str = ""
 
 
-def environment_key(toolchain: Toolchain) -> str:
-    """Return the key of a toolchain's environment, in hexadecimal: over python, platform and the locked requirements.
-
-    Comments and blank lines of the locks do not count, nor does python's patch version: the wheels are the same.
-
-    Raises:
-        OSError: It has no lock that can be read.
-    """
+def _environment_key(toolchain: Toolchain) -> str:
+    """Return the key of a toolchain's environment: of its locks, comments and blank lines do not count."""
     return _derive_key(*map(read_lines, (toolchain.lock, *toolchain.builds)))
 
 
@@ -113,7 +107,7 @@ class EnvironmentStore:
             )
         if not toolchain.lock.exists():
             return fail(reason=f"{toolchain.lock} does not exist, and here {unsatisfied}")
-        key = environment_key(toolchain)
+        key = _environment_key(toolchain)
         if found := self._find(key, toolchain):
             return found
         if not build:
@@ -131,7 +125,7 @@ class EnvironmentStore:
         Raises:
             HoneError: ``store-read-only``.
         """
-        known = {environment_key(toolchain) for toolchain in toolchains if toolchain.lock.exists()}
+        known = {_environment_key(toolchain) for toolchain in toolchains if toolchain.lock.exists()}
         removed = []
         for folder in sorted(self._environments.glob("*")):
             environment = _read_record(folder)
@@ -174,24 +168,25 @@ class EnvironmentStore:
             leftover.mkdir(parents=True)
         _LOG.info("Building the environment of %s; its log is in %s.", toolchain.name, logs)
         # In place: a virtual environment that is moved afterwards does not work.
-        installed = install(toolchain, folder / "venv", logs=logs)
-        if isinstance(installed, Failed):
+        build, python = install(toolchain, folder / "venv", logs=logs), folder / "venv" / "bin" / "python"
+        if isinstance(build, Failed):
             remove_tree(folder)
-            return installed
+            return build
         environment = Environment(
             toolchain=toolchain.name,
             key=key,
-            python=str(folder / "venv" / "bin" / "python"),
+            python=str(python),
             own=True,
             lock_digest=digest_file(toolchain.lock),
-            versions=installed.versions,
-            build=installed.build,
+            versions=list_versions(python),
+            build=build,
         )
         write_file(folder / _RECORD, dump_json(environment.model_dump(mode="json")))
         return environment
 
 
 def _derive_key(*installed: Json) -> str:
+    """Return a key in hexadecimal over python (not its patch version: the wheels are the same) and the platform too."""
     version = ".".join(map(str, sys.version_info[:2]))
     host = (platform.python_implementation(), version, sysconfig.get_platform(), "-".join(platform.libc_ver()))
     return digest_json([*host, *installed]).removeprefix("sha256:")

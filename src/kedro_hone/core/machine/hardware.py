@@ -23,10 +23,7 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 
 def read_host() -> Host:
-    """Return this machine.
-
-    The kernel's version is not part of the fingerprint: results do not depend on it.
-    """
+    """Return this machine; the kernel's version is not part of the fingerprint, since results do not depend on it."""
     model, flags = _read_cpu()
     gpu, driver = _find_gpu()
     parts = {
@@ -51,15 +48,13 @@ def read_host() -> Host:
 
 
 def _read_cpu() -> tuple[str, frozenset[str]]:
-    """Return the model of the first core, or the machine's type where the kernel does not name it, and the flags.
-
-    x86 and Arm name the lines of ``/proc/cpuinfo`` differently.
-    """
+    """Return the model of the first core, or the machine's type where the kernel does not name it, and the flags."""
     fields: dict[str, str] = {}
     if _CPUINFO.exists():
         for line in _CPUINFO.read_text().splitlines():
             name, _, value = line.partition(":")
             fields.setdefault(name.strip().lower(), value.strip())
+    # x86 and Arm name the lines differently.
     arm = " ".join(fields[key] for key in ("cpu implementer", "cpu part", "cpu variant") if key in fields)
     model = fields.get("model name") or (f"{platform.machine()} {arm}" if arm else platform.machine())
     return model, frozenset((fields.get("flags") or fields.get("features") or "").split())

@@ -34,6 +34,7 @@ def find_z(confidence: float) -> float:
     return float(special.ndtri((1 + confidence) / 2))
 
 
+@lru_cache(maxsize=256)
 def correct_for_looks(confidence: float, *, looks: int) -> float:
     """The level that each look must have so that all of them together have the one that was asked for.
 
@@ -51,11 +52,8 @@ def correct_for_looks(confidence: float, *, looks: int) -> float:
     check_confidence(confidence)
     if looks < 1:
         raise ValueError(f"data are looked at once at least, not {looks} times")
-    return confidence if looks == 1 else _find_pocock_level(confidence, looks)
-
-
-@lru_cache(maxsize=256)
-def _find_pocock_level(confidence: float, looks: int) -> float:
+    if looks == 1:
+        return confidence
     from scipy import optimize, special  # noqa: PLC0415 - see above
 
     highest = find_z(1 - (1 - confidence) / looks)  # Bonferroni's bound is always beyond Pocock's
@@ -76,19 +74,18 @@ def _ever_outside(bound: float, looks: int) -> float:
     return 1 - float(density @ (weights * bound * np.sqrt(looks)))
 
 
-def share_level(alpha: float, *, finalists: int) -> float:
-    """The error level of each of at most so many finalists, tested until one passes, from that of all together.
+def share_confidence(confidence: float, *, finalists: int) -> float:
+    """The confidence of each of at most so many finalists, tested until one passes, from that of all together.
 
-    Equal shares (Bonferroni). Testing in the order of speed until the first success gives every finalist a chance to
-    pass by error, so the full level cannot be spent on each; a fixed sequence that spends it again (Maurer, Hothorn and
-    Lehmacher 1995) must stop at the first *failure* instead. The fallback procedure (Wiens 2003, *Pharm. Stat.*
-    2:211-215) hands a share on only after a success, which is where this one ends. The confidence of each is
-    ``1 - share_level(1 - confidence, ...)``.
+    Equal shares of the error level (Bonferroni). Testing in the order of speed until the first success gives every
+    finalist a chance to pass by error, so the full level cannot be spent on each; a fixed sequence that spends it again
+    (Maurer, Hothorn and Lehmacher 1995) must stop at the first *failure* instead. The fallback procedure (Wiens 2003,
+    *Pharm. Stat.* 2:211-215) hands a share on only after a success, which is where this one ends.
 
     Raises:
-        ValueError: No finalists, or no error level.
+        ValueError: No finalists, or no confidence level.
     """
-    check_confidence(1 - alpha)
+    check_confidence(confidence)
     if finalists < 1:
         raise ValueError(f"there is one finalist at least, not {finalists}")
-    return alpha / finalists
+    return 1 - (1 - confidence) / finalists

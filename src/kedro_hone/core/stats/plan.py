@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from kedro_hone.core.stats.intervals import Floats, interval_of_ratios
-from kedro_hone.core.stats.levels import correct_for_looks, share_level
+from kedro_hone.core.stats.levels import correct_for_looks, share_confidence
 from kedro_hone.core.stats.speed import Faster, combine_shapes, find_noise_floor, is_faster
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.measurement import Speedup
@@ -54,7 +54,7 @@ class LaunchPlan(Value):
     @property
     def level(self) -> float:
         """The level of one interval at one look: shared among the finalists, then corrected for the looks."""
-        shared = 1 - share_level(1 - self.confidence, finalists=self.finalists)
+        shared = share_confidence(self.confidence, finalists=self.finalists)
         return correct_for_looks(shared, looks=len(self.looks))
 
 

@@ -116,11 +116,7 @@ class Store:
         return folder
 
     def find(self, key: str) -> StepRecord | None:
-        """Return what a step's key gave before.
-
-        It is None when there is none, when it is damaged or of another key (it is removed then), or when its artifact
-        is missing or damaged.
-        """
+        """Return what a step's key gave before; None as in ``read_value``, or if its artifact is missing or damaged."""
 
         def parse(content: Json) -> StepRecord:
             record = StepRecord.model_validate(content)
@@ -187,12 +183,9 @@ class Store:
         return digest
 
     def _explain_missing(self, what: str) -> HoneError:
-        return HoneError(
-            "store-missing",
-            f"The store in {self.root} does not hold {what}.",
-            why="A node asked for what an earlier one made. The store was emptied or damaged since, or is another one.",
-            hint="Run the whole line again: `kedro run`. What the store still holds is reused.",
-        )
+        why = "A node asked for what an earlier one made. The store was emptied or damaged since, or is another one."
+        hint = "Run the whole line again: `kedro run`. What the store still holds is reused."
+        return HoneError("store-missing", f"The store in {self.root} does not hold {what}.", why=why, hint=hint)
 
 
 def _wrap(name: str, value: Json) -> dict[str, Json]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import FILES, UnsealableError, copy_tree, is_unharmed
+from kedro_hone.core.store.manifest import FILES, UnsealableError, copy_tree, read_sealed
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json
 
@@ -25,9 +25,22 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
+def find_disk_error(error: OSError, root: Path) -> HoneError | None:
+    """Return the error for people where the disk of this folder is full or read-only; None where it is not that."""
+    if error.errno in _FULL:
+        slug, what = "store-full", f"The disk that holds {root} is full."
+        hint = "Free some space there and run again: every step that was finished is kept."
+    elif error.errno in _READ_ONLY:
+        slug, what = "store-read-only", f"The folder {root} cannot be written."
+        hint = "Give this user the right to write there, or choose another folder."
+    else:
+        return None
+    return HoneError(slug, what, why=str(error), hint=hint)
+
+
 @contextmanager
 def explain_disk_errors(root: Path) -> Iterator[None]:
-    """Raise an error for people where writing to this folder meets a full or read-only disk.
+    """Raise the error for people where writing to this folder meets a full or read-only disk.
 
     Raises:
         HoneError: ``store-full`` or ``store-read-only``.
@@ -35,15 +48,9 @@ def explain_disk_errors(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
-            slug, what = "store-full", f"The disk that holds {root} is full."
-            hint = "Free some space there and run again: every step that was finished is kept."
-        elif error.errno in _READ_ONLY:
-            slug, what = "store-read-only", f"The folder {root} cannot be written."
-            hint = "Give this user the right to write there, or choose another folder."
-        else:
-            raise
-        raise HoneError(slug, what, why=str(error), hint=hint) from error
+        if known := find_disk_error(error, root):
+            raise known from error
+        raise
 
 
 def write_file(path: Path, content: bytes, *, stage: Path | None = None) -> None:
@@ -163,7 +170,7 @@ class Disk:
                 else:
                     _sync(place.parent)
                     return
-                if is_unharmed(place):
+                if read_sealed(place):
                     return
                 with self.make_folder() as bin_, suppress(FileNotFoundError):
                     place.rename(bin_ / "damaged")

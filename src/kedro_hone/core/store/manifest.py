@@ -108,14 +108,6 @@ class Manifest(Value):
         named = self.attributes == {"tree": key} if tree else bool(self.files) and self.digest == f"sha256:{key}"
         return named and self.digest == _digest(self.files, self.attributes)
 
-    def has_sizes_of(self, folder: Path) -> bool:
-        """Return whether a folder holds these files and no others, each with its size; raises as ``measure_files``."""
-        return {name: file.size for name, file in self.files.items()} == measure_files(folder)
-
-    def has_bytes_of(self, folder: Path) -> bool:
-        """Return whether a folder holds these files, byte for byte; each is read once by a process."""
-        return self.digest == _digest_tree(digest_tree_once(folder), self.attributes)
-
     def find_difference(
         self, folder: Path, *, inside: bool = False, read: Mapping[Path, str] = MappingProxyType({})
     ) -> str | None:
@@ -156,22 +148,15 @@ def read_sealed(place: Path) -> Manifest | None:
     """
     try:
         manifest = Manifest.read(place / MANIFEST)
-        sound = manifest.is_of(f"{place.parent.name}/{place.name}") and manifest.has_sizes_of(place / FILES)
-        if sound and not manifest.has_bytes_of(place / FILES):
-            _LOG.warning("%s was changed since it was sealed, and is not used.", place)
-            sound = False
+        sizes = {name: file.size for name, file in manifest.files.items()}
+        if not manifest.is_of(f"{place.parent.name}/{place.name}") or sizes != measure_files(place / FILES):
+            return None
+        if manifest.digest == _digest_tree(digest_tree_once(place / FILES), manifest.attributes):
+            return manifest
+        _LOG.warning("%s was changed since it was sealed, and is not used.", place)
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        return None
-    return manifest if sound else None
-
-
-def is_unharmed(place: Path) -> bool:
-    """Return whether every byte of a place of the store is as it was sealed; slow: all is read."""
-    manifest = read_sealed(place)
-    try:
-        return manifest is not None and manifest.find_difference(place / FILES) is None
-    except FileNotFoundError:  # another process removes it at this moment
-        return False
+        pass  # incomplete, or not of ours
+    return None
 
 
 def _digest(files: dict[str, FileRecord], attributes: Json) -> str:

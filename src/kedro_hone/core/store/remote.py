@@ -134,10 +134,7 @@ def _read_manifest(content: bytes | None, name: str) -> Manifest | None:
 def _can_be_held(name: str, others: Collection[str]) -> bool:
     """Whether a folder can hold a file of a manifest from elsewhere: not outside of it, and not inside another file."""
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or "\0" in name:
-        return False
-    if str(path) != name or name == ".":
-        return False
-    if any(len(part.encode()) > _LONGEST_NAME for part in path.parts):
-        return False
-    return not {*map(str, path.parents)} & {*others}
+    leads_out = path.is_absolute() or ".." in path.parts
+    odd = "\0" in name or str(path) != name or name == "."
+    too_long = any(len(part.encode()) > _LONGEST_NAME for part in path.parts)
+    return not (leads_out or odd or too_long or {*map(str, path.parents)} & {*others})

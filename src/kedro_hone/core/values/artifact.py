@@ -10,8 +10,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from kedro_hone.core.values.base import CPU, Device, Format, Json, Value
-from kedro_hone.core.values.made import Made
+from kedro_hone.core.values.base import CPU, Device, Format, Json, Made, Value
 
 FORMATS: Final[Mapping[Format, tuple[str, ...]]] = MappingProxyType(
     {

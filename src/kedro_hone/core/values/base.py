@@ -1,11 +1,13 @@
-"""The base of every value: frozen, strict about unknown keys, and JSON on the disk; and the names in values."""
+"""The bases of every value, and of those that name what they were made from; and the names in values."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from kedro_hone.core.values.digest import digest_json
 
 Json = Any
 """A JSON value. Pydantic checks it on the way in; mypy cannot follow its recursion through dataclass fields."""
@@ -40,3 +42,19 @@ class Value(BaseModel):
     """Base of every value: frozen, and strict about unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Made(Value):
+    """A value that a node hands on, which names what it was made from: a node refuses one that does not fit the others.
+
+    Both is done in ``kedro_hone.pipelines.binding``.
+    """
+
+    made_from: dict[str, str] = Field(
+        {}, description="Digests of all that it was made from, by name: values of the catalog, and keys of the recipe."
+    )
+
+    @property
+    def identity(self) -> str:
+        """``sha256:…`` by which the values that are made from this one name it."""
+        return digest_json(self.model_dump(mode="json"))

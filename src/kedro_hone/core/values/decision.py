@@ -7,8 +7,8 @@ from enum import StrEnum
 from pydantic import Field
 
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Made
 from kedro_hone.core.values.judgement import Judgement
-from kedro_hone.core.values.made import Made
 from kedro_hone.core.values.measurement import Quality, Speedup
 
 

@@ -8,11 +8,10 @@ import stat
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from kedro_hone.core.values.base import Json
 
-
-def digest_json(value: Json) -> str:
+def digest_json(value: Any) -> str:
     """Return ``sha256:…`` of a JSON value in canonical form (sorted keys, no blanks)."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated, Final
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, BeforeValidator, Field
 
-from kedro_hone.core.values.base import Value
-from kedro_hone.core.values.made import Made
+from kedro_hone.core.values.base import Made, Value
 from kedro_hone.core.values.outcome import Candidate
 
 
@@ -131,6 +131,10 @@ class Standing(Value):
     slug: str = Field("", description="The class of its failure, or an empty string.")
 
 
+BUDGET: Final = "budget"
+"""The slug of a standing that was not tried since the budget was spent."""
+
+
 class RaceResult(Made):
     """The result of the race: every candidate's standing, best first."""
 
@@ -162,12 +166,15 @@ class Finalist(Value):
     reason: str = Field("", description="Why it could not be confirmed, or an empty string.")
 
 
+_Sorted = Annotated[tuple[str, ...], BeforeValidator(sorted)]
+
+
 class Hardware(Value):
     """The machine that measured."""
 
     cpu: str = Field(description="The processor's name.")
     cores: int = Field(description="The cores that the run could use.")
-    flags: tuple[str, ...] = Field((), description="All of its feature flags, as the system names them.")
+    flags: _Sorted = Field((), description="All of its feature flags, as the system names them.")
     instructions: str = Field("", description="Its vector instructions, such as `AVX-512, VNNI, BF16` or `AVX2 only`.")
     gpu: str | None = Field(None, description="The accelerator's name, or None.")
     driver: str | None = Field(None, description="Its driver, or None.")

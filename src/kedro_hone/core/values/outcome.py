@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from kedro_hone.core.values.artifact import Artifact, StepFacts
-from kedro_hone.core.values.base import Value
-from kedro_hone.core.values.made import Made
+from kedro_hone.core.values.base import Made, Value
 
 
 class FailureClass(StrEnum):

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.base import Made, Value
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.made import Made
 
 CALIBRATION, SEARCH, GATE = "calibration", "search", "gate"
 SPLITS = (CALIBRATION, SEARCH, GATE)

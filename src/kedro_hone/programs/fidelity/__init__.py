@@ -12,8 +12,7 @@ from ..shared.errors import BadOptionError
 
 METRIC = "agreement"
 HIGHER_IS_BETTER = True
-NEEDS_TARGETS = False
-"""The source's outputs stand in for the targets."""
+NEEDS_TARGETS = False  # the source's outputs stand in for them
 
 OPTIONS: dict[str, Any] = {
     "arrays": {},  # input of the model: the name of its array in the data

@@ -25,8 +25,7 @@ METRIC, HIGHER_IS_BETTER = classes.METRIC, classes.HIGHER_IS_BETTER
 check, count_rows, decode, find_doubt = classes.check, classes.count_rows, classes.decode, classes.find_doubt
 metric, probabilities, score = classes.metric, classes.probabilities, classes.score
 
-IMAGES = ("images", "image", "x", "features", "data", "input")
-"""The usual names of the images' array."""
+IMAGES = ("images", "image", "x", "features", "data", "input")  # the usual names of their array
 
 
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:

@@ -12,8 +12,7 @@ from .errors import LabelsMismatchError, UnreadableError
 Array = NDArray[Any]
 Arrays = dict[str, Array]
 
-TABLES = ("x", "features", "data", "input")
-"""The usual names of a whole table."""
+TABLES = ("x", "features", "data", "input")  # the usual names of a whole table
 
 
 def find_array(data: Arrays, name: str, *, arrays: dict[str, str], aliases: tuple[str, ...] = ()) -> Array | None:

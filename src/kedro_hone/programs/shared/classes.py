@@ -16,10 +16,9 @@ from .errors import LabelsMismatchError
 
 METRIC = "accuracy"
 HIGHER_IS_BETTER = True
+LABELS = ("labels", "label", "target", "targets", "y")  # the usual names of their array
 
-LABELS = ("labels", "label", "target", "targets", "y")
-"""The usual names of the labels' array."""
-
+_OFTEN = 5  # rows of one label, among which a model that knows it would predict it once
 _NAME_THEM = "name the classes in the order of the model's outputs: program.options.classes"
 _FROM_ZERO = "count from 0; subtract 1 from each label, or name the classes in order: program.options.classes"
 
@@ -61,7 +60,7 @@ def read_targets(labels: Array | None, job: dict[str, Any], options: dict[str, A
             what = f"the model's output {output['name']!r} is text, and not all labels are"
             raise LabelsMismatchError(f"{what}; {_NAME_THEM}")
         return {"target": labels.astype(np.str_)}
-    if text:
+    if text and labels.size:  # a split without rows is refused as such
         raise LabelsMismatchError(f"labels are text, such as {str(labels[0])!r}, not class numbers; {_NAME_THEM}")
     numbers = _read_numbers(labels)
     if classes:
@@ -170,16 +169,12 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
             raise LabelsMismatchError(f"{found}: the model's classes {_FROM_ZERO}")
 
 
-OFTEN = 5
-"""Rows of one label, among which a model that knows it would predict it once."""
-
-
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
     """Say so where the predictions are right no more often than one label for all rows would be, or lack a label."""
     labels, predictions = targets["target"], decode(outputs, options)
     names, counts = np.unique(labels, return_counts=True)
     right, share = np.mean(predictions == labels), counts.max(initial=0) / max(len(labels), 1)
-    unknown = names[(counts >= OFTEN) & ~np.isin(names, predictions)]
+    unknown = names[(counts >= _OFTEN) & ~np.isin(names, predictions)]
     if labels.dtype.kind == "U" and len(unknown):
         return f"the model predicts {str(unknown[0])!r} in no row: check that this label is written as the model does"
     if len(names) < 2 or right > share:

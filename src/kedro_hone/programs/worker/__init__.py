@@ -67,9 +67,9 @@ def read(job: Job) -> dict[str, Any]:
 def evaluate(job: Job) -> dict[str, Any]:
     """Score ``candidates`` (id to npz) against the ``source`` (npz of its outputs) on the same rows.
 
-    The job's options have the ``targets`` (npz) too, and may have ``seed`` and ``replicates``. Returned are the
-    ``candidates``: id to what ``Comparison.compare`` returns, where each array is the path of an npz file in the job's
-    ``output``; a candidate whose outputs cannot be scored has ``error`` instead.
+    The job's options have the ``targets`` (npz) and a ``seed`` too. Returned are the ``candidates``: id to what
+    ``Comparison.compare`` returns, where each array is the path of an npz file in the job's ``output``; a candidate
+    whose outputs cannot be scored has ``error`` instead.
     """
     given, (program, options) = job["options"], _load(job)
     metric = metrics.find_metric(given, program, options)
@@ -77,8 +77,7 @@ def evaluate(job: Job) -> dict[str, Any]:
     targets = reading.load_npz(given["targets"]) if getattr(program, "NEEDS_TARGETS", True) else outputs
     if given.get("metric") in {None, program.METRIC} and hasattr(program, "describe_metric"):
         metric = dataclasses.replace(metric, **program.describe_metric(targets, options))
-    drawn = {name: given[name] for name in ("seed", "replicates") if name in given}
-    source = scoring.Comparison(program, options, metric, outputs=outputs, targets=targets, **drawn)
+    source = scoring.Comparison(program, options, metric, outputs=outputs, targets=targets, seed=given["seed"])
     compare = explained(lambda path: source.compare(reading.load_npz(path)))
     scores = {name: compare(path) for name, path in given["candidates"].items()}
     for number, score in enumerate(scores.values()):

@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 from hone_loading import load_file
-from numpy.typing import NDArray
 
 from .errors import ReportedError
-
-Array = NDArray[Any]
+from .reading import Array
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,7 @@ from .errors import ReportedError
 
 Array = NDArray[Any]
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
-COPIES_LIMIT = 0.01
-"""The largest share of rows that may be copies of others without a warning."""
+COPIES_LIMIT = 0.01  # the largest share of rows that may be copies of others without a warning
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
@@ -114,10 +113,7 @@ def describe_not_finite(feeds: Mapping[str, Array]) -> Iterator[str]:
 
 
 def _find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) -> str | None:
-    """Say why an array does not have a shape, whose first dimension is rows and may have any size.
-
-    ``sizes`` are those that the names of dynamic dimensions have had so far; new ones are added.
-    """
+    """Say why an array does not have a shape, with any number of rows; ``sizes`` is filled with those of named ones."""
     wanted = f"shape {array.shape} does not fit {tuple(shape)}"
     if array.ndim != len(shape):
         return wanted

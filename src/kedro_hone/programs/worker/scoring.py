@@ -5,50 +5,40 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .errors import ReportedError
-from .metrics import Array, Metric
+from .metrics import Metric
+from .reading import Array
 
+Arrays = dict[str, Array]
+Json = dict[str, Any]
 ROUNDING = 1e-6
-UNDEFINED_LIMIT = 0.01
-"""The largest share of resamples on which a metric may be undefined."""
-
-ROLLS = 9
-"""How many times the targets are given to other rows, to find out in which direction the metric is better."""
+UNDEFINED_LIMIT = 0.01  # the largest share of resamples on which a metric may be undefined
+REPLICATES = 2000  # how often rows are drawn for a metric that is no mean over rows (bootstrap)
+ROLLS = 9  # how many times the targets are given to other rows, to find out in which direction the metric is better
 
 
-@dataclass
 class Comparison:
-    """The source's outputs on some rows, which those of candidates are compared with.
-
-    For a metric that is no mean over rows these are drawn again (bootstrap) as often as ``replicates`` says; one
-    ``seed`` draws the same for every candidate.
+    """The source's outputs on some rows, which those of candidates are compared with; one seed draws the same for all.
 
     Raises:
         ReportedError: As ``compare``, for the source itself.
     """
 
-    program: Any
-    options: dict[str, Any]
-    metric: Metric
-    _: KW_ONLY
-    outputs: InitVar[dict[str, Array]]
-    targets: dict[str, Array]
-    replicates: int = 2000
-    seed: int = 0
-
-    def __post_init__(self, outputs: dict[str, Array]) -> None:
-        self._rows = len(next(iter(self.targets.values())))
-        self._sign = 1.0 if self.metric.higher_is_better else -1.0
+    def __init__(
+        self, program: Any, options: Json, metric: Metric, *, outputs: Arrays, targets: Arrays, seed: int
+    ) -> None:
+        self.program, self.options, self.metric, self.targets, self.seed = program, options, metric, targets, seed
+        self._rows = len(next(iter(targets.values())))
+        self._sign = 1.0 if metric.higher_is_better else -1.0
         self._source = self._decode(outputs)
         self._value = self._measure(self._source)
 
-    def compare(self, outputs: dict[str, Array]) -> dict[str, Any]:
+    def compare(self, outputs: Arrays) -> Json:
         """Compare a candidate's outputs with the source's.
 
         Returned are ``metric``, ``higher_is_better``, ``source``, ``candidate``, ``n`` and ``kind``: ``proportion``
@@ -73,7 +63,7 @@ class Comparison:
             row["doubt"] = doubt
         return {**told, "source": self._value, "candidate": value, **row}
 
-    def _decode(self, outputs: dict[str, Array]) -> Any:
+    def _decode(self, outputs: Arrays) -> Any:
         """Return the program's predictions, or its probabilities where the metric takes these."""
         for name, output in outputs.items():
             if output.ndim == 0 or len(output) != self._rows:
@@ -99,7 +89,7 @@ class Comparison:
             raise self._explain(f"it is {value}")
         return value
 
-    def _compare_rows(self, candidate: Any, value: float) -> dict[str, Any] | None:
+    def _compare_rows(self, candidate: Any, value: float) -> Json | None:
         """Compare row by row with a candidate of this value; None when the metric is no mean over rows."""
         metric = self.metric
         rows = [metric.rows(predictions, self.targets) for predictions in (self._source, candidate)]
@@ -116,7 +106,7 @@ class Comparison:
             return {"kind": "proportion", "lost": int((before > after).sum()), "gained": int((before < after).sum())}
         return {"kind": "mean", "differences": before - after}
 
-    def _compare_resamples(self, candidate: Any) -> dict[str, Any]:
+    def _compare_resamples(self, candidate: Any) -> Json:
         """Return the drops on the resamples on which the metric is defined: nearly all, or the sample is not fair."""
         drops = self._sign * (self._source_resampled - self._resample(candidate))
         undefined = ~np.isfinite(drops)
@@ -132,10 +122,10 @@ class Comparison:
     def _resample(self, predictions: Any) -> Array:
         """Compute the metric on each resample; NaN where it is not defined, as when a class is missing."""
         random = np.random.default_rng(self.seed)
-        values = np.full(self.replicates, np.nan)
+        values = np.full(REPLICATES, np.nan)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a resample may lack a class, and scikit-learn says so each time
-            for replicate in range(len(values)):
+            for replicate in range(REPLICATES):
                 chosen = random.integers(0, self._rows, self._rows)
                 with suppress(ValueError):
                     given, wanted = (_take_rows(value, chosen) for value in (predictions, self.targets))

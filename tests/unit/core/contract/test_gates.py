@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 from pydantic import Field
 
-from kedro_hone.comparing.gates import drop, make_ceiling
+from kedro_hone.comparing.gates import drop
 from kedro_hone.core.contract import gates
-from kedro_hone.core.contract.gates import Gate, Measurements, read_gates, register_gate
+from kedro_hone.core.contract.gates import Gate, Measurements, make_ceiling, read_gates, register_gate
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.judgement import Judged, Judgement
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.installer import find_commands, find_reason, install, is_not_found, make_variables
+from kedro_hone.core.environments.installer import _find_commands, _find_reason, _is_not_found, _make_variables, install
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ from kedro_hone.core.environments.installer import find_commands, find_reason, i
     ],
 )
 def test_the_reason_is_the_line_that_tells_most(text, reason):
-    assert find_reason(text).startswith(reason)
+    assert _find_reason(text).startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_reason_is_the_line_that_tells_most(text, reason):
     ],
 )
 def test_a_package_is_not_found_only_where_the_installer_says_so(text, not_found):
-    assert is_not_found(text) is not_found
+    assert _is_not_found(text) is not_found
 
 
 def test_variables_that_would_install_elsewhere_do_not_pass():
@@ -75,20 +75,20 @@ def test_variables_that_would_install_elsewhere_do_not_pass():
         "GITHUB_TOKEN": "x",
         "HTTPS_PROXY": "x",
     }
-    assert set(make_variables(inherited)) == {"PATH", "HOME", "PIP_INDEX_URL", "PIP_CERT", "HTTPS_PROXY"}
+    assert set(_make_variables(inherited)) == {"PATH", "HOME", "PIP_INDEX_URL", "PIP_CERT", "HTTPS_PROXY"}
 
 
 def test_pip_is_the_default_and_uv_is_chosen_by_name(tmp_path, monkeypatch):
-    pip = find_commands({})
+    pip = _find_commands({})
     assert pip["install"].startswith("{python} -I -m pip install ")
-    assert find_commands({"HONE_INSTALLER": "pip"}) == pip
+    assert _find_commands({"HONE_INSTALLER": "pip"}) == pip
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert find_commands({"HONE_INSTALLER": "uv"}) == "HONE_INSTALLER is uv, and there is no uv on the path"
-    assert find_commands({"HONE_INSTALLER": "conda"}) == "HONE_INSTALLER is 'conda'; it can be pip or uv"
+    assert _find_commands({"HONE_INSTALLER": "uv"}) == "HONE_INSTALLER is uv, and there is no uv on the path"
+    assert _find_commands({"HONE_INSTALLER": "conda"}) == "HONE_INSTALLER is 'conda'; it can be pip or uv"
     program = tmp_path / "uv"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    uv = find_commands({"HONE_INSTALLER": "uv"})
+    uv = _find_commands({"HONE_INSTALLER": "uv"})
     assert uv["install"] == "{uv} pip install --no-progress --python {python} --requirements {lock}"
 
 

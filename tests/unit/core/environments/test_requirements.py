@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kedro_hone.core.environments import requirements
 from kedro_hone.core.environments.requirements import explain_unsatisfied, find_closure, read_lines, read_pins
 
 
@@ -9,14 +10,19 @@ from kedro_hone.core.environments.requirements import explain_unsatisfied, find_
 def site(tmp_path):
     """A folder of installed distributions; the returned function installs one."""
 
-    def put(name: str, version: str, *requires: str) -> list[str]:
+    def put(name: str, version: str, *requires: str) -> None:
         info = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
         info.mkdir()
         needs = "".join(f"Requires-Dist: {line}\n" for line in requires)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
-        return [str(tmp_path)]
 
     return put
+
+
+@pytest.fixture
+def only(tmp_path, monkeypatch):
+    """No other distribution is installed."""
+    monkeypatch.setattr(requirements.site, "getsitepackages", lambda: [str(tmp_path)])
 
 
 def test_lines_have_no_comments_blanks_or_continuations(tmp_path):
@@ -26,14 +32,15 @@ def test_lines_have_no_comments_blanks_or_continuations(tmp_path):
     assert read_pins(path) == ("six==1.16.0", "numpy>=2")
 
 
+@pytest.mark.usefixtures("only")
 def test_versions_are_found_in_any_spelling(site):
-    path = site("Some-Thing", "1.2")
-    assert find_closure(["some_thing", "other", "-r more.txt"], path) == {"some-thing": "1.2"}
+    site("Some-Thing", "1.2")
+    assert find_closure(["some_thing", "other", "-r more.txt"]) == {"some-thing": "1.2"}
 
 
-def test_only_what_isolated_workers_see_counts(site, monkeypatch):
-    (path,) = site("only-on-pythonpath", "1.0")
-    monkeypatch.syspath_prepend(path)
+def test_only_what_isolated_workers_see_counts(site, tmp_path, monkeypatch):
+    site("only-on-pythonpath", "1.0")
+    monkeypatch.syspath_prepend(tmp_path)
     assert find_closure(["only-on-pythonpath"]) == {}
     assert find_closure(["pytest"])["pytest"] == pytest.__version__
 
@@ -65,15 +72,16 @@ def test_a_pre_release_counts():
     assert explain_unsatisfied(["thing>=2"], {"thing": "2.1.0.dev20261001"}) is None
 
 
+@pytest.mark.usefixtures("only")
 def test_the_closure_follows_markers_extras_and_circles(site):
     site("top", "1.0", "middle>=1", "absent", "windows-only; sys_platform == 'win32'", "speed; extra == 'fast'")
     site("middle", "1.1", "top", "bottom")
     site("bottom", "1.2")
     site("windows-only", "1.3")
     site("unrelated", "1.4")
-    path = site("speed", "1.5")
-    assert find_closure(["top", "--pre"], path) == {"bottom": "1.2", "middle": "1.1", "top": "1.0"}
-    assert list(find_closure(["top[fast]"], path)) == ["bottom", "middle", "speed", "top"]
+    site("speed", "1.5")
+    assert find_closure(["top", "--pre"]) == {"bottom": "1.2", "middle": "1.1", "top": "1.0"}
+    assert list(find_closure(["top[fast]"])) == ["bottom", "middle", "speed", "top"]
 
 
 def test_the_closure_of_this_interpreter_holds_what_runs_the_tests():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.store import Environment, EnvironmentStore, environment_key, find_home
+from kedro_hone.core.environments.store import Environment, EnvironmentStore, _environment_key, find_home
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
 DAY = 24 * 3600
@@ -58,11 +58,11 @@ def test_the_root_is_chosen_by_the_environment(monkeypatch, tmp_path):
 
 
 def test_the_key_follows_what_is_locked_and_not_how_it_is_written(tmp_path):
-    key = environment_key(make_toolchain(tmp_path / "a", lock="six==1.16.0\n"))
+    key = _environment_key(make_toolchain(tmp_path / "a", lock="six==1.16.0\n"))
     assert len(key) == 64
-    assert environment_key(make_toolchain(tmp_path / "b", lock="# by hand\n\nsix==1.16.0  # pinned\n")) == key
-    assert environment_key(make_toolchain(tmp_path / "c", lock="six==1.17.0\n")) != key
-    assert environment_key(make_toolchain(tmp_path / "d", lock="six==1.16.0 --hash=sha256:ab\n")) != key
+    assert _environment_key(make_toolchain(tmp_path / "b", lock="# by hand\n\nsix==1.16.0  # pinned\n")) == key
+    assert _environment_key(make_toolchain(tmp_path / "c", lock="six==1.17.0\n")) != key
+    assert _environment_key(make_toolchain(tmp_path / "d", lock="six==1.16.0 --hash=sha256:ab\n")) != key
 
 
 def test_this_interpreter_is_used_when_it_satisfies_the_ranges(store, tmp_path):
@@ -103,7 +103,7 @@ def test_a_toolchain_without_its_files_fails(store, tmp_path, missing):
 
 def test_what_is_built_is_found_and_its_use_noted(store, tmp_path):
     toolchain = make_toolchain(tmp_path / "tool", ranges="pytest<1")
-    folder = put_environment(store, environment_key(toolchain), days=9)
+    folder = put_environment(store, _environment_key(toolchain), days=9)
     environment = store.ensure(toolchain, build=False)
     assert isinstance(environment, Environment)
     assert environment.own
@@ -113,7 +113,7 @@ def test_what_is_built_is_found_and_its_use_noted(store, tmp_path):
 @pytest.mark.parametrize("damage", ["record", "python", "package"])
 def test_what_is_damaged_is_not_found(store, tmp_path, damage):
     toolchain = make_toolchain(tmp_path / "tool", ranges="pytest<1")
-    folder = put_environment(store, environment_key(toolchain))
+    folder = put_environment(store, _environment_key(toolchain))
     record = folder / "record.json"
     if damage == "record":
         record.write_text(record.read_text()[:20])
@@ -144,11 +144,11 @@ def test_collect_tells_sizes_and_leaves_what_is_half_built(store):
 def test_collect_takes_the_unknown_and_the_unused(store, tmp_path):
     toolchain = make_toolchain(tmp_path / "tool")
     other = make_toolchain(tmp_path / "other", lock="pytest==2.0\n")
-    put_environment(store, environment_key(toolchain), days=2)
-    put_environment(store, environment_key(other), days=40)
+    put_environment(store, _environment_key(toolchain), days=2)
+    put_environment(store, _environment_key(other), days=40)
     put_environment(store, "unknown", days=2)
     put_environment(store, "unknown-in-use", days=0.5)
     removed = {environment.key for environment, _ in store.collect([toolchain, other], days=30)}
-    assert removed == {environment_key(other), "unknown"}
+    assert removed == {_environment_key(other), "unknown"}
     left = {folder.name for folder in (store.root / "environments").iterdir()}
-    assert left == {environment_key(toolchain), "unknown-in-use"}
+    assert left == {_environment_key(toolchain), "unknown-in-use"}

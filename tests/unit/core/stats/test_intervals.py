@@ -8,9 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as distributions
 
-from kedro_hone.core.stats.intervals import interval_of_bootstrap, interval_of_mean, interval_of_ratios
-from kedro_hone.core.stats.levels import correct_for_looks, share_level
-from kedro_hone.core.stats.proportions import interval_of_paired_proportions, smallest_provable_drop
+from kedro_hone.core.stats.intervals import (
+    interval_of_bootstrap,
+    interval_of_mean,
+    interval_of_paired_proportions,
+    interval_of_ratios,
+    smallest_provable_drop,
+)
+from kedro_hone.core.stats.levels import correct_for_looks, share_confidence
 from kedro_hone.core.values.measurement import is_bounded
 
 RATIOS = st.lists(st.floats(0.01, 1000.0), min_size=2, max_size=20)
@@ -70,10 +75,10 @@ def test_one_look_costs_nothing_and_none_is_refused():
 
 
 def test_the_level_is_shared_equally():
-    assert share_level(0.05, finalists=1) == 0.05
-    assert share_level(0.06, finalists=3) == pytest.approx(0.02)
+    assert share_confidence(0.95, finalists=1) == pytest.approx(0.95)
+    assert share_confidence(0.94, finalists=3) == pytest.approx(0.98)
     with pytest.raises(ValueError, match="finalist"):
-        share_level(0.05, finalists=0)
+        share_confidence(0.95, finalists=0)
 
 
 def test_a_mean_is_hardly_wider_than_students_where_many_rows_differ():

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as distributions
 
-from kedro_hone.core.stats.proportions import (
+from kedro_hone.core.stats.intervals import (
     interval_of_paired_proportions,
     needed_rows,
     smallest_provable_drop,

@@ -11,10 +11,10 @@ import pytest
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store import disk as disk_module
-from kedro_hone.core.store import manifest as manifest_module
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.manifest import Manifest, UnsealableError, is_unharmed
+from kedro_hone.core.store.manifest import Manifest, UnsealableError, read_sealed
 from kedro_hone.core.store.steps import StepRecord
+from kedro_hone.core.values import digest as digest_module
 from kedro_hone.core.values.artifact import Artifact, Shape, StepFacts, TensorSpec
 from kedro_hone.core.values.digest import digest_file, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
@@ -64,7 +64,7 @@ def test_a_folder_from_elsewhere_is_copied(store, tmp_path):
     assert (folder / "model.onnx").exists()
     assert artifact.digest.startswith("sha256:")
     assert store.find_artifact(artifact.digest) == artifact
-    assert is_unharmed(store.root / "objects" / artifact.digest.removeprefix("sha256:"))
+    assert read_sealed(store.root / "objects" / artifact.digest.removeprefix("sha256:"))
 
 
 def test_a_folder_of_a_workspace_is_moved(store):
@@ -122,8 +122,8 @@ def test_two_artifacts_of_the_same_files_share_their_bytes(store, tmp_path):
     first = seal(store, write_model(tmp_path / "model"))
     second = seal(store, store.locate(first), run_options={"precision": "bf16"})
     assert (store.locate(second) / "model.onnx").samefile(store.locate(first) / "model.onnx")
-    assert is_unharmed(store.root / "objects" / first.digest.removeprefix("sha256:"))
-    assert is_unharmed(store.root / "objects" / second.digest.removeprefix("sha256:"))
+    assert read_sealed(store.root / "objects" / first.digest.removeprefix("sha256:"))
+    assert read_sealed(store.root / "objects" / second.digest.removeprefix("sha256:"))
 
 
 def test_a_link_inside_becomes_a_file(store):
@@ -193,13 +193,13 @@ def test_a_damaged_object_is_replaced(store, tmp_path, damage):
         files.rename(tmp_path / "y")
         place.rmdir()
         place.write_text("not even a folder")
-    assert not is_unharmed(store.root / "objects" / artifact.digest.removeprefix("sha256:"))
+    assert not read_sealed(store.root / "objects" / artifact.digest.removeprefix("sha256:"))
     assert store.find_artifact(artifact.digest) is None
     with pytest.raises(HoneError) as caught:
         store.locate(artifact)
     assert (caught.value.slug, artifact.digest in caught.value.what) == ("store-missing", True)
     assert seal(store, tmp_path / "model") == artifact
-    assert is_unharmed(store.root / "objects" / artifact.digest.removeprefix("sha256:"))
+    assert read_sealed(store.root / "objects" / artifact.digest.removeprefix("sha256:"))
     assert list((store.root / "tmp").iterdir()) == []
 
 
@@ -391,9 +391,9 @@ def test_a_damaged_object_that_another_process_removes_meanwhile_is_replaced(sto
         shutil.rmtree(found)
         return False
 
-    monkeypatch.setattr(disk_module, "is_unharmed", remove)
+    monkeypatch.setattr(disk_module, "read_sealed", remove)
     seal(store, tmp_path / "model")
-    assert is_unharmed(place)
+    assert read_sealed(place)
 
 
 def test_an_error_in_a_workspace_is_the_callers(store):
@@ -453,20 +453,21 @@ def test_an_artifact_that_this_version_does_not_know_is_not_found(store, tmp_pat
     (tmp_path / "model").rename(place / "files")
     manifest.write(place / "artifact.json")
 
-    assert is_unharmed(place)
+    assert read_sealed(place)
     assert store.find_artifact(manifest.digest) is None
 
 
-def test_what_another_process_removes_meanwhile_is_not_unharmed(store, tmp_path, monkeypatch):
-    place = store.locate(seal(store, write_model(tmp_path / "model"))).parent
-    assert is_unharmed(place)
+def test_what_another_process_removes_meanwhile_is_not_used(store, tmp_path, monkeypatch):
+    artifact = seal(store, write_model(tmp_path / "model"))
 
     def remove_first(path):
         path.unlink()
         return digest_file(path)
 
-    monkeypatch.setattr(manifest_module, "digest_file", remove_first)
-    assert not is_unharmed(place)
+    with monkeypatch.context() as patch:
+        patch.setattr(digest_module, "digest_file", remove_first)
+        assert store.find_artifact(artifact.digest) is None
+    assert seal(store, tmp_path / "model") == artifact
 
 
 def test_a_tree_in_the_place_of_another_is_not_found(store, tmp_path):

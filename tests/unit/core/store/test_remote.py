@@ -12,7 +12,7 @@ import pytest
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store import remote as remote_module
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.manifest import Manifest, is_unharmed
+from kedro_hone.core.store.manifest import Manifest, read_sealed
 from kedro_hone.core.store.manifest import _digest as manifest_digest
 from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.store.steps import StepRecord
@@ -73,7 +73,7 @@ def test_what_one_machine_made_another_finds(machines):
 
     assert (found.digest, found.manifest()) == (artifact.digest, artifact.manifest())
     assert read_files(two, found.digest) == {"model.onnx": "model", "deep/weights.bin": "weights"}
-    assert is_unharmed(two.locate(found).parent)
+    assert read_sealed(two.locate(found).parent)
     assert all(not path.stat().st_mode & 0o222 for path in (two.root / "objects").rglob("*") if path.is_file())
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kedro_hone.comparing.evidence import join_candidate
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Interval, Latency, Quality, Standing, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Refused
+from kedro_hone.nodes.report import join_candidate
 
 QUALITY = Quality(
     metric="accuracy",

@@ -1,8 +1,9 @@
-"""The page: one HTML file that needs no other file, no network and no script; and the templates of all reports."""
+"""The reports as text: a page in one HTML file, and a comment for a pull request."""
 
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -15,10 +16,46 @@ from kedro_hone.report import scales, view, wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.plot import draw_chart
 
+LIMIT: Final = 60_000  # GitHub takes 65,536 characters; the rest is room for what a bot puts around
+
+_CLOSING: Final = "\n</details>\n"
+_REST: Final = "\n… and {:,} more in `report.html`.\n"
+
 
 def render_page(evidence: Evidence, publication: Publication | None = None) -> str:
-    """Render the report as one self-contained HTML page that makes no request and runs no script."""
+    """Render the report as one HTML page that needs no other file, makes no request and runs no script."""
     return TEMPLATES.get_template("page.html.j2").render(evidence=evidence, publication=publication)
+
+
+def render_markdown(evidence: Evidence, publication: Publication | None = None) -> str:
+    """Render the verdict, a small table and folded details in GitHub's Markdown; what is foreign is escaped.
+
+    Where it would take more than ``LIMIT`` bytes of UTF-8, whole rows are left out, the least interesting first, and it
+    says how many. ``publication`` is where the winner went, once it was published.
+    """
+    whole = TEMPLATES.get_template("comment.md.j2").render(evidence=evidence, publication=publication)
+    text, *parts, foot = whole.split("\f")
+    room = LIMIT - len(foot.encode())
+    if len(text.encode()) > room:  # what comes from a model may be of any length
+        return "".join(_keep_rows(text.splitlines(keepends=True), room - 8)) + "\n…\n" + foot
+    for head, rows in zip(parts[::2], parts[1::2], strict=True):
+        text += _fold(head, rows.splitlines(keepends=True), room - len(text.encode()))
+    return text + foot
+
+
+def _fold(head: str, rows: list[str], room: int) -> str:
+    """Return a folded part with as many rows as fit into so many bytes, or nothing where not even its head does."""
+    left = room - len((head + _CLOSING + _REST.format(0)).encode()) - len("00,000")
+    if left < 0:
+        return ""
+    kept = _keep_rows(rows, left)
+    rest = _REST.format(len(rows) - len(kept)) if len(kept) < len(rows) else ""
+    return head + "".join(kept) + rest + _CLOSING
+
+
+def _keep_rows(rows: list[str], room: int) -> list[str]:
+    ends = accumulate(len(row.encode()) for row in rows)
+    return [row for row, end in zip(rows, ends, strict=True) if end <= room]
 
 
 def escape_markdown(text: str) -> str:

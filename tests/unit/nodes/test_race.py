@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.comparing import heats
-from kedro_hone.comparing.heats import Race
 from kedro_hone.comparing.launches import Entrant
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
@@ -16,6 +14,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Refused
 from kedro_hone.core.values.samples import Samples
+from kedro_hone.nodes.race import Race
 from kedro_hone.recipe.schema import read_recipe
 
 
@@ -93,7 +92,7 @@ def test_no_more_rounds_than_the_recipe_allows(tmp_path, monkeypatch):
         race._running[name] = Entrant(id=name, session=Session(1), calls={}, stack=ExitStack())
     rounds = []
     monkeypatch.chdir(tmp_path)  # the run's events are written
-    monkeypatch.setattr(heats, "measure_round", lambda *_, **__: rounds.append(1))
+    monkeypatch.setattr("kedro_hone.nodes.race.measure_round", lambda *_, **__: rounds.append(1))
     monkeypatch.setattr(race, "_drop_slow", lambda: None)
     race._run_heat(random.Random(0), budget=600.0)
     assert len(rounds) == 8

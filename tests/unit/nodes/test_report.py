@@ -8,7 +8,6 @@ import json
 import jsonschema
 import pytest
 
-from kedro_hone.comparing.evidence import gather_evidence
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.store.artifacts import Store
@@ -31,6 +30,7 @@ from kedro_hone.core.values.measurement import (
 )
 from kedro_hone.core.values.outcome import Candidate, Refused
 from kedro_hone.core.values.samples import Reference, Samples, Split
+from kedro_hone.nodes.report import gather_evidence
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.evidence import dump_evidence, parse_evidence
 from kedro_hone.report.schema import generate_schema

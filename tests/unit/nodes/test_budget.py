@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.comparing.heats import BUDGET, say_budget
-from kedro_hone.core.values.measurement import RaceResult, Standing, Status
+from kedro_hone.core.values.measurement import BUDGET, RaceResult, Standing, Status
+from kedro_hone.nodes.gate import say_budget
 
 
 def race(*slugs, ended=True):

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 from toolchains.toy import adaptor as toy
 
-from kedro_hone.comparing.licences import find_restricted
-from kedro_hone.core.contract.catalogue import forget_registrations, register
+from kedro_hone.core.contract.catalogue import forget_registrations, read_catalogue, register
 from kedro_hone.core.contract.toolchain import Licence
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
@@ -39,12 +38,12 @@ def make_candidate(*route, runtime="onnxruntime"):
 def test_a_route_is_as_restricted_as_its_toolchains(route, runtime, licence, restricted):
     register(replace(toy.TOOLCHAIN, licence=licence))
 
-    found = find_restricted(make_candidate(*route, runtime=runtime))
+    found = read_catalogue().find_restricted(make_candidate(*route, runtime=runtime))
 
     assert (found is not None and found.name == "toy") is restricted
 
 
 def test_a_toolchain_that_is_gone_is_an_error():
     with pytest.raises(HoneError) as caught:
-        find_restricted(make_candidate("toy.compile"))
+        read_catalogue().find_restricted(make_candidate("toy.compile"))
     assert caught.value.slug == "toolchain-unknown"

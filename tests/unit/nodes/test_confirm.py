@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.comparing.confirming import say_look, say_plan
 from kedro_hone.core.stats.plan import Finding, LaunchStep
 from kedro_hone.core.stats.speed import Faster
+from kedro_hone.nodes.confirm import say_look, say_plan
 
 LOOKS = (7, 10, 13, 16, 20)
 

@@ -6,12 +6,12 @@ import os
 
 import pytest
 
-from kedro_hone.comparing.lineage import digest_recipe, trace
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import RaceResult
 from kedro_hone.core.values.samples import Reference
+from kedro_hone.pipelines.binding import digest_recipe, trace
 from kedro_hone.recipe.schema import read_recipe
 
 VERSION = VersionInfo(uri="models:/x/1", name="x", version="1")

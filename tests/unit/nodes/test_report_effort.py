@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.comparing.evidence import find_new_steps, find_new_validations, sum_effort
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.core.values.measurement import Confirmation, RaceResult, Status, Validation
 from kedro_hone.core.values.outcome import Candidate
 from kedro_hone.core.values.samples import Reference
+from kedro_hone.nodes.report import find_new_steps, find_new_validations, sum_effort
 
 
 def make_step(key, run, seconds=1.0, number=1):

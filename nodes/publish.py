@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
-from kedro_hone.core.contract.registry import Publication, VersionInfo, find_registry, make_tags
+from kedro_hone.core.contract.registry import SIGNER, Publication, VersionInfo, find_registry, make_tags
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
+from kedro_hone.learner.signing import find_signer
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, write_publication
 
@@ -24,7 +25,7 @@ def publish(
 
     Raises:
         HoneError: ``evidence-incomplete``: the evidence is missing, was altered, or proves something else; nothing was
-            registered. ``registry-unreachable``.
+            registered. ``registry-unreachable``; ``signing-unusable``.
     """
     recipe, store = setting.recipe, setting.store
     if decision.verdict is not Verdict.PASS or decision.artifact is None or not recipe.publish.enabled:
@@ -44,7 +45,7 @@ def publish(
         folder=files,
     )
     evidence = parse_evidence((files / EVIDENCE).read_bytes())
-    registry = find_registry(version.uri, project=run.project)
+    registry, signer = find_registry(version.uri, project=run.project), find_signer()
     name = recipe.publish.name or registry.resolve(version.uri).name
     pulled = {"before": version.pointers[name]} if name in version.pointers else {}
     publication = registry.publish(
@@ -55,7 +56,8 @@ def publish(
             recipe=str(evidence.recipe["digest"]),
             speedup=evidence.speedup.ratio.estimate if evidence.speedup else None,
             data={row.name: row.md5 for row in evidence.data},
-        ),
+        )
+        | ({SIGNER: signer.name} if signer else {}),
         alias=recipe.publish.alias,
         metrics=find_metrics(evidence),
         **pulled,

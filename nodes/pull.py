@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.registry import VersionInfo, find_registry
+from kedro_hone.core.contract.registry import DIGEST, VersionInfo, find_registry
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.errors import SLUGS, HoneError
@@ -20,6 +20,8 @@ from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed, Refused
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
+from kedro_hone.learner.signatures import SIGNATURE, Policy, verify_version
+from kedro_hone.learner.signing import find_signer
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.sources.catalogue import name_source
 from kedro_hone.sources.detection import read_flavor
@@ -46,12 +48,26 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
         pulled.mkdir()
         version = registry.pull(model.uri, pulled)
         pointers = read_aliases(registry, recipe.publish.name or version.name)
-        version = version.model_copy(update={"uri": run.relate(version.uri), "pointers": pointers})
-        flavor = read_flavor(pulled, trust=frozenset(recipe.trust), author=author)
+        trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
+        flavor = read_flavor(pulled, trust=trust, author=author, due=version.tags.get(DIGEST))
         write_files(flavor, pulled, files)
         artifact = _seal(files, flavor, recipe, store, run)
+    version = version.model_copy(update={"uri": run.relate(version.uri), "pointers": pointers})
     logger.info("pulled    %s (%s, %s)", version.uri, artifact.format, artifact.digest[:19])
     return version, artifact
+
+
+def _is_ours(folder: Path, version: VersionInfo) -> bool:
+    """Return whether a version is signed by the key that signs what is published here."""
+    signer = find_signer() if (folder / SIGNATURE).is_file() else None
+    if signer is None or not signer.public:
+        return False
+    try:
+        verify_version(folder, Policy(keys=(signer.public,)), name=version.name)
+    except HoneError as error:
+        logger.warning("%s %s", error.what, error.why)
+        return False
+    return True
 
 
 def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFolder) -> Artifact:

@@ -44,6 +44,12 @@ def empty_database(shared) -> Path:
 
 @pytest.fixture(autouse=True)
 def tracking_uri(empty_database, tmp_path, monkeypatch):
+    yield set_registry(empty_database, tmp_path, monkeypatch)
+    close_stores()
+
+
+def set_registry(empty_database, tmp_path, monkeypatch):
+    """Let ``models:/`` mean an empty store in the test's folder, which is the current one then; return its URI."""
     shutil.copy(empty_database, tmp_path / "mlflow.db")
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -51,8 +57,7 @@ def tracking_uri(empty_database, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    yield uri
-    close_stores()
+    return uri
 
 
 def close_stores():

@@ -35,7 +35,8 @@ def main() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
     builder = project["build-system"]["requires"]  # the project itself is installed without another environment
-    wanted = [*builder, *project["project"]["dependencies"], *extras["pipeline"], *extras["toolchains"]]
+    wanted = [*builder, *project["project"]["dependencies"]]
+    wanted += [need for extra in ("pipeline", "signing", "toolchains") for need in extras[extra]]
     run = resolve(wanted, prefer=[RUN, CUDA] if keep else [])
     write(RUN, run)
     CUDA.write_text(HEAD + "".join(text for name, text in run.items() if OF_TORCH.match(name)))

@@ -14,6 +14,7 @@ TOOLCHAIN = Toolchain(
     name="iree",
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"iree-vmfb"}),
+    native=frozenset({"iree-vmfb"}),
     runtime_requirements=("iree-base-runtime>=3.13,<3.14", "numpy>=2,<3"),
     default=False,  # it needs an environment of its own, and is rarely the fastest on a CPU
     note="Compiles fp32 models for this CPU in seconds; its environment takes about 600 MB.",

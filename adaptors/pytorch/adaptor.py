@@ -29,6 +29,7 @@ TOOLCHAIN = Toolchain(
     name="pytorch",
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"pytorch", "pytorch-module", "torchscript", "aot-inductor"}),
+    native=frozenset({"torchscript", "aot-inductor"}),  # a class is refused by the worker, unless it is trusted
     environment={
         "AOTI_RUNTIME_CHECK_INPUTS": "1",  # otherwise static packages return wrong outputs for other batch sizes
         "TORCHAO_FORCE_SKIP_LOADING_SO_FILES": "1",

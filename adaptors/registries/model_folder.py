@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,8 @@ from kedro_hone.core.store.manifest import copy_tree
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.learner.manifest import write_manifest
+from kedro_hone.learner.signatures import EVIDENCE_FOLDER
+from kedro_hone.learner.signing import find_signer, sign_version
 from kedro_hone.sources.source_format import MLMODEL, OURS
 
 if TYPE_CHECKING:
@@ -29,23 +31,33 @@ LARGEST_EXAMPLE: Final = 1_000_000
 """Numbers in an input example; a larger one is left out, since MLflow keeps it as JSON."""
 
 
-def write_winner(folder: Path, winner: ProvenWinner) -> Model:
-    """Write a winner's files, manifest, evidence, signature, example and requirements into an empty folder.
+def write_winner(
+    folder: Path, winner: ProvenWinner, *, name: str, identify: Callable[[Model], None] = lambda _: None
+) -> Model:
+    """Write a winner's files, manifest, evidence, example and requirements into an empty folder, and sign them.
 
-    Return MLflow's description of it as saved in ``MLmodel``, for a registry that adds an identity and saves it again.
+    Args:
+        folder: An empty folder.
+        winner: What is published.
+        name: The model that it becomes a version of; the last part of a path.
+        identify: For a registry that adds an identity to ``MLmodel``: it is called before that file is written.
+
+    Returns:
+        MLflow's description of it, as saved in ``MLmodel``.
 
     Raises:
+        HoneError: ``signing-unusable``: the key that the environment names cannot be used.
         HoneError: ``evidence-incomplete``: the evidence was altered since it was proved. ``model-corrupt``: the files
             were altered since they were sealed. ``toolchain-unknown``: the winner's runtime is not installed any more.
     """
     from mlflow.models import Model  # noqa: PLC0415 - slow to import, and only needed to publish
     from mlflow.models.utils import _save_example  # noqa: PLC0415 - for authors of flavors
 
-    artifact = winner.artifact
+    artifact, signer = winner.artifact, find_signer()
     _write_environment(folder, artifact)
     copy_tree(winner.files, folder / "artifact", share=False)
     write_manifest(folder / "artifact", artifact)
-    winner.copy_evidence(folder / "evidence")
+    winner.copy_evidence(folder / EVIDENCE_FOLDER)
     unnamed = artifact.metadata.get("interface") == "pytorch"
     model = Model(signature=make_signature(artifact.inputs, artifact.outputs, unnamed=unnamed))
     described = {"format": artifact.format, "runtime": artifact.runtime, "digest": artifact.digest}
@@ -62,7 +74,10 @@ def write_winner(folder: Path, winner: ProvenWinner) -> Model:
         first, *others = example.values()
         _save_example(model, first if unnamed and not others else example, str(folder))
     model.model_size_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    identify(model)
     model.save(folder / MLMODEL)
+    if signer is not None:
+        sign_version(folder, signer, name=name)
     return model
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kedro_hone.learner import load
+    from kedro_hone.learner import Policy, load
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "load"]
+__all__ = ["Policy", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``load`` when it is first asked for: the pipelines import this package and have no use for it."""
-    if name == "load":
-        from kedro_hone.learner import load  # noqa: PLC0415 - see the docstring
+    """Import the learner when it is first asked for: the pipelines import this package and have no use for it."""
+    if name in {"Policy", "load"}:
+        from kedro_hone import learner  # noqa: PLC0415 - see the docstring
 
-        return load
+        return getattr(learner, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

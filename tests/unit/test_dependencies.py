@@ -29,7 +29,7 @@ def read_pins(path: Path) -> dict[str, str]:
     return {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
 
 
-@pytest.mark.parametrize("wanted", [*RUN, *EXTRAS["toolchains"]])
+@pytest.mark.parametrize("wanted", [*RUN, *EXTRAS["signing"], *EXTRAS["toolchains"]])
 def test_the_lock_satisfies_what_running_asks_for(wanted):
     requirement = Requirement(wanted)
 

@@ -197,7 +197,7 @@ def _publish(home: Path, winner: ProvenWinner, *, tags: Mapping[str, str], metri
     stage = home / f"{_STAGE}{name_process()}"
     stage.mkdir()
     try:
-        write_winner(stage, winner)
+        write_winner(stage, winner, name=home.name.removesuffix(SUFFIX))
         numbers = {f"hone.metric.{metric}": repr(float(value)) for metric, value in metrics.items()}
         content = json.dumps({**tags, **numbers}, indent=1, sort_keys=True)
         (stage / TAGS).write_text(content + "\n", encoding="utf-8")

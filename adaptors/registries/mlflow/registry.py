@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import mlflow
 from mlflow import MlflowClient
@@ -30,7 +30,9 @@ from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, che
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.processes import may_be_alive, name_process
 from kedro_hone.core.text import hide_secrets
-from kedro_hone.sources.source_format import MLMODEL
+
+if TYPE_CHECKING:
+    from mlflow.models import Model
 
 EXPERIMENT: Final = "kedro-hone"
 _STATE: Final = "hone.state"
@@ -192,14 +194,18 @@ def _log_model(
 ) -> LoggedModel:
     """Upload a winner's model folder with its numbers, complete, as the logged model of a run of its own."""
     marks = {_MODEL: name, **_make_marks()}
-    with tempfile.TemporaryDirectory() as folder:
-        described = write_winner(Path(folder), winner)
+    made: list[LoggedModel] = []
+
+    def identify(described: Model) -> None:
         run = client.create_run(experiment, run_name=f"publish-{name}", tags=marks).info.run_id
         allowed = re.sub(r"[/:.%\"']", "-", name)  # a registered model's name may hold more
-        model = client.create_logged_model(experiment, name=allowed, source_run_id=run, tags=dict(marks))
-        described.model_id = described.model_uuid = number = model.model_id
-        described.run_id, described.artifact_path = run, model.artifact_location
-        described.save(Path(folder, MLMODEL))
+        made.append(client.create_logged_model(experiment, name=allowed, source_run_id=run, tags=dict(marks)))
+        described.model_id = described.model_uuid = made[0].model_id
+        described.run_id, described.artifact_path = run, made[0].artifact_location
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_winner(Path(folder), winner, name=name, identify=identify)
+        model, number, run = made[0], made[0].model_id, made[0].source_run_id
         with connection.hide_progress():
             client.log_model_artifacts(number, folder)
     client.finalize_logged_model(number, "READY")

@@ -16,6 +16,7 @@ from kedro_hone.cli.failures import explain, explain_failures
 from kedro_hone.cli.plugins import adaptor, registries, toolchains
 from kedro_hone.cli.routes import routes
 from kedro_hone.cli.runs import replay, report
+from kedro_hone.cli.verify import verify
 from kedro_hone.core.errors import ExitCode
 from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.hooks.progress import ProgressHooks
@@ -54,8 +55,8 @@ def _run(**options: Any) -> None:
 run = click.Command("run", params=kedro_run.params, callback=_run, help=_run.__doc__)  # with Kedro's own options
 hone = _Commands(
     "hone",
-    commands=[routes, toolchains, registries, report, replay, explain, adaptor],
-    help="Routes, toolchains, registries, reports, replays and errors of kedro-hone.",
+    commands=[routes, toolchains, registries, report, replay, verify, explain, adaptor],
+    help="Routes, toolchains, registries, reports, replays, published versions and errors of kedro-hone.",
 )
 cli = click.Group("kedro-hone", commands=[run, hone], help=_SUMMARY)
 commands = click.Group("kedro-hone", commands=[hone], help=_SUMMARY)

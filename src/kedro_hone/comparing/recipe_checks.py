@@ -11,6 +11,7 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import TrackedFile
+from kedro_hone.learner.signing import find_signer
 from kedro_hone.programs import call_program, digest_metric, digest_programs, find_program
 from kedro_hone.recipe.schema import Recipe
 
@@ -25,17 +26,18 @@ class _Checked(Value):
 def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:
     """Check where the winner goes, the program, the metric, and whether the gate split can prove the recipe's limit.
 
-    The registry is asked that the model comes from and the winner goes to. A worker opens the program and the data; the
-    model is not needed. What was found is remembered in the store.
+    The registry is asked that the model comes from and the winner goes to, and the key that signs is tried. A worker
+    opens the program and the data; the model is not needed. What was found is remembered in the store.
 
     Raises:
         HoneError: ``program-unknown``, ``metric-unknown``, ``recipe-invalid`` (an unknown option of the program, or
             a name that the registry refuses), ``registry-unknown``, ``registry-broken``, ``program-failed``,
-            ``data-unreadable`` or ``gate-unprovable``.
+            ``data-unreadable``, ``gate-unprovable`` or ``signing-unusable``.
     """
     if recipe.publish.enabled:
         registry = find_registry(recipe.model.uri, project=run.project)
         check_names(registry, name=recipe.publish.name, alias=recipe.publish.alias)
+        find_signer()
     asked = recipe.program
     program = find_program(asked.name, project=run.project)
     metric = digest_metric(asked.metric, project=run.project)

@@ -1,5 +1,6 @@
 """The winner with the source model's own interface."""
 
 from kedro_hone.learner.model import Learner, load
+from kedro_hone.learner.signatures import Policy
 
-__all__ = ["Learner", "load"]
+__all__ = ["Learner", "Policy", "load"]

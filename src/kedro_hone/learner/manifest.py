@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST, Manifest
@@ -24,20 +26,28 @@ def write_manifest(folder: Path, artifact: Artifact) -> None:
     manifest.write(folder / MANIFEST)
 
 
-def read_artifact(folder: Path) -> Artifact:
+def read_artifact(folder: Path, *, due: str | None = None, read: Mapping[Path, str] = MappingProxyType({})) -> Artifact:
     """Return the artifact that a directory holds, after every file was compared with the manifest in it.
 
+    Args:
+        folder: The artifact's files and its manifest.
+        due: The digest that the registry has for the artifact: who changed the files may have changed the manifest too.
+        read: Digests of files that were read already.
+
     Raises:
-        HoneError: ``model-corrupt``: the manifest cannot be read, or a file is missing, changed or not in it.
+        HoneError: ``model-corrupt``: the manifest cannot be read or has another digest, or a file is missing, changed
+            or not in it.
     """
     try:
         manifest = Manifest.read(folder / MANIFEST)
         artifact = Artifact(digest=manifest.digest, **manifest.attributes)
-        difference = manifest.find_difference(folder, inside=True)
+        difference = manifest.find_difference(folder, inside=True, read=read)
     except (OSError, ValueError, TypeError) as error:  # also pydantic's
         raise _corrupt(folder, f"The manifest cannot be read: {error!r}.") from error
     if difference:
         raise _corrupt(folder, f"{difference[0].upper()}{difference[1:]}.")
+    if due not in {None, artifact.digest}:
+        raise _corrupt(folder, f"Its digest is {artifact.digest}, and the registry has {due} for it.")
     check_artifact(artifact)
     return artifact
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from kedro_hone.core.contract.registry import find_registry
+from kedro_hone.core.contract.registry import DIGEST, find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.values.artifact import Artifact
@@ -18,7 +19,8 @@ from kedro_hone.learner.checks import explain_fault
 from kedro_hone.learner.interfaces import INTERFACES
 from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.learner.rows import serve_any_rows
-from kedro_hone.learner.runtimes import open_session
+from kedro_hone.learner.runtimes import open_session, refuse_native
+from kedro_hone.learner.signatures import Policy, verify_version
 
 Interface = Literal["pytorch", "onnx"]
 
@@ -69,24 +71,34 @@ class Learner:
 
 
 def load(
-    uri_or_path: str | os.PathLike[str], *, interface: Interface | None = None, threads: int | None = None
+    uri_or_path: str | os.PathLike[str],
+    *,
+    interface: Interface | None = None,
+    threads: int | None = None,
+    verify: Policy | None = None,
+    trust: Collection[str] = (),
 ) -> Learner:
     """Load a winner.
 
-    Its files are compared with their digests, and no code among them is executed: what opens them is the installed
-    kedro-hone.
+    Its files are compared with their digests, and these with the registry's tag; what opens them is the installed
+    kedro-hone. A native format (AOTInductor, TorchScript, IREE) is code: it needs ``verify`` or ``trust``.
 
     Args:
         uri_or_path: ``models:/digits@honed``, ``models:/digits/4``, or a folder.
         interface: ``pytorch`` for tensors, ``onnx`` for arrays; the source's own when not given.
         threads: How many threads the runtime may use; as it was measured when not given.
+        verify: Whose signature it must have, whatever its format.
+        trust: ``["native"]`` to run native code that is not signed.
 
     Raises:
+        HoneError: ``native-not-trusted``, ``signature-invalid`` or ``signing-unusable``: as the last two arguments ask.
         HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unknown``,
             ``registry-unreachable``, ``model-corrupt``, or ``model-unsupported`` when it is no winner of ours.
         ImportError: The runtime is not installed; the message says what to install.
-        ValueError: There is no such interface, or no such number of threads.
+        ValueError: There is no such interface, no such number of threads, or nothing of that name to be trusted.
     """
+    if isinstance(trust, str) or set(trust) - {"native"}:
+        raise ValueError(f'trust is ["native"] or empty, and not {trust!r}')
     asked, folder = str(uri_or_path), Path(uri_or_path)
     if not asked:
         raise HoneError(
@@ -96,19 +108,31 @@ def load(
             hint="Load models:/<name>@honed or a folder; the current one is '.'.",
         )
     with ExitStack() as stack:
+        name = due = None
         if not folder.is_dir():
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")))
-            find_registry(asked).pull(asked, folder)
-        learner = Learner(*_find_artifact(folder, asked), interface=interface, threads=threads)
+            version = find_registry(asked).pull(asked, folder)
+            name, due = version.name, version.tags.get(DIGEST)
+        read = verify_version(folder, verify, name=name) if verify else {}
+        artifact, files = find_artifact(folder, asked, due=due, read=read)
+        if verify is None and not trust:
+            refuse_native(artifact)
+        learner = Learner(artifact, files, interface=interface, threads=threads)
         weakref.finalize(learner, stack.pop_all().close)  # runtimes may keep the files mapped
     return learner
 
 
-def _find_artifact(folder: Path, asked: str) -> tuple[Artifact, Path]:
-    """Return the artifact of a model folder of MLflow's, or of the ``artifact`` folder in it, with that folder."""
+def find_artifact(folder: Path, asked: str, *, due: str | None, read: Mapping[Path, str]) -> tuple[Artifact, Path]:
+    """Return the artifact of a model folder of MLflow's, or of the ``artifact`` folder in it, with that folder.
+
+    Its digest must be the one that is ``due``, if any; what was ``read``, with its digest, is not read again.
+
+    Raises:
+        HoneError: ``model-unsupported``: there is none; ``model-corrupt``.
+    """
     for place in (folder, folder / "artifact"):
         if (place / MANIFEST).is_file():
-            return read_artifact(place), place
+            return read_artifact(place, due=due, read=read), place
     opened = "that is a path is opened by its own framework, such as ONNX Runtime"
     raise HoneError(
         "model-unsupported",

@@ -12,9 +12,32 @@ from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogu
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Format
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.inside.loading import load_file
 from kedro_hone.learner.checks import check_artifact
+
+
+def refuse_native(artifact: Artifact) -> None:
+    """Refuse an artifact that nobody vouches for, if opening it would run what its author wrote.
+
+    Raises:
+        HoneError: ``native-not-trusted``; or as ``open_session``: its toolchain is not installed.
+    """
+    if artifact.runtime is not None and artifact.format in _find_toolchain(artifact).native:
+        raise explain_native(
+            artifact.format, hint='or trust whoever can write to the registry: load(…, trust=["native"])'
+        )
+
+
+def explain_native(form: Format, *, hint: str) -> HoneError:
+    """Return the error for a model in a native format that is neither signed nor trusted; ``hint`` is a clause."""
+    return HoneError(
+        "native-not-trusted",
+        f"The model is native code ({form}), and nothing says that it may be run.",
+        why="Opening such a file runs what it holds, with your rights.",
+        hint=f"Check its signature: load(…, verify=kedro_hone.Policy(keys=[…])); {hint}.",
+    )
 
 
 def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any:
@@ -34,7 +57,7 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
             why="It is a step on the way to a winner; no runtime is recorded for it.",
             hint="Load what was published, or the end of a route.",
         )
-    toolchain = _find_toolchain(artifact.runtime)
+    toolchain = _find_toolchain(artifact)
     check_artifact(artifact)
     for name, value in toolchain.environment.items():
         os.environ.setdefault(name, value)  # as in the worker that was measured; the user's own settings are kept
@@ -59,12 +82,12 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
         ) from error
 
 
-def _find_toolchain(name: str) -> Toolchain:
-    if name in BUILTIN_TOOLCHAINS:
-        # One import instead of all, so that a process that serves a model starts fast.
-        toolchain: Toolchain = importlib.import_module(BUILTIN_TOOLCHAINS[name]).TOOLCHAIN
-        return toolchain
-    known = read_catalogue().toolchains
+def _find_toolchain(artifact: Artifact) -> Toolchain:
+    """Return the runtime's toolchain, which must run the format: else a native file could be called by another name."""
+    name = str(artifact.runtime)
+    # One import instead of all, so that a process that serves a model starts fast.
+    builtin = importlib.import_module(BUILTIN_TOOLCHAINS[name]) if name in BUILTIN_TOOLCHAINS else None
+    known = {name: builtin.TOOLCHAIN} if builtin else read_catalogue().toolchains
     if name not in known:
         raise HoneError(
             "model-unsupported",
@@ -72,7 +95,15 @@ def _find_toolchain(name: str) -> Toolchain:
             why=f"It was made with a toolchain that is not installed; there are: {', '.join(sorted(known))}.",
             hint="Install the package that brings the toolchain; `requirements.txt` next to the model names it.",
         )
-    return known[name]
+    toolchain: Toolchain = known[name]
+    if artifact.format not in toolchain.runs:
+        raise HoneError(
+            "model-unsupported",
+            f"{name} runs no models of the format {artifact.format}.",
+            why=f"It runs: {', '.join(sorted(toolchain.runs)) or 'none'}.",
+            hint="Publish the model again, or install the version of the toolchain that it was made with.",
+        )
+    return toolchain
 
 
 def _import_worker(toolchain: Toolchain) -> Any:

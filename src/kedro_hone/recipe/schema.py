@@ -151,8 +151,12 @@ class Recipe(Section):
     """The user's settings for one optimization."""
 
     model: ModelSection
-    trust: Annotated[frozenset[Literal["module", "pickle"]], PlainSerializer(sorted, when_used="json")] = Field(
-        frozenset(), description="What may be executed: module (the class named above), pickle."
+    trust: Annotated[frozenset[Literal["module", "native", "pickle"]], PlainSerializer(sorted, when_used="json")] = (
+        Field(
+            frozenset(),
+            description="What may be executed: module (the class named above), native (a source that is "
+            "a winner in machine code), pickle.",
+        )
     )
     program: ProgramSection = ProgramSection()
     shapes: Shapes = Field(

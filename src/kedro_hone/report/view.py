@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from typing import Final, NamedTuple
 
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.judgement import Judgement
 from kedro_hone.core.values.measurement import Quality, Status, is_bounded
@@ -133,4 +134,5 @@ def write_usage(evidence: Evidence, *, published: str | None) -> str:
     place = published or evidence.winner.path or evidence.winner.digest
     named = json.dumps(place)  # Python's text, too, whatever quotes and line breaks a name holds
     call = "outputs = model(*inputs)  # the inputs of the source, in its order"
-    return f"import kedro_hone\nmodel = kedro_hone.load({named})\n{call}"
+    trust = ', trust=["native"]' if read_catalogue().is_native(evidence.winner.format) else ""
+    return f"import kedro_hone\nmodel = kedro_hone.load({named}{trust})\n{call}"

@@ -10,12 +10,14 @@ from typing import Any, Final
 import numpy as np
 import yaml
 
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import BUILT_IN, Offer, check_kind, describe_exception, guard, name_function
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.base import Json
 from kedro_hone.learner.interfaces import INTERFACES
+from kedro_hone.learner.runtimes import explain_native
 from kedro_hone.sources.catalogue import read_sources
 from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.source_format import MLMODEL, AuthorClass, Flavor, MlModel, Pulled, SourceFormat
@@ -28,17 +30,22 @@ _DEEPEST_YAML: Final = 64
 _SAFE: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in Python takes half a minute for the largest
 
 
-def read_flavor(folder: Path, *, trust: frozenset[str], author: AuthorClass | None = None) -> Flavor:
+def read_flavor(
+    folder: Path, *, trust: frozenset[str], author: AuthorClass | None = None, due: str | None = None
+) -> Flavor:
     """Return what a pulled folder (an MLflow model, or a model's file) holds: the source formats are asked in order.
 
+    ``due`` is the digest that the registry has for a winner of ours.
+
     Raises:
+        HoneError: ``native-not-trusted``: it is native code, and ``trust`` has no ``native``.
         HoneError: ``pickle-not-trusted``, ``model-unsupported``, ``model-corrupt``, ``recipe-invalid`` when the recipe
             names a class and the model takes none, ``source-format-broken``, or ``model-external-data`` when a link
             leads out of the folder.
     """
     _refuse_links_out(folder)
     mlmodel = _read_mlmodel(folder / MLMODEL) if (folder / MLMODEL).is_file() else None
-    pulled = Pulled(folder=folder, mlmodel=mlmodel, author=author)
+    pulled = Pulled(folder=folder, mlmodel=mlmodel, author=author, due=due)
     sources, broken = read_sources()
     for place, error in broken.items():
         logger.warning("the source format of %s cannot be imported: %s", place, describe_exception(error))
@@ -69,6 +76,8 @@ def _check_taken(source: SourceFormat, found: Flavor, pulled: Pulled, *, trust: 
     what = f"The model is {source.noun}{f' ({found.files[0][0]})' if found.files else ''}."
     if source.trust is not None and source.trust not in trust:
         raise HoneError("pickle-not-trusted", what, why=source.untrusted, hint=source.hint)
+    if source.trust is None and "native" not in trust and read_catalogue().is_native(found.format):
+        raise explain_native(found.format, hint="or add trust: [native] to the recipe")
     if source.unsupported is not None:
         raise HoneError("model-unsupported", what, why=source.unsupported, hint=source.hint)
     if pulled.author is not None and not source.takes_class:

@@ -48,10 +48,12 @@ class Pulled:
 
     Attributes:
         folder: The pulled files, as the registry holds them. No link in it leads out of it.
+        due: The digest that the registry has for the winner in it; None where it knows of none.
     """
 
     folder: Path
     mlmodel: MlModel | None = None
+    due: str | None = None
     author: AuthorClass | None = None
 
 

@@ -41,7 +41,7 @@ class HubRegistry:
         number = str(len(list((self.home / name).glob("[0-9]*"))) + 1)
         place = self.home / name / number
         (place / "files").mkdir(parents=True)
-        write_winner(place / "files", winner)
+        write_winner(place / "files", winner, name=name)
         (place / "tags.json").write_text(json.dumps(tags))
         if alias:
             (place.parent / alias).write_text(number)

@@ -29,10 +29,10 @@ def main(module: str, registry: str, folder: str) -> None:
     home = importlib.import_module(module)
     write: Callable[..., object] = home.write_winner  # type: ignore[attr-defined]
 
-    def write_together(*args: object) -> object:
+    def write_together(*args: object, **named: object) -> object:
         # Where nothing keeps the other out, it arrives here too: both have seen that there is no version yet.
         wait_for_all(Path(folder, "writing"), 3)
-        return write(*args)
+        return write(*args, **named)
 
     home.write_winner = write_together  # type: ignore[attr-defined]
     winner = prove(Path(folder), Artifact.model_validate(json.load(sys.stdin)))

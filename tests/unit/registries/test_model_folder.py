@@ -31,7 +31,7 @@ def write(folder: Path, *, inputs=(X,), **metadata) -> dict:
     )
     artifact = artifact.model_copy(update={"digest": Manifest.measure(folder / "sealed", artifact.manifest()).digest})
     (folder / "model").mkdir()
-    write_winner(folder / "model", prove(folder, artifact))
+    write_winner(folder / "model", prove(folder, artifact), name="digits")
     return yaml.safe_load((folder / "model" / "MLmodel").read_text())
 
 

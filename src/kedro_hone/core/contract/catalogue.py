@@ -12,6 +12,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import Plugins, check_kind, list_offers, load
 from kedro_hone.core.text import suggest
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Format
 from kedro_hone.core.values.outcome import Candidate
 
 BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
@@ -69,6 +70,10 @@ class Catalogue:
             HoneError: ``toolchain-unknown``, with the nearest name.
         """
         return self._find("toolchain", name, self.toolchains)
+
+    def is_native(self, form: Format) -> bool:
+        """Return whether opening a model of a format runs what its author wrote, in any toolchain."""
+        return any(form in toolchain.native for toolchain in self.toolchains.values())
 
     def find_restricted(self, candidate: Candidate) -> Toolchain | None:
         """Return the first toolchain of a candidate's route, or its runtime, whose licence is for evaluation only.

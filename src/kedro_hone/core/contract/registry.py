@@ -31,6 +31,8 @@ ENTRY_POINTS: Final = "kedro_hone.registries"
 
 SOURCE: Final = "hone.source"
 """The tag with the URI of the version that was optimized; only winners carry it."""
+DIGEST, SIGNER = "hone.digest", "hone.signer"
+"""The tags with the winner's digest, and what signed it, if anything did: a word of the publisher's, for people."""
 RECIPE: Final = "hone.recipe"
 """The tag with the recipe's digest."""
 KEY: Final = "hone.publication"
@@ -143,7 +145,7 @@ def make_tags(
     return {
         SOURCE: winner.source_uri,
         "hone.source_digest": winner.source_digest,
-        "hone.digest": winner.artifact.digest,
+        DIGEST: winner.artifact.digest,
         RECIPE: recipe,
         "hone.run": winner.evidence.run_id,
         "hone.verdict": Verdict.PASS.value,
@@ -155,9 +157,10 @@ def make_tags(
 def derive_key(winner: ProvenWinner, *, name: str, tags: Mapping[str, str]) -> str:
     """Return a digest of what makes two calls of ``publish`` the same publication: ``name`` is where the winner goes.
 
-    The evidence is in it, so that a killed publication is completed only by one with the same evidence.
+    The evidence and what signs it are in it, so that a killed publication is completed only by one with the same.
     """
-    return digest_json([winner.artifact.digest, name, winner.evidence.files, winner.source_digest, tags.get(RECIPE)])
+    parts = [winner.artifact.digest, name, winner.evidence.files, winner.source_digest, tags.get(RECIPE)]
+    return digest_json([*parts, *(tags[tag] for tag in (SIGNER,) if tag in tags)])
 
 
 def check_names(registry: Registry, *, name: str | None, alias: str | None) -> None:

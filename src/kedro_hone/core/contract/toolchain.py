@@ -54,6 +54,8 @@ class Toolchain:
         name: Unique, a valid identifier such as ``onnxruntime``.
         folder: Where ``worker/``, ``requirements.in`` and ``requirements.lock`` are.
         runs: The formats that its worker can ``load``.
+        native: Those of them that hold machine code or a program, so that opening one runs what its author wrote. They
+            are opened only where the user trusts them or their signature.
         formats: Formats of its own: name to the files that must exist (glob patterns), beyond ``FORMATS``.
         environment: Variables set for its worker.
         run_options: What its runtime takes, by name and value; all else is refused. Its adaptors ask for no more.
@@ -67,6 +69,7 @@ class Toolchain:
     name: str
     folder: Path
     runs: frozenset[Format] = frozenset()
+    native: frozenset[Format] = frozenset()
     formats: Mapping[Format, tuple[str, ...]] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     licence: Licence = Licence.OPEN
@@ -82,6 +85,8 @@ class Toolchain:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
             raise ValueError(f"toolchain name {self.name!r}: use lower-case letters, digits and underscores")
         self.run_options()
+        if odd := self.native - self.runs:
+            raise ValueError(f"toolchain {self.name}: it does not run its native formats {sorted(odd)}")
 
     def find_bad_option(self, options: Mapping[str, Json]) -> str | None:
         """Return the first run option that its runtime does not take, as a reason; None where it takes all."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Final
 
 from kedro_hone.core.text import open_logger
@@ -106,10 +108,13 @@ class Manifest(Value):
         named = self.attributes == {"tree": key} if tree else bool(self.files) and self.digest == f"sha256:{key}"
         return named and self.digest == _digest(self.files, self.attributes)
 
-    def find_difference(self, folder: Path, *, inside: bool = False) -> str | None:
+    def find_difference(
+        self, folder: Path, *, inside: bool = False, read: Mapping[Path, str] = MappingProxyType({})
+    ) -> str | None:
         """Compare every byte of a folder with what was sealed (slow); return what differs as the start of a sentence.
 
-        With ``inside`` the manifest is among the files, as in a published winner.
+        With ``inside`` the manifest is among the files, as in a published winner. What was ``read`` already, with its
+        digest, is not read again.
 
         Raises:
             OSError: A file cannot be read, or is removed at this moment.
@@ -119,7 +124,7 @@ class Manifest(Value):
         if odd := sorted(self.files.keys() ^ found):
             return f"{odd[0]} is {'missing' if odd[0] in self.files else 'not in the manifest'}"
         for name, file in self.files.items():
-            if digest_file(folder / name) != file.digest:
+            if (read.get(folder / name) or digest_file(folder / name)) != file.digest:
                 return f"{name} is not the file that was sealed"
         if self.digest != _digest(self.files, self.attributes):
             return "the manifest is not the one that was sealed"

@@ -24,11 +24,13 @@ def detect(pulled: Pulled) -> Flavor | None:
     folder = pulled.folder
     root = folder.resolve() if (folder / MANIFEST).is_file() else find_entry(pulled, OURS, "artifact")
     if root is None:
+        if pulled.due:
+            raise make_corrupt(folder, f"the registry says that it holds the winner {pulled.due}, and it holds none")
         return None
     manifest = root / MANIFEST
     if manifest.is_file() and manifest.stat().st_size > LARGEST_MANIFEST:
         raise make_corrupt(manifest, f"it is larger than {LARGEST_MANIFEST} bytes")
-    artifact = read_artifact(root)
+    artifact = read_artifact(root, due=pulled.due)
     return Flavor(
         format=artifact.format,
         files=tuple((name_in(folder, root / name), name) for name in measure_files(root) if name != MANIFEST),

@@ -1,0 +1,97 @@
+"""``kedro hone verify``: what is known of a published version without opening its model."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path, PurePath
+from typing import Any
+
+import click
+
+from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner
+from kedro_hone.core.contract.registry import DIGEST, KEY, SOURCE, VersionInfo, derive_key, find_registry
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import clean_text
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.learner.model import find_artifact
+from kedro_hone.learner.signatures import EVIDENCE_FOLDER, Policy, describe_signature, verify_version
+
+
+@click.command()
+@click.argument("uri")
+@click.option(
+    "--key", "keys", multiple=True, metavar="FILE", help="A public key (PEM); any one of several may have signed."
+)
+@click.option("--identity", help="Who must have signed with Sigstore; needs --issuer.")
+@click.option("--issuer", help="Who vouches for that identity.")
+@click.option("--name", help="The model that must have been signed; that of URI if not given.")
+@click.option("--source", metavar="DIGEST", help="The source that it must have been made from, as hone.source_digest.")
+def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
+    """Check a published version: its files, the registry's tags, its evidence, and its signature.
+
+    URI is models:/name@alias, models:/name/version, or a folder. The model is not opened. The signature is checked with
+    --key, or --identity and --issuer. Exit codes: 0 all that was checked is as it should be; 3 something is not, or
+    cannot be checked.
+    """
+    try:
+        policy = Policy.model_validate({"keys": keys, **asked}) if keys or any(asked.values()) else None
+    except ValueError as error:
+        raise click.UsageError("Name --key, or --identity with --issuer; --source is sha256:….") from error
+    with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
+        folder = Path(scratch, "version")
+        version = find_registry(uri).pull(uri, folder)
+        tagged = (
+            bool(version.tags) or not Path(uri).exists()
+        )  # a folder that was downloaded is no version of a registry
+        read = verify_version(folder, policy, name=version.name if tagged else None) if policy else {}
+        artifact, files = find_artifact(folder, uri, due=version.tags.get(DIGEST), read=read)
+        evidence = _check_evidence(folder / EVIDENCE_FOLDER, artifact, files, version)
+        said = describe_signature(folder)
+    signer = "one of the keys" if keys else asked["identity"]
+    _say("files", "each is as the manifest says")
+    _say("tags", DIGEST in version.tags and f"{DIGEST} is that of the manifest", missing="the registry has none")
+    _say("evidence", evidence)
+    _say(
+        "signature",
+        policy and f"of {signer}, over every file",
+        missing=(said and f"it is {said}; name --key") or "none",
+    )
+
+
+def _say(what: str, found: object, *, missing: str = "") -> None:
+    click.echo(clean_text(f"{what:10s} {f'checked: {found}' if found else f'NOT checked: {missing}'}"))
+
+
+def _check_evidence(folder: Path, artifact: Artifact, files: Path, version: VersionInfo) -> str:
+    """Check that the evidence is complete, proves the artifact, and is what the registry's tags say of it.
+
+    Raises:
+        HoneError: ``evidence-incomplete``.
+    """
+    try:
+        claim: Any = json.loads((folder / EVIDENCE).read_bytes())
+        tags, source = version.tags, claim["source"]
+        winner = ProvenWinner(
+            artifact=artifact,
+            files=files,
+            source_uri=tags.get(SOURCE, source["uri"]),
+            source_digest=tags.get("hone.source_digest", source["digest"]),
+            evidence=EvidenceFolder.read(tags.get("hone.run", str(claim["run_id"])), folder, decision=""),
+            folder=folder,
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _explain(version.uri, f"It cannot be read: {error!r}.") from error
+    except HoneError as error:
+        raise _explain(version.uri, error.why) from error
+    if KEY not in tags:
+        return "complete, and proves the artifact"
+    names = (version.name, PurePath(version.name).name)
+    if tags[KEY] not in (derive_key(winner, name=name, tags=tags) for name in names):
+        raise _explain(version.uri, f"Its files, or the tags, are not those that {KEY} was made from.")
+    return f"complete, proves the artifact, and is what {KEY} was made from"
+
+
+def _explain(uri: str, why: str) -> HoneError:
+    hint = "Do not use this version: publish the winner again from the run that made it."
+    return HoneError("evidence-incomplete", f"The evidence in {uri} does not prove it.", why=why, hint=hint)

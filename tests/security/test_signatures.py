@@ -1,0 +1,421 @@
+"""A version that is not signed as the consumer asks is not opened, whoever can write to the registry.
+
+Every attack starts from a version that is published and signed, and that the policy accepts.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from proof import SOURCE_DIGEST, reseal
+from small_project import copy_project
+
+import kedro_hone
+from kedro_hone.adaptors.registries.local.registry import LocalRegistry
+from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
+from kedro_hone.cli import hone
+from kedro_hone.comparing.recipe_checks import check_recipe
+from kedro_hone.core.contract.registry import SIGNER, make_tags
+from kedro_hone.core.errors import ExitCode, HoneError
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.digest import digest_file
+from kedro_hone.learner.signatures import verify_version
+from kedro_hone.learner.signing import PASSWORD, SIGNING_KEY, find_signer
+from kedro_hone.nodes.pull import _is_ours
+from kedro_hone.recipe.schema import read_recipe
+
+X = np.ones((2, 4), np.float32)
+
+
+def write_keys(folder: Path, name: str, *, curve=ec.SECP256R1, password: bytes | None = None) -> tuple[Path, Path]:
+    """Write a pair of keys, the private one first."""
+    key = ec.generate_private_key(curve())
+    pem = serialization.Encoding.PEM
+    locked = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+    private, public = folder / f"{name}-private.pem", folder / f"{name}.pem"
+    private.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, locked))
+    public.write_bytes(key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo))
+    return private, public
+
+
+@pytest.fixture
+def keys(tmp_path, monkeypatch) -> tuple[Path, Path]:
+    """The publisher's keys; publications are signed from now on."""
+    private, public = write_keys(tmp_path, "publisher")
+    monkeypatch.setenv(SIGNING_KEY, str(private))
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    return private, public
+
+
+@pytest.fixture
+def policy(keys) -> kedro_hone.Policy:
+    return kedro_hone.Policy(keys=(keys[1],))
+
+
+@pytest.fixture
+def publish(tmp_path, keys, prove, make_winner):
+    """Return a function that publishes a version of a model and returns its URI or place."""
+
+    def publish(registry=None, name: str = "models/net", **run):
+        winner, signer = prove(make_winner(), **run), find_signer()
+        tags = make_tags(winner, recipe="sha256:2") | ({SIGNER: signer.name} if signer else {})
+        return (registry or LocalRegistry(tmp_path)).publish(winner, name=name, tags=tags, alias="honed").uri
+
+    return publish
+
+
+@pytest.fixture
+def signed(publish) -> Path:
+    return Path(publish())
+
+
+def catch(call):
+    with pytest.raises(HoneError) as caught:
+        call()
+    return caught.value
+
+
+def refuse(place: Path | str, policy: kedro_hone.Policy) -> str:
+    error = catch(lambda: kedro_hone.load(place, verify=policy))
+    assert error.slug == "signature-invalid"
+    return error.why
+
+
+def call(*arguments: object):
+    return CliRunner().invoke(hone, ["verify", *map(str, arguments)])
+
+
+def test_a_signed_version_loads_and_is_what_others_verify(signed, policy, keys):
+    from model_signing import verifying
+
+    outputs = kedro_hone.load(signed, verify=policy)(X)
+    np.testing.assert_array_equal(outputs, kedro_hone.load(signed)(X))
+    text = kedro_hone.Policy(keys=(keys[1].read_text(),))
+    assert kedro_hone.load(signed, verify=text).artifact.format == "onnx"
+    verifying.Config().use_elliptic_key_verifier(public_key=keys[1]).verify(signed, signed / "model.sig")
+
+
+def test_what_mlflow_stores_and_downloads_is_what_was_signed(publish, registry, policy, tmp_path):
+    uri = publish(MlflowRegistry(), "net")
+    assert kedro_hone.load(uri, verify=policy).artifact.format == "onnx"
+    MlflowRegistry().pull(uri, tmp_path / "pulled")
+    read = verify_version(tmp_path / "pulled", policy, name="net")
+    names = {path.relative_to(tmp_path / "pulled").as_posix() for path in read}
+    assert names >= {"MLmodel", "artifact/artifact.json", "artifact/model.onnx", "evidence/evidence.json"}
+
+
+def test_a_version_of_an_unknown_key_is_refused(signed, tmp_path):
+    strangers = tuple(write_keys(tmp_path, f"stranger{number}")[1] for number in range(2))
+    assert "None of the policy's keys" in refuse(signed, kedro_hone.Policy(keys=strangers))
+
+
+def test_one_of_several_keys_is_enough(signed, keys, tmp_path):
+    policy = kedro_hone.Policy(keys=(write_keys(tmp_path, "old", curve=ec.SECP384R1)[1], keys[1]))
+    assert kedro_hone.load(signed, verify=policy).artifact.format == "onnx"
+
+
+def test_a_stripped_signature_is_refused(signed, policy):
+    (signed / "model.sig").unlink()
+    assert "it was not signed" in refuse(signed, policy)
+    assert kedro_hone.load(signed).artifact.format == "onnx"  # data, and nobody asked for a signature
+
+
+def change_model(place: Path) -> None:
+    path = place / "artifact" / "model.onnx"
+    path.write_bytes(path.read_bytes().replace(b"matrix", b"MATRIX"))
+    reseal(place / "artifact")
+
+
+def change_evidence(place: Path) -> None:
+    path = place / "evidence" / "evidence.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"speedup": 200.8}))
+
+
+def change_loader(place: Path) -> None:
+    path = place / "MLmodel"
+    path.write_text(path.read_text().replace("kedro_hone.learner.pyfunc", "evil"))
+
+
+def add(name: str):
+    def add(place: Path) -> None:
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text("import os")
+
+    return add
+
+
+def add_link(place: Path) -> None:
+    (place / "link").symlink_to("/etc/passwd")
+
+
+def remove(place: Path) -> None:
+    (place / "requirements.txt").unlink()
+
+
+@pytest.mark.parametrize(
+    ("attack", "said"),
+    [
+        (change_model, "artifact/artifact.json is not the file that was signed"),
+        (change_evidence, "evidence/evidence.json is not the file that was signed"),
+        (change_loader, "MLmodel is not the file that was signed"),
+        (add("evil.py"), "evil.py is not among the files that were signed"),
+        (add("artifact/evil.so"), "artifact/evil.so is not among"),
+        (add(".git/config"), ".git/config is not among"),
+        (add("registered_model_meta/evil.py"), "registered_model_meta/evil.py is not among"),
+        (add_link, "link is neither a file nor a folder"),
+        (remove, "requirements.txt is missing"),
+    ],
+    ids=["model", "evidence", "loader", "file", "library", "git", "folder", "link", "removed"],
+)
+def test_a_signed_version_that_was_changed_is_refused(signed, policy, attack, said):
+    attack(signed)
+    assert said in refuse(signed, policy)
+
+
+def test_a_signature_of_another_version_is_refused(publish, signed, policy):
+    other = Path(publish(run_id="2"))
+    assert other != signed
+    shutil.copy(other / "model.sig", signed / "model.sig")
+    assert "is not the file that was signed" in refuse(signed, policy)
+
+
+def test_a_signed_version_of_another_model_is_refused(publish, registry, policy):
+    """Whole and signed by the right key, and registered where another model is asked for."""
+    import mlflow
+
+    client = mlflow.MlflowClient()
+    publish(MlflowRegistry(), "net")
+    other = client.get_model_version("other", "1") if publish(MlflowRegistry(), "other", run_id="2") else None
+    moved = client.create_model_version("net", source=other.source, run_id=other.run_id, tags=other.tags)
+    client.set_registered_model_alias("net", "honed", moved.version)
+    assert "signed as a version of 'other', and 'net' was asked for" in refuse("models:/net@honed", policy)
+    assert kedro_hone.load("models:/net/1", verify=policy).artifact.format == "onnx"
+
+
+def test_an_older_signed_version_is_refused_where_the_policy_names_the_source(signed, policy):
+    """What is left: an older version from the same source is signed like the newer one."""
+    kedro_hone.load(signed, verify=policy.model_copy(update={"source": SOURCE_DIGEST}))
+    newer = policy.model_copy(update={"source": "sha256:newer"})
+    assert "perhaps an older version" in refuse(signed, newer)
+
+
+def sign_again(place: Path, private: Path, *, kind: str, statement: dict) -> None:
+    """Put a statement of another kind, that the right key signed for something else, into the signature."""
+    key = serialization.load_pem_private_key(private.read_bytes(), None)
+    payload = json.dumps(statement).encode()
+    text = b"DSSEv1 %d %b %d %b" % (len(kind), kind.encode(), len(payload), payload)
+    bundle = json.loads((place / "model.sig").read_text())
+    envelope = bundle["dsseEnvelope"]
+    envelope |= {"payload": base64.b64encode(payload).decode(), "payloadType": kind}
+    envelope["signatures"][0]["sig"] = base64.b64encode(key.sign(text, ec.ECDSA(hashes.SHA256()))).decode()
+    (place / "model.sig").write_text(json.dumps(bundle))
+
+
+@pytest.mark.parametrize("change", ["kind", "predicate", "method", "none"])
+def test_another_statement_of_the_same_key_is_no_signature(signed, policy, keys, change):
+    bundle = json.loads((signed / "model.sig").read_text())
+    statement, kind = json.loads(base64.b64decode(bundle["dsseEnvelope"]["payload"])), "application/vnd.in-toto+json"
+    if change == "kind":
+        kind = "text/plain"
+    elif change == "predicate":
+        statement["predicateType"] = "https://slsa.dev/provenance/v1"
+    elif change == "method":
+        statement["predicate"]["serialization"]["method"] = "shards"
+    sign_again(signed, keys[0], kind=kind, statement=statement)
+    if change == "none":
+        assert kedro_hone.load(signed, verify=policy).artifact.format == "onnx"
+    else:
+        assert "cannot be read" in refuse(signed, policy)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[" * 100_000, '{"dsseEnvelope": 3}', '{"dsseEnvelope": {"payload": "*", "payloadType": "a"}}']
+)
+def test_a_signature_that_is_none_is_refused(signed, policy, text):
+    (signed / "model.sig").write_text(text)
+    assert "cannot be read" in refuse(signed, policy)
+    assert "that cannot be read" in call(signed).output
+
+
+def test_verify_says_what_was_checked_and_what_was_not(signed, keys):
+    done = call(signed, "--key", keys[1])
+    assert done.exit_code == ExitCode.SUCCESS
+    assert [line.split()[:2] for line in done.output.splitlines()] == [
+        [name, "checked:"] for name in ("files", "tags", "evidence", "signature")
+    ]
+    done = call(signed)
+    assert done.exit_code == ExitCode.SUCCESS
+    assert f"signature  NOT checked: it is of the key {find_signer().name}; name --key" in done.output
+    (signed / "model.sig").unlink()
+    assert "signature  NOT checked: none" in call(signed).output
+    done = call(signed, "--key", keys[1])
+    assert (done.exit_code, "signature-invalid" in done.output) == (ExitCode.INPUT, True)
+
+
+def retag(place: Path, **tags: str) -> None:
+    path = place / "hone.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | tags))
+
+
+@pytest.mark.parametrize(
+    ("attack", "slug"),
+    [
+        (lambda place: (place / "evidence" / "timings.npz").write_bytes(b"faster"), "evidence-incomplete"),
+        (change_evidence, "evidence-incomplete"),
+        (lambda place: (place / "evidence" / "report.md").unlink(), "evidence-incomplete"),
+        (lambda place: retag(place, **{"hone.source_digest": "sha256:other"}), "evidence-incomplete"),
+        (lambda place: retag(place, **{"hone.run": "other"}), "evidence-incomplete"),
+        (change_model, "model-corrupt"),
+    ],
+    ids=["timings", "evidence", "removed", "source", "run", "model"],
+)
+def test_verify_finds_what_was_changed_without_any_key(publish, monkeypatch, attack, slug):
+    monkeypatch.delenv(SIGNING_KEY)
+    place = Path(publish())
+    assert not (place / "model.sig").exists()
+    assert call(place).exit_code == ExitCode.SUCCESS
+    attack(place)
+    done = call(place)
+    assert (done.exit_code, slug in done.output) == (ExitCode.INPUT, True)
+
+
+def test_a_folder_that_was_downloaded_is_verified_too(publish, registry, keys, tmp_path):
+    import mlflow
+
+    uri = publish(MlflowRegistry(), "net")
+    mlflow.artifacts.download_artifacts(artifact_uri=uri, dst_path=str(tmp_path / "pulled"))  # as its command does
+    assert call(uri, "--key", keys[1]).exit_code == ExitCode.SUCCESS
+    done = call(tmp_path / "pulled", "--key", keys[1])
+    assert (done.exit_code, "tags       NOT checked" in done.output) == (ExitCode.SUCCESS, True)
+    done = call(tmp_path / "pulled", "--key", keys[1], "--name", "other")
+    assert (done.exit_code, "as a version of 'net'" in done.output) == (ExitCode.INPUT, True)
+
+
+def test_a_version_that_was_not_signed_does_not_stand_for_one_that_is(publish, keys, policy, monkeypatch):
+    """The same publication again, with a key now: a version that is signed is made before the alias moves."""
+    monkeypatch.delenv(SIGNING_KEY)
+    unsigned = Path(publish())
+    monkeypatch.setenv(SIGNING_KEY, str(keys[0]))
+    signed = Path(publish())
+    assert (unsigned.name, signed.name) == ("1", "2")
+    assert publish() == str(signed)
+    assert (signed.parent / "honed").resolve() == signed
+    assert kedro_hone.load(signed, verify=policy).artifact.format == "onnx"
+
+
+@pytest.mark.parametrize("harm", ["missing", "public", "rsa", "curve", "password", "text"])
+def test_a_key_that_cannot_sign_stops_a_run_before_anything_is_pulled(tmp_path, monkeypatch, harm):
+    private, public = write_keys(tmp_path, "locked", password=b"open sesame")
+    path = {"missing": tmp_path / "none.pem", "public": public, "password": private}.get(harm, tmp_path / "odd.pem")
+    if harm == "curve":
+        path = write_keys(tmp_path, "odd", curve=ec.SECP256K1)[0]
+    elif harm == "rsa":
+        from cryptography.hazmat.primitives.asymmetric import rsa
+
+        forms = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        path.write_bytes(rsa.generate_private_key(65537, 2048).private_bytes(*forms))
+    elif harm == "text":
+        path.write_text("my key")
+    monkeypatch.setenv(SIGNING_KEY, str(path))
+    monkeypatch.setenv(PASSWORD, "open lemon")
+    recipe = read_recipe({"model": {"uri": "models:/nowhere/1"}})
+    run = RunFolder(root=tmp_path, run_id="1", project=tmp_path)
+    assert catch(lambda: check_recipe(gate=None, recipe=recipe, store=None, run=run)).slug == "signing-unusable"
+    monkeypatch.setenv(PASSWORD, "open sesame")
+    if harm == "password":
+        assert find_signer().key == private
+
+
+def test_a_winner_that_this_publisher_signed_is_trusted_as_a_source(signed, tmp_path, monkeypatch):
+    version = LocalRegistry(tmp_path).resolve(str(signed))
+    assert _is_ours(signed, version)
+    monkeypatch.setenv(SIGNING_KEY, str(write_keys(tmp_path, "stranger")[0]))
+    assert not _is_ours(signed, version)
+
+
+@pytest.mark.parametrize(
+    "harm", [{}, {"identity": "a@b.c"}, {"issuer": "https://b.c"}, {"keys": ["a"], "identity": "a"}]
+)
+def test_a_policy_names_one_kind_of_signer(harm):
+    with pytest.raises(ValueError, match="keys, or an identity with its issuer"):
+        kedro_hone.Policy(**harm)
+
+
+def test_a_key_of_a_policy_that_is_none_is_named(signed, keys, tmp_path):
+    for key in (tmp_path / "none.pem", keys[0], "-----BEGIN nothing"):
+        error = catch(lambda key=key: kedro_hone.load(signed, verify=kedro_hone.Policy(keys=(key,))))
+        assert error.slug == "signing-unusable"
+
+
+def test_sigstore_without_an_identity_stops_a_run_before_anything_is_pulled(tmp_path, monkeypatch):
+    """As far as this can run without Sigstore: a process that is no job of a CI has no identity of its own."""
+    for name in ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "BUILDKITE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(SIGNING_KEY, "sigstore")
+    recipe = read_recipe({"model": {"uri": "models:/nowhere/1"}})
+    run = RunFolder(root=tmp_path, run_id="1", project=tmp_path)
+    error = catch(lambda: check_recipe(gate=None, recipe=recipe, store=None, run=run))
+    assert (error.slug, "finds no identity" in error.why) == ("signing-unusable", True)
+
+
+def test_a_signature_by_a_key_is_none_of_an_identity(signed):
+    policy = kedro_hone.Policy(identity="someone@example.org", issuer="https://accounts.example.org")
+    assert "no signature of Sigstore" in refuse(signed, policy)
+
+
+def test_a_learner_without_what_checks_signatures_loads_data_and_refuses_a_policy(signed, keys):
+    code = f"""
+import sys
+sys.modules |= dict.fromkeys(("cryptography", "model_signing", "sigstore"))  # as if they were not installed
+import kedro_hone
+print(kedro_hone.load({str(signed)!r}).artifact.format)
+for policy in (dict(keys=({str(keys[1])!r},)), dict(identity="a@b.c", issuer="https://b.c")):
+    try:
+        kedro_hone.load({str(signed)!r}, verify=kedro_hone.Policy(**policy))
+    except Exception as error:
+        print(error.slug, "kedro-hone[signing]" in error.hint)
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["onnx", *["signing-unusable", "True"] * 2]
+
+
+def test_signed_files_are_read_once(signed, policy, monkeypatch):
+    counted: list[Path] = []
+    for place in ("kedro_hone.learner.signatures", "kedro_hone.core.store.manifest"):
+        monkeypatch.setattr(f"{place}.digest_file", lambda path: counted.append(path) or digest_file(path))
+    kedro_hone.load(signed, verify=policy)
+    assert counted.count(signed / "artifact" / "model.onnx") == 1
+    assert len(counted) == len(set(counted))
+
+
+def test_a_run_signs_what_it_publishes_and_pulls_nothing_with_a_key_that_it_cannot_use(unpublished, tmp_path):
+    project = copy_project(unpublished, tmp_path)
+    private, public = write_keys(tmp_path, "publisher")
+    before = project.runs
+    project.environment[SIGNING_KEY] = str(tmp_path / "none.pem")
+    done = project.run(code=ExitCode.INPUT)
+    assert "signing-unusable" in done.output
+    assert "pulled " not in done.output
+    project.run("--pipelines", "publish", code=ExitCode.INPUT)
+    assert not list(project.root.glob("models/*-hone"))
+    project.environment[SIGNING_KEY] = str(private)
+    project.run("--pipelines", "publish")
+    (place,) = project.root.glob("models/*-hone/honed")
+    asked = (str(place.relative_to(project.root)), "--key", str(public))
+    done = project.call("hone", "verify", *asked)
+    assert (done.code, done.output.count(" checked: "), "NOT" in done.output) == (ExitCode.SUCCESS, 4, False)
+    change_evidence(place)
+    assert project.call("hone", "verify", *asked).code == ExitCode.INPUT
+    assert [run for run in project.runs if (run / "steps").exists()] == [
+        run for run in before if (run / "steps").exists()
+    ]

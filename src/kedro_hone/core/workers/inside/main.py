@@ -14,6 +14,7 @@ import sys
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
     sys.path.pop(0)  # our folder, which Python 3.11 leaves out of the path by PYTHONSAFEPATH
 
+import errno
 import faulthandler
 import functools
 import gc
@@ -101,7 +102,8 @@ def protect(function: Callable[[], dict[str, Any]], job: dict[str, Any]) -> dict
 def find_trespass(error: BaseException, job: dict[str, Any]) -> str | None:
     """Return where a denied write was meant to go: ``wrote-input`` or ``wrote-outside``; None for any other error."""
     name = getattr(error, "filename", None)
-    if not isinstance(error, PermissionError) or not isinstance(name, str):
+    refused = isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS
+    if not refused or not isinstance(name, str):
         return None
     path = os.path.realpath(name)
 
@@ -140,18 +142,18 @@ def main() -> None:
     folder = sys.argv[1]
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as stream:
         job = json.load(stream)
-    landlock = load_part("landlock").confine(find_folders(job))
+    isolation = json.loads(os.environ.pop("HONE_ISOLATION", "{}"))
     if len(sys.argv) > 2:
         part = load_part("served")
         commands, replies = map(int, sys.argv[2:4])
         served = part.Served(job, load_worker)
         part.serve(served, functools.partial(protect, job=job), commands=commands, replies=replies)
     else:
-        result = dict(protect(lambda: call_function(job), job), landlock=landlock)
+        result = dict(protect(lambda: call_function(job), job), isolation=isolation)
         path = os.path.join(folder, "result.json")
         error = protect(lambda: write_json(path, result) or {}, job)  # type: ignore[func-returns-value]
         if error:  # such as notes that are no JSON
-            write_json(path, dict(error, landlock=landlock))
+            write_json(path, dict(error, isolation=isolation))
     for child in getattr(sys.modules.get("multiprocessing"), "active_children", list)():
         child.terminate()  # the pools of the standard library would do so at a normal exit
     sys.stdout.flush()

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
-import resource
 import socket
-import stat
 import sys
-import time
+import venv
 from pathlib import Path
 
 import pytest
@@ -104,7 +101,7 @@ def try_privileges(job):
     return [int(status[name], 16) for status in (lines, child) for name in names] + [int(lines["NoNewPrivs"]) - 1]
 def try_root(job): return open("/etc/shadow").read()
 def try_large_file(job):
-    with open(job["output"] + "/large", "wb") as stream: stream.truncate(job["size"]); stream.seek(job["size"]); stream.write(b"x")
+    with open(job["output"] + "/large", "wb") as stream: stream.truncate(job["size"])
     return os.path.getsize(job["output"] + "/large")
 def try_large_file_in_c(job):
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL); return try_large_file(job)
@@ -137,12 +134,13 @@ def try_ordinary_work(job):
     os.rename(job["temporary"] + "/file", job["output"] + "/moved")
     with tempfile.TemporaryFile() as stream: stream.write(b"x")
     with open("/dev/null", "w") as stream: stream.write("x")
-    for place in ("/proc/cpuinfo", "/proc/self/maps", "/sys/devices/system/cpu/online", "/etc/ld.so.cache", "/dev/urandom"):
+    seen = "/proc/cpuinfo", "/proc/self/maps", "/sys/devices/system/cpu/online", "/etc/ld.so.cache", "/dev/urandom"
+    for place in seen:
         with open(place, "rb") as stream: assert stream.read(4)
     assert getpass.getuser()
     # CPython's own sockets between processes: what data loaders and managers use
     try:
-        manager = multiprocessing.managers.SyncManager(address="s")  # in the working folder, whose whole path is too long
+        manager = multiprocessing.managers.SyncManager(address="s")  # the whole path is too long
         manager.start()
         with manager: shared = len(manager.list([1, 2]))
     except (OSError, EOFError) as error: shared = str(error)
@@ -152,7 +150,6 @@ def try_ordinary_work(job):
 """
 
 EVERY = ("namespaces", "landlock", "seccomp")
-X86 = platform.machine() == "x86_64"
 
 
 @pytest.fixture
@@ -167,7 +164,7 @@ def worker(tmp_path) -> Path:
 def attack(worker, tmp_path):
     """Mount an attack in a real worker, and return what the worker got, or by which error it was denied."""
 
-    def attack(how, *, limits=LIMITS, target=None, **more):
+    def attack(how, *, limits=LIMITS, target=None, python=Path(sys.executable), **more):
         if target is not None:  # no absolute path, which the worker might read since the job names it
             more["aim"] = str(target).lstrip("/")
         job = Job(
@@ -180,9 +177,7 @@ def attack(worker, tmp_path):
             host=os.getpid(),
             **more,
         )
-        return run.call_worker(
-            job, python=Path(sys.executable), toolchain=None, folder=tmp_path / "step", limits=limits
-        )
+        return run.call_worker(job, python=python, toolchain=None, folder=tmp_path / "step", limits=limits)
 
     return attack
 
@@ -247,9 +242,13 @@ def test_a_model_that_names_files_to_read(attack, secret, tmp_path):
     refuse(attack("read", input=model, target=secret), *HIDDEN)
 
 
-def test_a_python_environment_that_adds_the_home_folder_to_its_path(attack, secret, worker):
-    """A package that was installed into an environment of ours cannot widen what its workers read."""
-    refuse(attack("read", target=secret), *HIDDEN)
+def test_a_package_that_runs_code_when_its_interpreter_starts(attack, secret, tmp_path):
+    """Nor does it widen what its workers read by a line that puts the home folder on the import path."""
+    venv.create(tmp_path / "env", symlinks=True)
+    (site,) = (tmp_path / "env").glob("lib/python3*/site-packages")
+    (site / "evil.pth").write_text(f"{secret.parent}\nimport os; open({str(tmp_path / 'planted')!r}, 'w').close()\n")
+    refuse(attack("read", target=secret, python=tmp_path / "env" / "bin" / "python"), *HIDDEN)
+    assert not (tmp_path / "planted").exists()
 
 
 @pytest.mark.parametrize("layers", [EVERY, ("namespaces",), ("landlock",), ("seccomp",)], ids="-".join)
@@ -398,12 +397,10 @@ def test_a_file_that_is_too_large(attack, how, tmp_path):
     assert "a file of more than" in failed.reason
 
 
-@pytest.mark.parametrize("layers", [EVERY, ("landlock", "seccomp")], ids="-".join)
-def test_leaving_files_in_memory(attack, only, layers):
-    only(*layers)
+def test_leaving_files_in_memory(attack):
     name = f"hone-test-{os.getpid()}"
     assert name in attack("leave_in_memory", name=name).notes["got"]
-    assert not Path("/dev/shm", name).exists()
+    assert not Path("/dev/shm", name).exists()  # noqa: S108
 
 
 def test_filling_memory_with_files(attack):
@@ -425,7 +422,6 @@ def test_ordinary_work_goes_on(attack, only, layers):
     assert found["owner"] == [os.getuid(), os.getgid()]
     assert found["me"] == [os.getuid(), os.getgid(), os.geteuid()]
     assert found["mode"] == 0o640
-    assert stat.S_IMODE(0o640) == found["mode"]
     assert found["manager"] == 2 or "namespaces" not in layers
 
 

@@ -44,8 +44,8 @@ def launch(
 
     Nothing is loaded yet, and leaving the block ends the worker. Threads, seed and trust are the recipe's, the same for
     all. The step's folder has the name, a candidate's id; next to its own directory, the worker may write to
-    ``output``, and read ``feeds`` next to the batches that are timed. With ``interface``, what is timed is the source's interface around the model, as ``kedro_hone.load``
-    gives it.
+    ``output``, and read ``feeds`` next to the batches that are timed. With ``interface``, what is timed is the source's
+    interface around the model, as ``kedro_hone.load`` gives it.
     """
     if artifact.runtime is None:
         raise ValueError(f"an artifact of the format {artifact.format} has no runtime and cannot be launched")

@@ -7,26 +7,36 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import glob
 import os
 import resource
 import struct
-import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kedro_hone.core.workers.guard import landlock, namespaces, seccomp
 else:  # run by path: our package is not importable
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     import landlock
     import namespaces
     import seccomp
 
-    sys.path.pop()
-
 _CAPBSET_DROP, _CAP_AMBIENT, _CLEAR_ALL = 24, 47, 4
 _CAPSET_VERSION = 0x20080522
-_DEVICES = ("null", "zero", "full", "tty", "random", "urandom", "nvidia*", "nvidia-caps/*", "dri/*", "kfd", "dxg", "accel/*")
+_DEVICES = (
+    "null",
+    "zero",
+    "full",
+    "tty",
+    "random",
+    "urandom",
+    "nvidia*",
+    "nvidia-caps/*",
+    "dri/*",
+    "kfd",
+    "dxg",
+    "accel/*",
+)
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
 _THREADS = 4096
 """Of a user in one worker. Linux counts it for each user namespace, and not for root; the guard counts processes."""
@@ -49,7 +59,9 @@ def isolate(limits: dict[str, Any]) -> dict[str, Any]:
     scoped = "landlock" in layers and landlock.find_version(libc) >= landlock.SCOPED
     if own_files:
         shown = [*reads, *devices]
-        namespaces.enter(libc, reads=shown, writes=limits["mounts"], shared_bytes=limits["shared_bytes"], network=scoped)
+        namespaces.enter(
+            libc, reads=shown, writes=limits["mounts"], shared_bytes=limits["shared_bytes"], network=scoped
+        )
         with contextlib.suppress(ValueError):  # the hard limit is lower
             resource.setrlimit(resource.RLIMIT_NPROC, (_THREADS, _THREADS))
     held: dict[str, Any] = {"namespaces": own_files, "capabilities": drop_capabilities(libc)}
@@ -64,7 +76,7 @@ def drop_capabilities(libc: ctypes.CDLL) -> bool:
     bounded = True
     for number in range(64):
         if libc.prctl(_CAPBSET_DROP, number, 0, 0, 0) != 0:
-            bounded = number > 0 and ctypes.get_errno() == 22  # EINVAL: there are no more  # noqa: PLR2004
+            bounded = number > 0 and ctypes.get_errno() == errno.EINVAL  # there are no more
             break
     libc.prctl(_CAP_AMBIENT, _CLEAR_ALL, 0, 0, 0)
     dropped = libc.capset(struct.pack("=Ii", _CAPSET_VERSION, 0), bytes(24)) == 0

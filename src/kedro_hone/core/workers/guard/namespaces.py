@@ -5,7 +5,7 @@ that of bubblewrap: a new root in memory, what is allowed mounted into it, and t
 """
 
 # pathlib would take longer to import than the guard takes to start.
-# ruff: noqa: PTH103, PTH104, PTH112, PTH114, PTH115, PTH118, PTH120, PTH123, PTH208, PTH211
+# ruff: noqa: PTH103, PTH110, PTH112, PTH114, PTH115, PTH120, PTH123, PTH208, PTH211
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ _ROOT = "/tmp"  # noqa: S108 - the new root is mounted over it, in this process'
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
 
 
-def enter(
-    libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], shared_bytes: int, network: bool
-) -> None:
+def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], shared_bytes: int, network: bool) -> None:
     """Move this process, which has a single thread, into such a file system, with a ``/dev/shm`` of this size.
 
     Paths that do not exist are left out. Without ``network`` it gets an empty network of its own, too, in which there

@@ -1,7 +1,7 @@
 """Processes for the guard: turning a fork into the worker, and finding its descendants. The standard library only."""
 
 # pathlib would take longer to import than the guard takes to start.
-# ruff: noqa: PTH123, PTH208
+# ruff: noqa: PTH100, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ import resource
 import signal
 import sys
 import time
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from kedro_hone.core.workers.guard.isolation import isolate
+else:  # run by path: our package is not importable
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from isolation import isolate
+
+    sys.path.pop()
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NO_NEW_PRIVS = 38
@@ -61,7 +69,7 @@ class Descendants:
         return all(not state or state[0] in {b"T", b"t", b"Z", b"X"} for state in states)
 
     def kill_groups(self) -> None:
-        """Kill the process groups of all that live now; they began with the worker's session, so nobody else is in them."""
+        """Kill the process groups of all that live. They began with the worker's session: nobody else is in them."""
         pids = find_descendants(os.getpid())
         for group in {fields[2].split(None, 1)[0] for fields in map(_read_fields, pids) if len(fields) == 3}:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -143,7 +151,7 @@ def become_worker(config: dict[str, Any], log: int, problem: int) -> NoReturn:
             os.set_inheritable(descriptor, True)  # noqa: FBT003 - it takes no names
         os.chdir(config["folder"])
         os.execve(config["command"][0], config["command"], environment)  # noqa: S606
-    except OSError as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, the host has to hear of it
         os.write(problem, f"{config['command'][0]}: {error}".encode())
     finally:
         os._exit(127)
@@ -158,11 +166,8 @@ def _limit(kind: int, most: int | None) -> None:
 
 def _isolate(limits: dict[str, Any], problem: int) -> dict[str, Any]:
     """Isolate this process; where there are no namespaces, end it, and let the guard try without them."""
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    import isolation
-
     try:
-        return isolation.isolate(limits)
+        return isolate(limits)
     except OSError as error:
         if "namespaces" not in limits["layers"]:
             raise

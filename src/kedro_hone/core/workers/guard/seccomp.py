@@ -39,7 +39,7 @@ _REFUSED = {
     "unshare": (272, 97),
     "userfaultfd": (323, 282),
 }
-# open_tree to fspick, pidfd_getfd, process_madvise, mount_setattr, open_tree_attr: newer calls have one number everywhere.
+# open_tree to fspick, pidfd_getfd, process_madvise, mount_setattr, open_tree_attr: new ones have one number.
 _REFUSED_EVERYWHERE = (*range(428, 434), 438, 440, 442, 467)
 _SOCKET, _SOCKETPAIR, _CONNECT = (41, 198), (53, 199), (42, 203)
 _CLONE, _PRLIMIT = (56, 220), (302, 261)
@@ -54,7 +54,7 @@ _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 def confine(libc: ctypes.CDLL, *, connects: bool) -> bool:
     """Refuse system calls to this process and its children, for good; return whether this kernel and machine do so.
 
-    Sockets are of the family ``AF_UNIX`` only. Unless one ``connects``, they cannot reach an address: only pairs are left.
+    Sockets are of the family ``AF_UNIX``. Unless one ``connects``, they reach no address: only pairs are left.
     """
     machine = os.uname().machine
     if machine not in _SECCOMP:

@@ -61,7 +61,7 @@ class Job(Value):
         trust: What the recipe trusts by name. Absolute directories among it are put on the import path.
         interface: ``pytorch``: what a session times is the call with tensors that ``kedro_hone.load`` gives, where the
             environment has PyTorch. Otherwise arrays are passed.
-        reads: What a session's commands will name, outside its folders.
+        reads: Files outside its folders that a session's commands will name.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -87,7 +87,7 @@ class Job(Value):
     @property
     def worker_folder(self) -> str:
         """The worker file's folder, with its parts."""
-        return os.path.dirname(self.worker)
+        return str(Path(self.worker).parent)
 
     @property
     def failure(self) -> FailureClass:
@@ -101,8 +101,8 @@ class End(Value):
     Attributes:
         exit: The exit code, when it exited.
         signal: The signal's number, when one ended it.
-        reason: Why the guard ended it: ``time-out``, ``out-of-memory``, ``too-many-processes``, ``closed``, ``terminated``, ``not-started``;
-            ``guard-lost`` when the guard itself was killed.
+        reason: Why the guard ended it: ``time-out``, ``out-of-memory``, ``too-many-processes``, ``closed``,
+            ``terminated``, ``not-started``; ``guard-lost`` when the guard itself was killed.
         detail: The operating system's message.
         seconds: How long it ran, without the time in which it was paused.
         peak_memory_bytes: The most that its processes were seen to hold together, or that one of them held by the

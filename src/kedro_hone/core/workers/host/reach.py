@@ -1,4 +1,7 @@
-"""What the worker of a job may read and write: its toolchain, the system's libraries and programs, and the job's files."""
+"""What a worker may read and write: its toolchain, the system's libraries and programs, and the job's files."""
+
+# Paths are text here, as in jobs and variables.
+# ruff: noqa: PTH112, PTH117, PTH119, PTH120
 
 from __future__ import annotations
 
@@ -18,19 +21,16 @@ from kedro_hone.core.workers.host.job import Job
 LAYERS: tuple[str, ...] = ("namespaces", "landlock", "seccomp")
 """What is tried to keep a worker to this; a kernel or a container may offer less."""
 
+_ETC: Final = """
+    OpenCL alternatives clang conda crypto-policies debian_version fonts gai.conf group host.conf hostname hosts
+    ld.so.cache ld.so.conf ld.so.conf.d ld.so.preload locale.alias locale.conf localtime lsb-release mime.types
+    nsswitch.conf nvidia os-release passwd pki/tls/openssl.cnf redhat-release ssl/certs ssl/openssl.cnf static
+    system-release timezone vulkan
+""".split()  # noqa: SIM905
 _SYSTEM: Final = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store", "/proc", "/sys"),
-    "/run/nvidia-persistenced",
-    "/run/opengl-driver",
-    *(
-        f"/etc/{name}"
-        for name in (
-            "OpenCL alternatives clang conda crypto-policies debian_version fonts gai.conf group host.conf hostname hosts "
-            "ld.so.cache ld.so.conf ld.so.conf.d ld.so.preload locale.alias locale.conf localtime lsb-release mime.types "
-            "nsswitch.conf nvidia os-release passwd pki/tls/openssl.cnf redhat-release ssl/certs ssl/openssl.cnf static "
-            "system-release timezone vulkan"
-        ).split()
-    ),
+    *("/run/nvidia-persistenced", "/run/opengl-driver"),
+    *(f"/etc/{name}" for name in _ETC),
 )
 _SOFTWARE = re.compile(r"(PATH|LD_LIBRARY_PATH|CC|CXX|(CUDA|ROCM|HIP)_(HOME|PATH|ROOT))")
 _PROGRAMS: Final = Path(__file__).parents[1] / "inside"

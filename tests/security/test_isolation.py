@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import socket
+import subprocess
 import sys
 import venv
 from pathlib import Path
@@ -423,6 +425,35 @@ def test_ordinary_work_goes_on(attack, only, layers):
     assert found["me"] == [os.getuid(), os.getgid(), os.geteuid()]
     assert found["mode"] == 0o640
     assert found["manager"] == 2 or "namespaces" not in layers
+
+
+CONTAINER = """
+import ctypes, json, sys
+from pathlib import Path
+sys.path.append(sys.argv[1])
+import seccomp
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(38, 1, 0, 0, 0)
+assert seccomp.confine(libc, connects=True)  # refuses namespaces, as Docker does
+from kedro_hone.core.contract.toolchain import Limits
+from kedro_hone.core.workers.host import run
+job = run.Job.model_validate_json(Path(sys.argv[2]).read_text())
+result = run.call_worker(job, python=Path(sys.executable), toolchain=None, folder=Path(sys.argv[3]), limits=Limits())
+print(json.dumps([result.notes, result.isolation]))
+"""
+
+
+def test_a_container_without_namespaces(worker, secret, tmp_path):
+    """Nothing fails for lack of them, and what is left still hides the key."""
+    job = Job(function="attack", worker=str(worker), adaptor="evil", how="read", aim=str(secret).lstrip("/"))
+    (tmp_path / "job.json").write_text(job.model_dump_json())
+    guard = Path(run.WORKER_MAIN).parents[1] / "guard"
+    command = [sys.executable, "-c", CONTAINER, str(guard), str(tmp_path / "job.json"), str(tmp_path / "step")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    notes, isolation = json.loads(done.stdout)
+    assert (isolation["namespaces"], isolation["seccomp"]) == (False, True)
+    assert notes["denied"] == "EACCES" or not isolation["landlock"]
 
 
 def test_what_was_in_force_is_said(attack, only):

@@ -40,7 +40,7 @@ def confine(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], d
     ruleset = libc.syscall(_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), ctypes.c_uint32(0))
     if ruleset < 0:
         return 0
-    allowed = [(path, look) for path in reads] + [(path, look | change) for path in devices]
+    allowed = [("/dev", _READ_FOLDER), *((path, look) for path in reads)] + [(path, look | change) for path in devices]
     for path, rights in allowed + [(path, everything) for path in writes]:
         try:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)

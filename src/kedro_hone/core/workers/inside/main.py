@@ -5,7 +5,7 @@ It imports the standard library only (numpy where arrays are read or written), n
 """
 
 # pathlib would cost each worker time to import.
-# ruff: noqa: PTH100, PTH105, PTH110, PTH112, PTH117, PTH118, PTH120, PTH123
+# ruff: noqa: PTH100, PTH105, PTH112, PTH117, PTH118, PTH120, PTH123
 
 from __future__ import annotations
 
@@ -110,9 +110,20 @@ def find_trespass(error: BaseException, job: dict[str, Any]) -> str | None:
     def is_within(folders: list[str]) -> bool:
         return any(path.startswith(os.path.realpath(folder) + os.sep) for folder in folders)
 
-    if is_within(find_folders(job)) or (os.path.exists(path) and not os.access(path, os.R_OK)):
+    if is_within(find_folders(job)) or is_hidden(path):
         return None
     return "wrote-input" if job.get("input") and is_within([job["input"]["path"]]) else "wrote-outside"
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a file is there and may not even be read: then it was not a write that was denied, or need not be."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def find_folders(job: dict[str, Any]) -> list[str]:

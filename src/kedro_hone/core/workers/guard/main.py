@@ -143,8 +143,7 @@ class Guard:
         problem = self._fork()
         if problem.startswith(NO_NAMESPACES):
             os.waitpid(self.worker, 0)
-            limits = self.config["isolation"]
-            limits["layers"] = [layer for layer in limits["layers"] if layer != "namespaces"]
+            self.config["isolation"]["layers"].remove("namespaces")
             problem = self._fork()
         for descriptor in (self.log_start, *self.config["keep"]):
             os.close(descriptor)
@@ -213,8 +212,7 @@ class Guard:
         if seconds is not None and now - self.began - self.paused_seconds > seconds:
             self.reason = "time-out"
         self.descendants.refresh()
-        most = self.config["processes"]
-        if most is not None and len(self.descendants.pids) > most:
+        if len(self.descendants.pids) > (self.config["processes"] or sys.maxsize):
             self.reason = "too-many-processes"
         memory = self.descendants.measure()
         self.peak = max(self.peak, memory)

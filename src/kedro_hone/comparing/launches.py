@@ -32,14 +32,20 @@ WARM_UP = 0.25
 
 @contextmanager
 def launch(
-    artifact: Artifact, *, name: str, setting: Setting, output: Path | None = None, interface: bool = False
+    artifact: Artifact,
+    *,
+    name: str,
+    setting: Setting,
+    output: Path | None = None,
+    feeds: Iterable[Path] = (),
+    interface: bool = False,
 ) -> Iterator[WorkerSession | Failed]:
     """Start a worker for a runnable artifact in its runtime's environment, and yield it, or why there is none.
 
     Nothing is loaded yet, and leaving the block ends the worker. Threads, seed and trust are the recipe's, the same for
     all. The step's folder has the name, a candidate's id; next to its own directory, the worker may write to
-    ``output``. With ``interface``, what is timed is the source's interface around the model, as ``kedro_hone.load``
-    gives it.
+    ``output``, and read ``feeds`` next to the batches that are timed. With ``interface``, what is timed is the source's
+    interface around the model, as ``kedro_hone.load`` gives it.
     """
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     # It was built before its step; one that is gone is not built again under a measurement, but by the next run.
@@ -62,6 +68,7 @@ def launch(
             threads=recipe.thread_count,
             trust=tuple(sorted(recipe.trust)),
             interface=artifact.metadata.get("interface") if interface else None,
+            reads=tuple(map(str, (*setting.batches.values(), *feeds))),
         )
         session = open_session(
             job,

@@ -47,14 +47,16 @@ def predict(
     They are in one folder. Those that ``feeds`` has are of its rows (``.npz``) instead of the split's. Returned is what
     it took, or why it failed.
     """
-    with launch(artifact, name=name, setting=setting, output=next(iter(outputs)).parent) as session:
+    rows = {output: feeds.get(output) or setting.locate(split.feeds) for output in outputs}
+    folder = next(iter(outputs)).parent
+    with launch(artifact, name=name, setting=setting, output=folder, feeds=rows.values()) as session:
         if isinstance(session, Failed):
             return session
         loaded = session.load(feeds=setting.batches[next(iter(setting.recipe.shapes))])
         if isinstance(loaded, Failed):
             return loaded
         for output, batch in outputs.items():
-            if failed := session.run(feeds.get(output) or setting.locate(split.feeds), output, batch=batch):
+            if failed := session.run(rows[output], output, batch=batch):
                 return failed
         peak = session.close().peak_memory_bytes
         if not peak:

@@ -102,13 +102,14 @@ def run_predict(tmp_path, monkeypatch, *, before_end=lambda _: None):
     np.savez(tmp_path / "feeds.npz", x=np.zeros((4, 4), np.float32))
 
     @contextmanager
-    def launch(artifact, *, name, setting, output):
+    def launch(artifact, *, name, setting, output, feeds):
         job = Job(
             function="load",
             worker=tmp_path / "worker.py",
             adaptor=name,
             input=JobInput.of(artifact, tmp_path / "model"),
             output=output,
+            reads=tuple(feeds),
         )
         limits = Limits(seconds=600, memory_mb=1024)
         opened = open_session(job, python=Path(sys.executable), folder=tmp_path / "step", limits=limits)

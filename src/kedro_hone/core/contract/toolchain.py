@@ -39,11 +39,18 @@ class Limits:
         seconds: Wall-clock time of one step.
         memory_mb: Resident memory of the worker and all its children, in MiB.
         log_kb: How much of its output is kept, in KiB: the beginning and the end.
+        processes: How many it and its children may be at once.
     """
 
     seconds: float = 600.0
     memory_mb: int = 8192
     log_kb: int = 1024
+    processes: int = 512
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of the largest file that it may write: a model that fits its memory does, also with sparse parts."""
+        return max(2 * self.memory_mb << 20, 16 << 30)
 
 
 @dataclass(frozen=True, kw_only=True)

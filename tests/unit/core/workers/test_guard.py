@@ -32,6 +32,9 @@ class Guard:
             "seconds": 600,
             "memory_bytes": 1 << 30,
             "address_bytes": None,
+            "file_bytes": None,
+            "processes": None,
+            "isolation": None,
             "interval": 0.02,
         }
         self.process = subprocess.Popen(

@@ -71,8 +71,8 @@ def write(job):
     for path in job["paths"]:
         try:
             Path(path).write_text("x"); tried[path] = True
-        except PermissionError:
-            tried[path] = False
+        except OSError as error:
+            tried[path] = error.errno not in (errno.EACCES, errno.EROFS)
     return tried
 def move(job):
     inside = Path(job["temporary"]) / "a"; inside.write_text("x")
@@ -324,7 +324,7 @@ def test_a_worker_writes_only_inside(call, tmp_path):
     inside = [str(output / "a"), str(scratch / "b"), str(tmp_path / "step" / "c"), "/dev/null"]
     outside = [str(tmp_path / "outside"), str(tmp_path / "worker.py")]
     result = call("write", output=str(output), temporary=str(scratch), paths=inside + outside)
-    if not result.landlock:
+    if not result.isolation["landlock"]:
         pytest.skip("this kernel has no Landlock")
     assert result.notes == dict.fromkeys(inside, True) | dict.fromkeys(outside, False)
     assert scratch.exists()
@@ -360,7 +360,7 @@ def test_files_move_between_the_workers_own_folders(call, tmp_path):
 )
 def test_a_worker_cannot_stop_its_guard(call):
     result = call("stop_guard")
-    if result.landlock < 6:
+    if result.isolation["landlock"] < 6:
         pytest.skip("this kernel cannot scope signals")
     assert result.notes == {"stopped": False}
 
@@ -371,7 +371,7 @@ def test_a_worker_cannot_stop_its_guard(call):
 def test_a_changed_input_is_a_bad_output(tmp_path, monkeypatch):
     source = make_model(tmp_path / "source")
     worker = tmp_path / "worker.py"
-    worker.write_text("import os\ndef transform(job):\n    os.utime(job['input']['path'] + '/weights.npz')\n")
+    worker.write_text("def transform(job): pass\n")
     job = Job(
         function="transform",
         worker=str(worker),
@@ -381,15 +381,18 @@ def test_a_changed_input_is_a_bad_output(tmp_path, monkeypatch):
         produces="toy",
     )
     arguments = {"python": Path(sys.executable), "toolchain": None, "folder": tmp_path / "s", "limits": Limits()}
-    assert isinstance(call_worker(job, **arguments), StepResult)  # touched, but every byte is the same
-    worker.write_text("def transform(job): pass\n")
     original = subprocess.Popen
 
-    def meddle(*args, **kwargs):  # where a kernel has no Landlock, the worker itself could do this
-        (tmp_path / "source" / "weights.npz").write_bytes(b"other")
-        return original(*args, **kwargs)
+    def start_and(meddle):  # where a kernel has no Landlock, the worker itself could do this
+        def start(*args, **kwargs):
+            meddle()
+            return original(*args, **kwargs)
 
-    monkeypatch.setattr("kedro_hone.core.workers.host.guarded.subprocess.Popen", meddle)
+        monkeypatch.setattr("kedro_hone.core.workers.host.guarded.subprocess.Popen", start)
+
+    start_and(lambda: os.utime(tmp_path / "source" / "weights.npz"))
+    assert isinstance(call_worker(job, **arguments), StepResult)  # touched, but every byte is the same
+    start_and(lambda: (tmp_path / "source" / "weights.npz").write_bytes(b"other"))
     failed = call_worker(job, **arguments)
     assert (failed.failure, failed.reason) == (FailureClass.BAD_OUTPUT, "changed its input: weights.npz")
 

@@ -108,6 +108,7 @@ def test_load_tells_the_cold_start(tmp_path):
         worker=str(toy.TOOLCHAIN.worker),
         adaptor="toy",
         input=JobInput.of(artifact, tmp_path / "model"),
+        reads=(tmp_path / "feeds.npz",),
     )
     np.savez(tmp_path / "feeds.npz", x=np.zeros((3, 4), np.float32))
     opened = open_session(job, python=Path(sys.executable), folder=tmp_path / "s", limits=Limits(seconds=HANG))
@@ -266,6 +267,7 @@ def test_two_sessions_do_not_mix(tmp_path):
             worker=str(toy.TOOLCHAIN.worker),
             adaptor=name,
             input=JobInput.of(make_model(tmp_path / name, seed=seed), tmp_path / name),
+            reads=(tmp_path / "f.npz",),
         )
         for seed, name in enumerate(names)
     ]

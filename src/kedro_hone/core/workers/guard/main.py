@@ -25,10 +25,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kedro_hone.core.workers.guard.processes import Descendants, become_worker, find_descendants
+    from kedro_hone.core.workers.guard.processes import NO_NAMESPACES, Descendants, become_worker, find_descendants
 else:  # run by path and isolated: our package is not importable, and the name of its module "types" is taken
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    from processes import Descendants, become_worker, find_descendants
+    from processes import NO_NAMESPACES, Descendants, become_worker, find_descendants
 
     sys.path.pop()
 
@@ -139,16 +139,26 @@ class Guard:
         self.reason = "terminated"
 
     def _start(self) -> str | None:
-        problem_end, problem_start = os.pipe2(os.O_CLOEXEC)
         self.began = time.monotonic()
+        problem = self._fork()
+        if problem.startswith(NO_NAMESPACES):
+            os.waitpid(self.worker, 0)
+            self.config["isolation"]["layers"].remove("namespaces")
+            problem = self._fork()
+        for descriptor in (self.log_start, *self.config["keep"]):
+            os.close(descriptor)
+        os.set_blocking(self.log_end, False)
+        return problem.decode(errors="replace") or None
+
+    def _fork(self) -> bytes:
+        """Start the worker, and return what kept it from starting."""
+        problem_end, problem_start = os.pipe2(os.O_CLOEXEC)
         self.worker = os.fork()
         if self.worker == 0:
             become_worker(self.config, self.log_start, problem_start)
-        for descriptor in (problem_start, self.log_start, *self.config["keep"]):
-            os.close(descriptor)
-        os.set_blocking(self.log_end, False)
+        os.close(problem_start)
         with os.fdopen(problem_end, "rb") as stream:
-            return stream.read().decode(errors="replace") or None
+            return stream.read()
 
     def _obey(self) -> None:
         data = os.read(0, 65536)
@@ -169,17 +179,20 @@ class Guard:
                 report({"memory": self.descendants.measure()})
 
     def _pause(self) -> None:
+        self._stop()
+        end = time.monotonic() + STOP_SECONDS
+        while not self.descendants.stand_still() and time.monotonic() < end:
+            time.sleep(0.0005)
+        self.paused_at = self.paused_at or time.monotonic()
+        report({"paused": True})
+
+    def _stop(self) -> None:
         stopped: set[int] = set()
         self.descendants.refresh(force=True)
         while not stopped.issuperset(self.descendants.pids):  # until no process is left that could fork
             stopped.update(self.descendants.pids)
             self.descendants.send(signal.SIGSTOP)
             self.descendants.refresh(force=True)
-        end = time.monotonic() + STOP_SECONDS
-        while not self.descendants.stand_still() and time.monotonic() < end:
-            time.sleep(0.0005)
-        self.paused_at = self.paused_at or time.monotonic()
-        report({"paused": True})
 
     def _resume(self) -> None:
         self.descendants.send(signal.SIGCONT)
@@ -199,6 +212,8 @@ class Guard:
         if seconds is not None and now - self.began - self.paused_seconds > seconds:
             self.reason = "time-out"
         self.descendants.refresh()
+        if len(self.descendants.pids) > (self.config["processes"] or sys.maxsize):
+            self.reason = "too-many-processes"
         memory = self.descendants.measure()
         self.peak = max(self.peak, memory)
         limit = self.config["memory_bytes"]
@@ -235,6 +250,7 @@ class Guard:
         if self.reason is None and not self._wait_for_all(GRACE_SECONDS):
             left_behind = len(find_descendants(os.getpid()))
         end = time.monotonic() + KILL_SECONDS
+        self.descendants.kill_groups()  # at once, before any of their processes forks again
         while not self._reap() and time.monotonic() < end:
             self.descendants.pids = find_descendants(os.getpid())
             self.descendants.send(signal.SIGKILL)

@@ -1,20 +1,32 @@
 """Processes for the guard: turning a fork into the worker, and finding its descendants. The standard library only."""
 
 # pathlib would take longer to import than the guard takes to start.
-# ruff: noqa: PTH123, PTH208
+# ruff: noqa: PTH100, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import resource
 import signal
+import sys
 import time
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from kedro_hone.core.workers.guard.isolation import isolate
+else:  # run by path: our package is not importable
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from isolation import isolate
+
+    sys.path.pop()
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NO_NEW_PRIVS = 38
+NO_NAMESPACES = b"\0"
+"""What the problem begins with that is none: the worker shall be started without namespaces."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -55,6 +67,14 @@ class Descendants:
         """Whether all of them are stopped or gone; a signal takes effect a moment after it was sent."""
         states = (_read_fields(pid)[:1] for pid in self.pids)
         return all(not state or state[0] in {b"T", b"t", b"Z", b"X"} for state in states)
+
+    def kill_groups(self) -> None:
+        """Kill the process groups of all that live. They began with the worker's session: nobody else is in them."""
+        pids = find_descendants(os.getpid())
+        for group in {fields[2].split(None, 1)[0] for fields in map(_read_fields, pids) if len(fields) == 3}:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if int(group) not in {0, os.getpgrp()}:
+                    os.killpg(int(group), signal.SIGKILL)
 
     def send(self, number: int) -> None:
         """Send a signal to all that were known at the last refresh."""
@@ -106,28 +126,50 @@ def read_whole(path: str) -> bytes:
 def become_worker(config: dict[str, Any], log: int, problem: int) -> NoReturn:
     """Turn the forked child into the worker: its own session, its limits, its streams, its program."""
     try:
+        guard = os.getppid()
         os.setsid()
         libc = ctypes.CDLL(None)
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # should the guard itself be killed
         libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # so that nothing can be started that we may not signal
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if config["address_bytes"]:
-            _, hard = resource.getrlimit(resource.RLIMIT_AS)
-            limit = config["address_bytes"] if hard == resource.RLIM_INFINITY else min(hard, config["address_bytes"])
-            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        _limit(resource.RLIMIT_CORE, 0)
+        _limit(resource.RLIMIT_AS, config["address_bytes"])
+        _limit(resource.RLIMIT_FSIZE, config["file_bytes"])
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as stream:
             stream.write("500")  # killed before the guard and the host when memory runs out, where that is permitted
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)  # ignored signals would stay ignored in the new program
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        environment = config["environment"]
+        if config["isolation"]:
+            environment = {**environment, "HONE_ISOLATION": json.dumps(_isolate(config["isolation"], problem))}
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # should the guard itself be killed; other rights would unset it
+        if os.getppid() != guard:
+            os._exit(127)
         os.dup2(log, 1)
         os.dup2(log, 2)
         for descriptor in config["keep"]:
             os.set_inheritable(descriptor, True)  # noqa: FBT003 - it takes no names
         os.chdir(config["folder"])
-        os.execve(config["command"][0], config["command"], config["environment"])  # noqa: S606
-    except OSError as error:
+        os.execve(config["command"][0], config["command"], environment)  # noqa: S606
+    except Exception as error:  # noqa: BLE001 - whatever it is, the host has to hear of it
         os.write(problem, f"{config['command'][0]}: {error}".encode())
     finally:
+        os._exit(127)
+
+
+def _limit(kind: int, most: int | None) -> None:
+    if most is not None:
+        _, hard = resource.getrlimit(kind)
+        most = most if hard == resource.RLIM_INFINITY else min(hard, most)
+        resource.setrlimit(kind, (most, most))
+
+
+def _isolate(limits: dict[str, Any], problem: int) -> dict[str, Any]:
+    """Isolate this process; where there are no namespaces, end it, and let the guard try without them."""
+    try:
+        return isolate(limits)
+    except OSError as error:
+        if "namespaces" not in limits["layers"]:
+            raise
+        os.write(problem, NO_NAMESPACES + str(error).encode())
         os._exit(127)

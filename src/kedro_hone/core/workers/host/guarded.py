@@ -66,6 +66,9 @@ class Program:
         memory_bytes: The most that it and its children may hold.
         interval: Seconds between two looks of the guard.
         address_bytes: The most that it may map, or None.
+        file_bytes: The size of the largest file that it may write, or None.
+        processes: How many processes it may be at once, or None.
+        isolation: What ``guard/isolation.py`` takes, or None for a program that may do what this process may.
         keep: Descriptors that it inherits.
     """
 
@@ -78,6 +81,9 @@ class Program:
     memory_bytes: int
     interval: float
     address_bytes: int | None = None
+    file_bytes: int | None = None
+    processes: int | None = None
+    isolation: Mapping[str, Json] | None = None
     keep: tuple[int, ...] = ()
 
 

@@ -61,6 +61,7 @@ class Job(Value):
         trust: What the recipe trusts by name. Absolute directories among it are put on the import path.
         interface: ``pytorch``: what a session times is the call with tensors that ``kedro_hone.load`` gives, where the
             environment has PyTorch. Otherwise arrays are passed.
+        reads: Files outside its folders that a session's commands will name.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -81,6 +82,12 @@ class Job(Value):
     produces: str | None = None
     trust: tuple[str, ...] = ()
     interface: str | None = None
+    reads: tuple[AbsolutePath, ...] = ()
+
+    @property
+    def worker_folder(self) -> str:
+        """The worker file's folder, with its parts."""
+        return str(Path(self.worker).parent)
 
     @property
     def failure(self) -> FailureClass:
@@ -94,8 +101,8 @@ class End(Value):
     Attributes:
         exit: The exit code, when it exited.
         signal: The signal's number, when one ended it.
-        reason: Why the guard ended it: ``time-out``, ``out-of-memory``, ``closed``, ``terminated``, ``not-started``;
-            ``guard-lost`` when the guard itself was killed.
+        reason: Why the guard ended it: ``time-out``, ``out-of-memory``, ``too-many-processes``, ``closed``,
+            ``terminated``, ``not-started``; ``guard-lost`` when the guard itself was killed.
         detail: The operating system's message.
         seconds: How long it ran, without the time in which it was paused.
         peak_memory_bytes: The most that its processes were seen to hold together, or that one of them held by the
@@ -120,13 +127,14 @@ class StepResult(Value):
     Attributes:
         seconds: From loading the worker file to the function's end, inside the worker.
         described: For ``transform``: what the toolchain reads from the *saved* files, or None when it cannot.
-        landlock: The version of Landlock that kept it inside its folders; 0 where the kernel has none.
+        isolation: What kept it inside its folders: ``namespaces``, ``capabilities``, ``seccomp``, each whether it was
+            in force, and the version of ``landlock`` or 0.
     """
 
     notes: dict[str, Json]
     seconds: float
     described: dict[str, Json] | None
-    landlock: int
+    isolation: dict[str, bool | int]
     end: End
 
 
@@ -157,6 +165,10 @@ class Call:
         log = str(self.log) if os.access(self.log, os.R_OK) else None
         return Failed(by=self.job.adaptor, failure=failure, reason=reason, log=log, trespass=trespass)
 
+    @property
+    def _too_large(self) -> str:
+        return f"tried to write a file of more than {self.limits.file_bytes >> 20} MiB"
+
     def explain_end(self, end: End) -> Failed:
         """Return the failure of a worker that ended without a result, with its class and a reason for a person."""
         if end.reason is not None:
@@ -165,12 +177,15 @@ class Call:
             failure, reason = {
                 "time-out": (FailureClass.TIME_OUT, f"ran longer than {limits.seconds:g} seconds"),
                 "out-of-memory": (FailureClass.OUT_OF_MEMORY, f"needed more than {limits.memory_mb} MiB of memory"),
+                "too-many-processes": (FailureClass.CRASH, f"started more than {limits.processes} processes at once"),
                 "not-started": (unable, f"the worker cannot be started: {end.detail}"),
             }.get(end.reason, (FailureClass.KILLED, f"stopped from outside ({end.reason})"))
             return self.fail(reason, failure)
         if end.signal is None:
             return self.fail(f"ended with exit code {end.exit} and no result", FailureClass.CRASH)
         name = {int(one): one.name for one in signal.Signals}.get(end.signal, f"signal {end.signal}")
+        if end.signal == signal.SIGXFSZ:
+            return self.fail(self._too_large)
         if end.signal in _KILLS:
             return self.fail(f"killed by {name}, not by us", FailureClass.KILLED)
         if _NO_MEMORY.search(_read_end(self.log)):
@@ -188,6 +203,8 @@ class Call:
         denied = next((one for one in Trespass if one == error.get("trespass")), None)
         if error.get("errno") in {errno.ENOSPC, errno.EDQUOT} or _DISK_FULL.search(message):
             failure = FailureClass.DISK_FULL
+        elif error.get("errno") == errno.EFBIG:
+            failure, reason = FailureClass.BAD_OUTPUT, self._too_large
         elif kind == "MemoryError" or _NO_MEMORY.search(message):
             failure = FailureClass.OUT_OF_MEMORY
         elif kind in {"ImportError", "ModuleNotFoundError"}:

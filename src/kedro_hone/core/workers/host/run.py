@@ -22,6 +22,7 @@ from kedro_hone.core.text import SECRET_NAME
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_code, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
+from kedro_hone.core.workers.host import reach
 from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, Program
 from kedro_hone.core.workers.host.job import Call, End, Job, StepResult
 from kedro_hone.core.workers.host.replies import parse_object, read_regular
@@ -157,16 +158,21 @@ def _start(call: Call, python: Path, toolchain: Toolchain | None, *, keep: tuple
     # A backstop for one huge allocation; generous, since runtimes reserve far more addresses than they touch.
     # GPU drivers reserve all memory of all devices many times over: there is no bound that fits them.
     addresses = None if any(Path(device).exists() for device in _GPU_DEVICES) else 4 * memory + (64 << 30)
+    variables = make_environment(job, toolchain=toolchain)
+    allowed = reach.find_reach(job, python=python, folder=folder, variables=variables)
     return Guarded(
         Program(
             command=[str(python), str(WORKER_MAIN), str(folder), *map(str, keep)],
-            environment=make_environment(job, toolchain=toolchain),
+            environment=variables,
             folder=temporary,
             log=str(call.log),
             log_bytes=limits.log_kb << 10,
             seconds=None if keep else limits.seconds,
             memory_bytes=memory,
             address_bytes=addresses,
+            file_bytes=limits.file_bytes,
+            processes=limits.processes,
+            isolation={**allowed, "layers": reach.LAYERS, "shared_bytes": memory},
             interval=_SESSION_INTERVAL if keep else _JOB_INTERVAL,
             keep=keep,
         )

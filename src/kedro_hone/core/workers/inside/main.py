@@ -5,7 +5,7 @@ It imports the standard library only (numpy where arrays are read or written), n
 """
 
 # pathlib would cost each worker time to import.
-# ruff: noqa: PTH100, PTH105, PTH110, PTH112, PTH117, PTH118, PTH120, PTH123
+# ruff: noqa: PTH100, PTH105, PTH112, PTH117, PTH118, PTH120, PTH123
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import sys
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
     sys.path.pop(0)  # our folder, which Python 3.11 leaves out of the path by PYTHONSAFEPATH
 
+import errno
 import faulthandler
 import functools
 import gc
@@ -101,16 +102,28 @@ def protect(function: Callable[[], dict[str, Any]], job: dict[str, Any]) -> dict
 def find_trespass(error: BaseException, job: dict[str, Any]) -> str | None:
     """Return where a denied write was meant to go: ``wrote-input`` or ``wrote-outside``; None for any other error."""
     name = getattr(error, "filename", None)
-    if not isinstance(error, PermissionError) or not isinstance(name, str):
+    refused = isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS
+    if not refused or not isinstance(name, str):
         return None
     path = os.path.realpath(name)
 
     def is_within(folders: list[str]) -> bool:
         return any(path.startswith(os.path.realpath(folder) + os.sep) for folder in folders)
 
-    if is_within(find_folders(job)) or (os.path.exists(path) and not os.access(path, os.R_OK)):
+    if is_within(find_folders(job)) or is_hidden(path):
         return None
     return "wrote-input" if job.get("input") and is_within([job["input"]["path"]]) else "wrote-outside"
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a file is there and may not even be read: then it was not a write that was denied, or need not be."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def find_folders(job: dict[str, Any]) -> list[str]:
@@ -140,18 +153,18 @@ def main() -> None:
     folder = sys.argv[1]
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as stream:
         job = json.load(stream)
-    landlock = load_part("landlock").confine(find_folders(job))
+    isolation = json.loads(os.environ.pop("HONE_ISOLATION", "{}"))
     if len(sys.argv) > 2:
         part = load_part("served")
         commands, replies = map(int, sys.argv[2:4])
         served = part.Served(job, load_worker)
         part.serve(served, functools.partial(protect, job=job), commands=commands, replies=replies)
     else:
-        result = dict(protect(lambda: call_function(job), job), landlock=landlock)
+        result = dict(protect(lambda: call_function(job), job), isolation=isolation)
         path = os.path.join(folder, "result.json")
         error = protect(lambda: write_json(path, result) or {}, job)  # type: ignore[func-returns-value]
         if error:  # such as notes that are no JSON
-            write_json(path, dict(error, landlock=landlock))
+            write_json(path, dict(error, isolation=isolation))
     for child in getattr(sys.modules.get("multiprocessing"), "active_children", list)():
         child.terminate()  # the pools of the standard library would do so at a normal exit
     sys.stdout.flush()

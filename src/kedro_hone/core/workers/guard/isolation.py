@@ -1,0 +1,83 @@
+"""What a worker gives up for good before its program starts: each part is tried, and what holds is told.
+
+Runs in the fork that becomes the worker, so that not even the start of the toolchain's interpreter is outside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import glob
+import os
+import resource
+import struct
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kedro_hone.core.workers.guard import landlock, namespaces, seccomp
+else:  # run by path: our package is not importable
+    import landlock
+    import namespaces
+    import seccomp
+
+_CAPBSET_DROP, _CAP_AMBIENT, _CLEAR_ALL = 24, 47, 4
+_CAPSET_VERSION = 0x20080522
+_DEVICES = (
+    "null",
+    "zero",
+    "full",
+    "tty",
+    "random",
+    "urandom",
+    "nvidia*",
+    "nvidia-caps/*",
+    "dri/*",
+    "kfd",
+    "dxg",
+    "accel/*",
+)
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108
+_THREADS = 4096
+"""Of a user in one worker. Linux counts it for each user namespace, and not for root; the guard counts processes."""
+
+
+def isolate(limits: dict[str, Any]) -> dict[str, Any]:
+    """Give up what ``limits`` say, and return what is in force.
+
+    They have the paths that may be read (``reads``) and written (``writes``), the size of ``/dev/shm``
+    (``shared_bytes``), and which ``layers`` to try: ``namespaces``, ``landlock``, ``seccomp``.
+
+    Raises:
+        OSError: There are no namespaces: the process is of no use any more; try without them in another.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    layers, reads = limits["layers"], [path for path in limits["reads"] if path != "/"]
+    devices = [path for name in _DEVICES for path in glob.glob("/dev/" + name) if not os.path.isdir(path)]  # noqa: PTH112, PTH207
+    writes = [*limits["writes"], _SHARED_MEMORY]
+    own_files = "namespaces" in layers
+    scoped = "landlock" in layers and landlock.find_version(libc) >= landlock.SCOPED
+    if own_files:
+        shown = [*reads, *devices]
+        namespaces.enter(
+            libc, reads=shown, writes=limits["mounts"], shared_bytes=limits["shared_bytes"], network=scoped
+        )
+        with contextlib.suppress(ValueError):  # the hard limit is lower
+            resource.setrlimit(resource.RLIMIT_NPROC, (_THREADS, _THREADS))
+    held: dict[str, Any] = {"namespaces": own_files, "capabilities": drop_capabilities(libc)}
+    version = landlock.confine(libc, reads=reads, writes=writes, devices=devices) if "landlock" in layers else 0
+    # A socket's path is hidden by namespaces only, and an abstract one by a network or by Landlock.
+    filtered = "seccomp" in layers and seccomp.confine(libc, connects=own_files)
+    return {**held, "landlock": version, "seccomp": filtered}
+
+
+def drop_capabilities(libc: ctypes.CDLL) -> bool:
+    """Drop all capabilities, also those that a program of root would get; return whether none can come back."""
+    bounded = True
+    for number in range(64):
+        if libc.prctl(_CAPBSET_DROP, number, 0, 0, 0) != 0:
+            bounded = number > 0 and ctypes.get_errno() == errno.EINVAL  # there are no more
+            break
+    libc.prctl(_CAP_AMBIENT, _CLEAR_ALL, 0, 0, 0)
+    dropped = libc.capset(struct.pack("=Ii", _CAPSET_VERSION, 0), bytes(24)) == 0
+    return dropped and (bounded or os.geteuid() != 0)

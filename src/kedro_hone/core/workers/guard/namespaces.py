@@ -1,0 +1,115 @@
+"""A file system of a process's own: what it may read is there, read-only, what it may write is, and nothing else.
+
+Made in a user namespace, which needs no rights where it is allowed; users and groups stay what they are. The way is
+that of bubblewrap: a new root in memory, what is allowed mounted into it, and the old root taken away.
+"""
+
+# pathlib would take longer to import than the guard takes to start.
+# ruff: noqa: PTH103, PTH110, PTH112, PTH114, PTH115, PTH120, PTH123, PTH208, PTH211
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import struct
+from collections.abc import Iterable
+
+_NEW_MOUNTS, _NEW_USER, _NEW_NETWORK = 0x00020000, 0x10000000, 0x40000000
+_NO_SUID, _NO_DEV, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 4096, 16384, 1 << 18
+_DETACH = 2
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_MOUNT_SETATTR, _AT_RECURSIVE, _READ_ONLY = 442, 0x8000, 1
+_ROOT = "/tmp"  # noqa: S108 - the new root is mounted over it, in this process's view only
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108
+
+
+def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], shared_bytes: int, network: bool) -> None:
+    """Move this process, which has a single thread, into such a file system, with a ``/dev/shm`` of this size.
+
+    Paths that do not exist are left out. Without ``network`` it gets an empty network of its own, too, in which there
+    are no abstract sockets of others.
+
+    Raises:
+        OSError: The kernel does not allow it. The process is of no use any more: it may be half-way.
+    """
+    user, group = os.geteuid(), os.getegid()
+    _check(libc.unshare(_NEW_USER | _NEW_MOUNTS | (0 if network else _NEW_NETWORK)))
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as stream:
+            stream.write(text)
+    _check(libc.mount(None, b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None))
+    readable, writable = _find(reads), _find(writes)  # opened before the new root covers them
+    links = [name for name in os.listdir("/") if os.path.islink("/" + name)]
+    _mount_memory(libc, _ROOT, "size=1m,mode=755")
+    placed: set[str] = set()
+    for path, descriptor in sorted(readable.items()):
+        if not _is_below(path, placed):
+            _bind(libc, descriptor, path)
+            placed.add(path)
+    own = {path: descriptor for path, descriptor in sorted(writable.items()) if not _is_below(path, writable)}
+    for path, descriptor in own.items():
+        _bind(libc, descriptor, path)
+    for name in links:  # such as /bin, for whoever has such a path; last, since nothing may be mounted through them
+        with contextlib.suppress(FileExistsError):
+            os.symlink(os.readlink("/" + name), f"{_ROOT}/{name}")
+    for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+        with contextlib.suppress(OSError):
+            os.symlink(f"/proc/self/{target}", f"{_ROOT}/dev/{name}")
+    os.makedirs(_ROOT + _ROOT, exist_ok=True)
+    os.makedirs(_ROOT + _SHARED_MEMORY, exist_ok=True)
+    _mount_memory(libc, _ROOT + _SHARED_MEMORY, f"size={shared_bytes},mode=1777")
+    _set_read_only(libc, _ROOT, on=True)
+    for path in (*own, _SHARED_MEMORY):
+        _set_read_only(libc, _ROOT + path, on=False)
+    for descriptor in (*readable.values(), *writable.values()):
+        os.close(descriptor)
+    os.chdir(_ROOT)
+    _check(libc.syscall(_PIVOT_ROOT.get(os.uname().machine, -1), b".", b"."))
+    _check(libc.umount2(b".", _DETACH))
+    os.chdir("/")
+
+
+def _find(paths: Iterable[str]) -> dict[str, int]:
+    """Open what exists of these, each also under the name that has no links."""
+    found: dict[str, int] = {}
+    for path in paths:
+        for name in {path, os.path.realpath(path)} - {*found, "/"}:
+            with contextlib.suppress(OSError):
+                found[name] = os.open(name, os.O_PATH | os.O_CLOEXEC)
+    return found
+
+
+def _is_below(path: str, places: Iterable[str]) -> bool:
+    """Whether one of these is above it, so that it is there already."""
+    parts = path.split("/")
+    return any("/".join(parts[:end]) in places for end in range(2, len(parts)))
+
+
+def _bind(libc: ctypes.CDLL, descriptor: int, path: str) -> None:
+    source, target = f"/proc/self/fd/{descriptor}", _ROOT + path
+    if not os.path.exists(target):
+        if os.path.isdir(source):
+            os.makedirs(target)
+        else:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    _check(libc.mount(source.encode(), target.encode(), None, ctypes.c_ulong(_BIND | _RECURSIVE), None))
+
+
+def _mount_memory(libc: ctypes.CDLL, path: str, options: str) -> None:
+    flags = ctypes.c_ulong(_NO_SUID | _NO_DEV)
+    _check(libc.mount(b"tmpfs", path.encode(), b"tmpfs", flags, options.encode()))
+
+
+def _set_read_only(libc: ctypes.CDLL, path: str, *, on: bool) -> None:
+    attributes = struct.pack("=4Q", _READ_ONLY if on else 0, 0 if on else _READ_ONLY, 0, 0)
+    flags = _AT_RECURSIVE if on else 0
+    size = ctypes.c_size_t(len(attributes))
+    _check(libc.syscall(_MOUNT_SETATTR, -100, path.encode(), flags, attributes, size))
+
+
+def _check(result: int) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

@@ -1,0 +1,97 @@
+"""What a worker may read and write: its toolchain, the system's libraries and programs, and the job's files."""
+
+# Paths are text here, as in jobs and variables.
+# ruff: noqa: PTH112, PTH117, PTH119, PTH120
+
+from __future__ import annotations
+
+import ast
+import collections
+import functools
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.workers.host.job import Job
+
+LAYERS: tuple[str, ...] = ("namespaces", "landlock", "seccomp")
+"""What is tried to keep a worker to this; a kernel or a container may offer less."""
+
+_ETC: Final = """
+    OpenCL alternatives clang conda crypto-policies debian_version fonts gai.conf group host.conf hostname hosts
+    ld.so.cache ld.so.conf ld.so.conf.d ld.so.preload locale.alias locale.conf localtime lsb-release mime.types
+    nsswitch.conf nvidia os-release passwd pki/tls/openssl.cnf redhat-release ssl/certs ssl/openssl.cnf static
+    system-release timezone vulkan
+""".split()  # noqa: SIM905
+_SYSTEM: Final = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store", "/proc", "/sys"),
+    *("/run/nvidia-persistenced", "/run/opengl-driver"),
+    *(f"/etc/{name}" for name in _ETC),
+)
+_SOFTWARE = re.compile(r"(PATH|LD_LIBRARY_PATH|CC|CXX|(CUDA|ROCM|HIP)_(HOME|PATH|ROOT))")
+_PROGRAMS: Final = Path(__file__).parents[1] / "inside"
+
+
+def find_reach(job: Job, *, python: Path, folder: Path, variables: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the paths that the worker of a job ``reads`` and ``writes``, and what to mount for the latter.
+
+    What a model says of itself names nothing: only the recipe and this process do. The job's temporary folder is set.
+    """
+    of_job = [job.worker_folder, *job.reads, *(path for path in job.trust if os.path.isabs(path))]
+    of_job += [job.input.path] if job.input else []
+    of_job += [job.calibration] if job.calibration else []
+    named = [*_find_paths([job.options, job.program or {}, job.model_extra or {}])]
+    writes = [str(folder), *(path for path in (job.temporary, job.output) if path)]
+    # Folders next to each other are mounted as one, so that files can still be moved between them.
+    above = collections.Counter(os.path.dirname(path) for path in writes)
+    mounts = [os.path.dirname(path) if above[os.path.dirname(path)] > 1 else path for path in writes]
+    reads = [*_SYSTEM, str(_PROGRAMS), *_find_software(variables), *_find_interpreter(python), *of_job, *named]
+    return {"reads": reads, "writes": writes, "mounts": mounts}
+
+
+def _find_paths(value: Json) -> Iterator[str]:
+    """Yield the absolute paths in options; a program that is a package brings its folder."""
+    if isinstance(value, str) and os.path.isabs(value):
+        yield os.path.dirname(value) if os.path.basename(value) == "__init__.py" else value
+    elif isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _find_paths(each)
+
+
+def _find_software(variables: Mapping[str, str]) -> Iterator[str]:
+    """Yield the folders of programs and libraries that a worker's variables name, whole where they are in ``/opt``."""
+    for name, text in variables.items():
+        if _SOFTWARE.fullmatch(name):
+            for path in filter(os.path.isabs, text.split(os.pathsep)):
+                place = path if os.path.isdir(path) else os.path.dirname(path)
+                yield "/".join(place.split("/")[:3]) if place.startswith("/opt/") else place
+
+
+@functools.lru_cache(maxsize=64)
+def _find_interpreter(python: Path) -> tuple[str, ...]:
+    """Return the folders of an interpreter: its environment, what that was made from, and each link on the way."""
+    prefix = python.parent.parent
+    found = [prefix] if (prefix / "pyvenv.cfg").exists() else []
+    hop = python
+    while hop.is_symlink():
+        found.append(hop.parent)
+        hop = hop.parent / hop.readlink()
+    found += [hop.parent, hop.resolve().parent.parent]
+    if python == Path(sys.executable):  # packages for editing run in this process already
+        found += _find_edited(prefix)
+    return tuple(str(path) for path in found)
+
+
+def _find_edited(prefix: Path) -> Iterator[Path]:
+    """Yield where packages are that are installed for editing: their lines in ``.pth`` files, and setuptools' maps."""
+    for site in prefix.glob("lib/python3*/site-packages"):
+        for file in site.glob("*.pth"):
+            lines = file.read_text(errors="replace").splitlines()
+            yield from (Path(line) for line in lines if os.path.isabs(line))
+        for file in site.glob("__editable__*_finder.py"):
+            if found := re.search(r"^MAPPING\b.*?= (\{.*\})$", file.read_text(errors="replace"), re.MULTILINE):
+                yield from map(Path, ast.literal_eval(found[1]).values())

@@ -47,6 +47,11 @@ def write_model(folder, library):
     (folder / "MLmodel").write_text(yaml.safe_dump({"flavors": {"onnx": flavor}}))
 
 
+@pytest.mark.attack(
+    what="an ONNX model whose operators are in a library next to it",
+    who="registry",
+    stopped_by="operators of other domains are refused by name, and no library that a model names is loaded",
+)
 def test_a_model_that_brings_its_operators_is_refused_and_they_are_not_loaded(template, tmp_path):
     compiler = shutil.which("cc") or shutil.which("g++")
     if compiler is None:

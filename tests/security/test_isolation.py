@@ -214,6 +214,12 @@ def refuse(result, *errors: str) -> None:
 HIDDEN = ("ENOENT", "EACCES")
 
 
+@pytest.mark.attack(
+    what="reading a key in the home folder, by its path or by a link",
+    who="worker",
+    stopped_by="only what the step needs can be read",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
+)
 @pytest.mark.parametrize("layers", [EVERY, ("namespaces",), ("landlock",)], ids="-".join)
 @pytest.mark.parametrize("how", ["read", "link", "hard_link"])
 def test_reading_a_key_in_the_home_folder(attack, only, secret, how, layers):
@@ -229,16 +235,34 @@ def test_a_denied_read_is_not_called_a_write(attack, only, secret):
     assert "Permission denied" in failed.reason
 
 
+@pytest.mark.attack(
+    what="reading a key with another program",
+    who="worker",
+    stopped_by="what a worker starts is confined as it is",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
+)
 def test_reading_a_key_with_another_program(attack, secret):
     assert attack("read_in_a_child", target=secret).notes == {"got": ""}
 
 
+@pytest.mark.attack(
+    what="listing the home folder",
+    who="worker",
+    stopped_by="only what the step needs can be read",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
+)
 @pytest.mark.parametrize("layers", [EVERY, ("namespaces",), ("landlock",)], ids="-".join)
 def test_listing_the_home_folder(attack, only, secret, layers):
     only(*layers)
     refuse(attack("list", target=secret.parent), *HIDDEN)
 
 
+@pytest.mark.attack(
+    what="reading the project's credentials and another run",
+    who="worker",
+    stopped_by="only what the step needs can be read",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
+)
 def test_reading_the_project_and_another_run(attack, tmp_path):
     project = tmp_path / "project"
     (project / "conf" / "local").mkdir(parents=True)
@@ -249,12 +273,24 @@ def test_reading_the_project_and_another_run(attack, tmp_path):
     refuse(attack("read", target=str(tmp_path / "other-step" / "job.json")), *HIDDEN)
 
 
+@pytest.mark.attack(
+    what="a model whose description names files of the host, for its worker to read",
+    who="registry",
+    stopped_by="what a model says of itself opens nothing",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
+)
 def test_a_model_that_names_files_to_read(attack, secret, tmp_path):
     (tmp_path / "model").mkdir()
     model = JobInput(path=str(tmp_path / "model"), format="toy", metadata={"weights": str(secret)})
     refuse(attack("read", input=model, target=secret), *HIDDEN)
 
 
+@pytest.mark.attack(
+    what="code in a package's .pth file, which runs when the interpreter starts",
+    who="package index",
+    stopped_by="the worker is confined before its interpreter starts",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
+)
 def test_a_package_that_runs_code_when_its_interpreter_starts(attack, secret, tmp_path):
     """Nor does it widen what its workers read by a line that puts the home folder on the import path."""
     venv.create(tmp_path / "env", symlinks=True)
@@ -264,6 +300,12 @@ def test_a_package_that_runs_code_when_its_interpreter_starts(attack, secret, tm
     assert not (tmp_path / "planted").exists()
 
 
+@pytest.mark.attack(
+    what="reading the environment and the memory of the host",
+    who="worker",
+    stopped_by="processes outside cannot be traced",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.13)",
+)
 @pytest.mark.parametrize("layers", [EVERY, ("namespaces",), ("landlock",)], ids="-".join)
 @pytest.mark.parametrize("how", ["environment", "memory"])
 def test_reading_the_hosts_environment_and_memory(attack, only, how, layers):
@@ -271,6 +313,12 @@ def test_reading_the_hosts_environment_and_memory(attack, only, how, layers):
     refuse(attack(how), "EACCES", "EPERM")
 
 
+@pytest.mark.attack(
+    what="looking through /proc at the host's files",
+    who="worker",
+    stopped_by="processes outside cannot be traced",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.13)",
+)
 def test_looking_through_the_hosts_root(attack):
     refuse(attack("tree"), "EACCES", "EPERM")
 
@@ -293,6 +341,12 @@ def server():
         one.close()
 
 
+@pytest.mark.attack(
+    what="sending data away by TCP",
+    who="worker",
+    stopped_by="no network",
+    feature="seccomp or Landlock (Linux 6.7)",
+)
 @pytest.mark.parametrize("layers", [EVERY, ("seccomp",), ("landlock",)], ids="-".join)
 def test_sending_data_away_by_tcp(attack, only, server, layers):
     only(*layers)
@@ -301,6 +355,12 @@ def test_sending_data_away_by_tcp(attack, only, server, layers):
     refuse(attack("listen"), "EACCES")
 
 
+@pytest.mark.attack(
+    what="sending data away by UDP",
+    who="worker",
+    stopped_by="no network",
+    feature="seccomp",
+)
 def test_sending_data_away_by_udp(attack, server):
     receiver = server(socket.AF_INET, ("127.0.0.1", 0), socket.SOCK_DGRAM)
     refuse(attack("udp", port=receiver.getsockname()[1]), "EACCES")
@@ -309,11 +369,23 @@ def test_sending_data_away_by_udp(attack, server):
         receiver.recv(9)
 
 
+@pytest.mark.attack(
+    what="talking to the kernel or to a hypervisor by sockets",
+    who="worker",
+    stopped_by="no socket but of the local family",
+    feature="seccomp",
+)
 @pytest.mark.parametrize("how", ["netlink", "vsock"])
 def test_other_families_of_sockets(attack, how):
     refuse(attack(how), "EACCES")
 
 
+@pytest.mark.attack(
+    what="asking Docker's daemon, or the user's systemd, by its socket",
+    who="worker",
+    stopped_by="sockets outside are not there, or cannot be connected to",
+    feature="namespaces (Linux 5.12) or seccomp",
+)
 @pytest.mark.parametrize("layers", [EVERY, ("namespaces",), ("seccomp",), ("landlock", "seccomp")], ids="-".join)
 def test_asking_a_daemon_by_its_socket(attack, only, server, tmp_path, layers):
     """Such as Docker's, the user's own systemd or an SSH agent: who may talk to them is not confined any more."""
@@ -322,6 +394,12 @@ def test_asking_a_daemon_by_its_socket(attack, only, server, tmp_path, layers):
     refuse(attack("unix", target=str(tmp_path / "daemon")), *HIDDEN)
 
 
+@pytest.mark.attack(
+    what="sending a daemon datagrams",
+    who="worker",
+    stopped_by="sockets outside are not there, or cannot be connected to",
+    feature="namespaces (Linux 5.12) or seccomp",
+)
 @pytest.mark.parametrize("layers", [EVERY, ("seccomp",)], ids="-".join)
 def test_sending_a_daemon_datagrams(attack, only, server, tmp_path, layers):
     only(*layers)
@@ -332,6 +410,12 @@ def test_sending_a_daemon_datagrams(attack, only, server, tmp_path, layers):
         receiver.recv(9)
 
 
+@pytest.mark.attack(
+    what="asking a daemon by an abstract socket",
+    who="worker",
+    stopped_by="a network namespace, Landlock's scope, or no connection at all",
+    feature="namespaces (Linux 5.12), Landlock (Linux 6.12) or seccomp",
+)
 @pytest.mark.parametrize("layers", [EVERY, ("landlock",), ("seccomp",), ("namespaces", "seccomp")], ids="-".join)
 def test_asking_a_daemon_by_an_abstract_socket(attack, only, server, layers):
     only(*layers)
@@ -340,11 +424,23 @@ def test_asking_a_daemon_by_an_abstract_socket(attack, only, server, layers):
     refuse(attack("abstract", name=name), "EPERM", "EACCES", "ECONNREFUSED")
 
 
+@pytest.mark.attack(
+    what="stopping the host, or killing the guard",
+    who="worker",
+    stopped_by="signals stay within the worker",
+    feature="Landlock (Linux 6.12)",
+)
 @pytest.mark.parametrize("how", ["stop_host", "kill_guard"])
 def test_sending_signals_to_host_and_guard(attack, how):
     refuse(attack(how), "EPERM")
 
 
+@pytest.mark.attack(
+    what="tracing the host, reading its memory, taking its open files, changing its limits",
+    who="worker",
+    stopped_by="these calls are refused",
+    feature="seccomp",
+)
 @pytest.mark.parametrize("layers", [EVERY, ("seccomp",)], ids="-".join)
 @pytest.mark.parametrize("how", ["trace", "peek", "take_descriptor", "limits", "events"])
 def test_reaching_into_the_host(attack, only, how, layers):
@@ -353,6 +449,12 @@ def test_reaching_into_the_host(attack, only, how, layers):
     refuse(attack(how, address=ctypes.addressof(secret)), "EPERM")
 
 
+@pytest.mark.attack(
+    what="keys, BPF, new namespaces and mounts",
+    who="worker",
+    stopped_by="these calls are refused",
+    feature="seccomp",
+)
 @pytest.mark.parametrize("layers", [EVERY, ("seccomp",)], ids="-".join)
 @pytest.mark.parametrize("how", ["keyring", "bpf", "user_namespace", "cloned_namespace", "mount"])
 def test_parts_of_the_kernel_that_no_toolchain_needs(attack, only, how, layers):
@@ -360,14 +462,32 @@ def test_parts_of_the_kernel_that_no_toolchain_needs(attack, only, how, layers):
     refuse(attack(how), "EPERM")
 
 
+@pytest.mark.attack(
+    what="opening sockets by io_uring, which no filter of calls sees",
+    who="worker",
+    stopped_by="this call does not exist",
+    feature="seccomp",
+)
 def test_a_ring_that_opens_sockets_past_the_filter(attack):
     refuse(attack("ring"), "ENOSYS")
 
 
+@pytest.mark.attack(
+    what="leaving shared memory of System V behind",
+    who="worker",
+    stopped_by="these calls are refused",
+    feature="seccomp",
+)
 def test_leaving_shared_memory_of_system_v(attack):
     refuse(attack("shared_memory"), "EPERM")
 
 
+@pytest.mark.attack(
+    what="changing modes, times, attributes and owners outside its folders",
+    who="worker",
+    stopped_by="all other file systems are read-only",
+    feature="namespaces (Linux 5.12)",
+)
 @pytest.mark.parametrize("how", ["chmod", "open_chmod", "utime", "attribute", "chown"])
 def test_changing_modes_times_and_owners_outside_its_folders(attack, how, tmp_path):
     (tmp_path / "model").mkdir()
@@ -382,16 +502,32 @@ def test_changing_modes_times_and_owners_outside_its_folders(attack, how, tmp_pa
     assert os.listxattr(target) == []
 
 
+@pytest.mark.attack(
+    what="using the rights of root",
+    who="worker",
+    stopped_by="no capabilities, and no new privileges",
+)
 @pytest.mark.parametrize("layers", [EVERY, ()], ids="-".join)
 def test_using_the_rights_of_root(attack, only, layers):
     only(*layers)
     assert set(attack("privileges").notes["got"]) == {0}
 
 
+@pytest.mark.attack(
+    what="reading /etc/shadow as root",
+    who="worker",
+    stopped_by="only what the step needs can be read",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
+)
 def test_reading_the_passwords_as_root(attack):
     refuse(attack("root"), *HIDDEN)
 
 
+@pytest.mark.attack(
+    what="forking more and more",
+    who="worker",
+    stopped_by="the guard counts processes and kills all of them; so does the kernel, except root's",
+)
 def test_forking_more_and_more(attack):
     for how in ("forks", "fork_bomb"):
         failed = attack(how, count=600, doublings=11)
@@ -400,6 +536,11 @@ def test_forking_more_and_more(attack):
         assert failed.failure is FailureClass.CRASH
 
 
+@pytest.mark.attack(
+    what="a file of 64 GiB",
+    who="worker",
+    stopped_by="a file's size is limited by the kernel",
+)
 @pytest.mark.parametrize("how", ["large_file", "large_file_in_c"])
 def test_a_file_that_is_too_large(attack, how, tmp_path):
     failed = attack(how, size=64 << 30)
@@ -408,17 +549,34 @@ def test_a_file_that_is_too_large(attack, how, tmp_path):
     assert "a file of more than" in failed.reason
 
 
+@pytest.mark.attack(
+    what="leaving files in /dev/shm behind",
+    who="worker",
+    stopped_by="shared memory is the worker's own",
+    feature="namespaces (Linux 5.12)",
+)
 def test_leaving_files_in_memory(attack):
     name = f"hone-test-{os.getpid()}"
     assert name in attack("leave_in_memory", name=name).notes["got"]
     assert not Path("/dev/shm", name).exists()  # noqa: S108
 
 
+@pytest.mark.attack(
+    what="filling memory with files in /dev/shm",
+    who="worker",
+    stopped_by="shared memory is the worker's own, and sized",
+    feature="namespaces (Linux 5.12)",
+)
 def test_filling_memory_with_files(attack):
     limits = Limits(seconds=60, memory_mb=256, log_kb=64)
     refuse(attack("fill_memory", limits=limits, name="filling", mib=300), "ENOSPC")
 
 
+@pytest.mark.attack(
+    what="dumping its memory to a file of the host",
+    who="worker",
+    stopped_by="core dumps are off",
+)
 def test_dumping_its_memory(attack):
     assert attack("core").notes["got"] == [0, 0]
 
@@ -452,6 +610,12 @@ print(json.dumps([result.notes, result.isolation]))
 """
 
 
+@pytest.mark.attack(
+    what="reading a key in a container that forbids namespaces",
+    who="worker",
+    stopped_by="each part is in force without the others",
+    feature="Landlock (Linux 5.19)",
+)
 def test_a_container_without_namespaces(worker, secret, tmp_path):
     """Nothing fails for lack of them, and what is left still hides the key."""
     job = Job(function="attack", worker=str(worker), adaptor="evil", how="read", aim=str(secret).lstrip("/"))

@@ -99,6 +99,11 @@ def find_files(tmp_path: Path) -> Path:
     return found.parent
 
 
+@pytest.mark.attack(
+    what="a winner that is a compiled library",
+    who="registry",
+    stopped_by="native formats need trust or a signature",
+)
 def test_a_published_library_is_not_run_by_default(tmp_path, make_native, trap):
     place = publish(tmp_path, make_native(make_evil(trap)))
     error = catch(lambda: kedro_hone.load(place))
@@ -115,6 +120,11 @@ def test_a_trusted_library_is_run(tmp_path, make_native, trap):
     assert trap.exists()
 
 
+@pytest.mark.attack(
+    what="a library swapped together with its line in the manifest",
+    who="registry",
+    stopped_by="the digest over all is compared with the registry's tag",
+)
 def test_a_library_that_was_swapped_with_its_line_in_the_manifest_is_not_run(tmp_path, make_native, trap, registry):
     """Also not where native code is trusted: the registry has another digest for the winner."""
     publish(tmp_path, make_native(), MlflowRegistry(), "net")
@@ -128,6 +138,11 @@ def test_a_library_that_was_swapped_with_its_line_in_the_manifest_is_not_run(tmp
     assert not trap.exists()
 
 
+@pytest.mark.attack(
+    what="a TorchScript program that writes files while it is loaded",
+    who="registry",
+    stopped_by="native formats need trust or a signature",
+)
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 def test_a_program_of_torchscript_is_not_run_by_default(tmp_path, trap):
     import torch
@@ -161,6 +176,11 @@ def test_a_program_of_torchscript_is_not_run_by_default(tmp_path, trap):
     assert trap.exists()
 
 
+@pytest.mark.attack(
+    what="native code under the name of a data format",
+    who="registry",
+    stopped_by="a runtime opens only the formats that it runs",
+)
 @pytest.mark.parametrize(("form", "runtime"), [("onnx", "iree"), ("iree-vmfb", "onnxruntime"), ("onnx", "pytorch")])
 def test_native_code_under_the_name_of_a_data_format_is_not_opened(tmp_path, make_native, form, runtime):
     place = Path(publish(tmp_path, make_native()))
@@ -176,6 +196,11 @@ def test_trust_is_no_text(tmp_path):
             kedro_hone.load(tmp_path, trust=trust)
 
 
+@pytest.mark.attack(
+    what="a native winner of another run as a source",
+    who="registry",
+    stopped_by="native formats need trust or a signature",
+)
 def test_a_native_winner_is_no_source_that_is_opened_by_default(tmp_path, make_native):
     place = Path(publish(tmp_path, make_native()))
     error = catch(lambda: read_flavor(place, trust=NOTHING))
@@ -191,6 +216,11 @@ def read_source(tmp_path: Path, uri: str) -> tuple[VersionInfo, Artifact]:
     return pull(read_recipe({"model": {"uri": uri}}), Store(tmp_path / "store"), run)
 
 
+@pytest.mark.attack(
+    what="a source swapped in the artifact store, with its manifest",
+    who="registry",
+    stopped_by="the digest over all is compared with the registry's tag",
+)
 def test_a_source_that_was_swapped_behind_the_registry_is_not_pulled(tmp_path, make_winner, registry):
     """With its manifest; and with an MLmodel that names another file and no winner any more."""
     import yaml

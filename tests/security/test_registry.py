@@ -47,6 +47,11 @@ def serve(monkeypatch):
         server.server_close()
 
 
+@pytest.mark.attack(
+    what="a registry that denies access, taken for one that is down",
+    who="nobody",
+    stopped_by="401 and 403 have an error of their own",
+)
 @pytest.mark.parametrize("body", [b"You are not authenticated.", b'{"error_code": "PERMISSION_DENIED"}'])
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_registry_that_denies_says_which_credentials_to_check(serve, status, body, monkeypatch):
@@ -79,6 +84,11 @@ def publish(registry, winner, **more):
     return registry.publish(winner, name="digits", tags=TAGS, alias="honed", **more)
 
 
+@pytest.mark.attack(
+    what="a run that undoes a person's rollback",
+    who="nobody",
+    stopped_by="the alias is compared with what it was at the pull",
+)
 @pytest.mark.parametrize("kind", ["mlflow", "local"])
 @pytest.mark.parametrize("moved", ["back", "removed", "made"])
 def test_an_alias_that_a_person_moved_meanwhile_stays(kind, moved, tmp_path, make_winner, prove):

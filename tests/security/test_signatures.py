@@ -114,6 +114,11 @@ def test_what_mlflow_stores_and_downloads_is_what_was_signed(publish, registry, 
     assert names >= {"MLmodel", "artifact/artifact.json", "artifact/model.onnx", "evidence/evidence.json"}
 
 
+@pytest.mark.attack(
+    what="a version signed by somebody else",
+    who="registry",
+    stopped_by="the policy's keys",
+)
 def test_a_version_of_an_unknown_key_is_refused(signed, tmp_path):
     strangers = tuple(write_keys(tmp_path, f"stranger{number}")[1] for number in range(2))
     assert "None of the policy's keys" in refuse(signed, kedro_hone.Policy(keys=strangers))
@@ -124,6 +129,11 @@ def test_one_of_several_keys_is_enough(signed, keys, tmp_path):
     assert kedro_hone.load(signed, verify=policy).artifact.format == "onnx"
 
 
+@pytest.mark.attack(
+    what="a signature that was removed",
+    who="registry",
+    stopped_by="a policy asks for one",
+)
 def test_a_stripped_signature_is_refused(signed, policy):
     (signed / "model.sig").unlink()
     assert "it was not signed" in refuse(signed, policy)
@@ -162,6 +172,11 @@ def remove(place: Path) -> None:
     (place / "requirements.txt").unlink()
 
 
+@pytest.mark.attack(
+    what="a signed version in which a model, evidence, loader, file, folder or link was changed, added or removed",
+    who="registry",
+    stopped_by="the signature covers every file of the version",
+)
 @pytest.mark.parametrize(
     ("attack", "said"),
     [
@@ -182,6 +197,11 @@ def test_a_signed_version_that_was_changed_is_refused(signed, policy, attack, sa
     assert said in refuse(signed, policy)
 
 
+@pytest.mark.attack(
+    what="the signature of another version",
+    who="registry",
+    stopped_by="the signature names every file's digest",
+)
 def test_a_signature_of_another_version_is_refused(publish, signed, policy):
     other = Path(publish(run_id="2"))
     assert other != signed
@@ -189,6 +209,11 @@ def test_a_signature_of_another_version_is_refused(publish, signed, policy):
     assert "is not the file that was signed" in refuse(signed, policy)
 
 
+@pytest.mark.attack(
+    what="a signed version under the name of another model",
+    who="registry",
+    stopped_by="the signature names the model",
+)
 def test_a_signed_version_of_another_model_is_refused(publish, registry, policy):
     """Whole and signed by the right key, and registered where another model is asked for."""
     import mlflow
@@ -202,6 +227,11 @@ def test_a_signed_version_of_another_model_is_refused(publish, registry, policy)
     assert kedro_hone.load("models:/net/1", verify=policy).artifact.format == "onnx"
 
 
+@pytest.mark.attack(
+    what="an older signed version under the alias",
+    who="registry",
+    stopped_by="a policy that names the source",
+)
 def test_an_older_signed_version_is_refused_where_the_policy_names_the_source(signed, policy):
     """What is left: an older version from the same source is signed like the newer one."""
     kedro_hone.load(signed, verify=policy.model_copy(update={"source": SOURCE_DIGEST}))
@@ -221,6 +251,11 @@ def sign_again(place: Path, private: Path, *, kind: str, statement: dict) -> Non
     (place / "model.sig").write_text(json.dumps(bundle))
 
 
+@pytest.mark.attack(
+    what="another statement that was signed by the same key",
+    who="registry",
+    stopped_by="type and predicate of the statement are compared",
+)
 @pytest.mark.parametrize("change", ["kind", "predicate", "method", "none"])
 def test_another_statement_of_the_same_key_is_no_signature(signed, policy, keys, change):
     bundle = json.loads((signed / "model.sig").read_text())
@@ -238,6 +273,11 @@ def test_another_statement_of_the_same_key_is_no_signature(signed, policy, keys,
         assert "cannot be read" in refuse(signed, policy)
 
 
+@pytest.mark.attack(
+    what="a signature file that is none, or is nested without end",
+    who="registry",
+    stopped_by="read in bounded size and depth",
+)
 @pytest.mark.parametrize(
     "text", ["", "{}", "[" * 100_000, '{"dsseEnvelope": 3}', '{"dsseEnvelope": {"payload": "*", "payloadType": "a"}}']
 )
@@ -267,6 +307,11 @@ def retag(place: Path, **tags: str) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | tags))
 
 
+@pytest.mark.attack(
+    what="evidence of a version that was changed or removed",
+    who="registry",
+    stopped_by="`kedro hone verify` computes the publication's identity again",
+)
 @pytest.mark.parametrize(
     ("attack", "slug"),
     [
@@ -301,6 +346,11 @@ def test_a_folder_that_was_downloaded_is_verified_too(publish, registry, keys, t
     assert (done.exit_code, "as a version of 'net'" in done.output) == (ExitCode.INPUT, True)
 
 
+@pytest.mark.attack(
+    what="an unsigned version that is published first, to stand for the signed one",
+    who="registry",
+    stopped_by="a signed version is made of its own",
+)
 def test_a_version_that_was_not_signed_does_not_stand_for_one_that_is(publish, keys, policy, monkeypatch):
     """The same publication again, with a key now: a version that is signed is made before the alias moves."""
     monkeypatch.delenv(SIGNING_KEY)
@@ -313,6 +363,11 @@ def test_a_version_that_was_not_signed_does_not_stand_for_one_that_is(publish, k
     assert kedro_hone.load(signed, verify=policy).artifact.format == "onnx"
 
 
+@pytest.mark.attack(
+    what="a signing key that is missing, public, or of another kind",
+    who="nobody",
+    stopped_by="checked before anything is pulled",
+)
 @pytest.mark.parametrize("harm", ["missing", "public", "rsa", "curve", "password", "text"])
 def test_a_key_that_cannot_sign_stops_a_run_before_anything_is_pulled(tmp_path, monkeypatch, harm):
     private, public = write_keys(tmp_path, "locked", password=b"open sesame")
@@ -373,6 +428,11 @@ def test_a_signature_by_a_key_is_none_of_an_identity(signed):
     assert "no signature of Sigstore" in refuse(signed, policy)
 
 
+@pytest.mark.attack(
+    what="a process that lacks what checks signatures",
+    who="nobody",
+    stopped_by="a policy that cannot be checked is refused",
+)
 def test_a_learner_without_what_checks_signatures_loads_data_and_refuses_a_policy(signed, keys):
     code = f"""
 import sys

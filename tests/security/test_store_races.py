@@ -18,6 +18,11 @@ from kedro_hone.core.store.artifacts import Store, _wrap
 from kedro_hone.core.store.manifest import Manifest
 
 
+@pytest.mark.attack(
+    what="values of an older or newer version of kedro-hone on one store",
+    who="store",
+    stopped_by="what no model of ours reads is made again",
+)
 def test_values_that_another_version_wrote_are_made_again(unpublished, tmp_path):
     """An older or a newer version keeps less or more under a key: well-formed, with the right digest."""
     project = copy_project(unpublished, tmp_path)
@@ -36,6 +41,11 @@ def test_values_that_another_version_wrote_are_made_again(unpublished, tmp_path)
         assert project.store.read_value(path.stem) != {}
 
 
+@pytest.mark.attack(
+    what="an artifact that a newer version sealed",
+    who="store",
+    stopped_by="what is not understood is not used",
+)
 def test_what_a_newer_version_sealed_is_not_taken_for_ours(tmp_path):
     """Its manifest fits its digest, and describes the artifact by a word that this version does not know."""
     store, spec = Store(tmp_path / "store"), [{"name": "x", "dtype": "float32", "shape": [1]}]
@@ -100,6 +110,11 @@ def folder(tmp_path):
     return tmp_path / "models" / "net"
 
 
+@pytest.mark.attack(
+    what="files of the store that are deleted while they are read",
+    who="store",
+    stopped_by="a miss, in words",
+)
 @pytest.mark.parametrize("what", ["locate", "measure"])
 def test_files_of_the_store_that_are_deleted_while_they_are_read_are_missing(folder, tmp_path, what):
     store, spec = Store(tmp_path / "store"), [{"name": "x", "dtype": "float32", "shape": [1]}]
@@ -110,6 +125,11 @@ def test_files_of_the_store_that_are_deleted_while_they_are_read_are_missing(fol
     assert "store-missing" in seen
 
 
+@pytest.mark.attack(
+    what="a model that is deleted while it is pulled",
+    who="registry",
+    stopped_by="an error, in words",
+)
 def test_a_model_that_is_deleted_while_it_is_pulled_is_an_error_for_people(folder, tmp_path):
     registry = LocalRegistry(tmp_path)
     seen = seek(lambda number: registry.pull("models/net", tmp_path / f"pulled-{number}"), folder, tmp_path / "kept")
@@ -117,6 +137,11 @@ def test_a_model_that_is_deleted_while_it_is_pulled_is_an_error_for_people(folde
     assert "model-unknown" in seen
 
 
+@pytest.mark.attack(
+    what="a model that is changed while it is pulled",
+    who="registry",
+    stopped_by="its digest is compared after the copy",
+)
 def test_a_model_that_is_changed_while_it_is_pulled_is_not_taken_for_the_version_that_was_asked_for(
     folder, tmp_path, monkeypatch
 ):
@@ -133,6 +158,11 @@ def test_a_model_that_is_changed_while_it_is_pulled_is_not_taken_for_the_version
     assert "changed" in caught.value.what
 
 
+@pytest.mark.attack(
+    what="a store that is emptied while a run reads it",
+    who="store",
+    stopped_by="the run ends in words, and the next one makes all of it again",
+)
 def test_a_store_that_is_emptied_while_a_run_reads_it_ends_the_run_in_words(unpublished, tmp_path):
     """And the next run makes all of it again, also steps that a newer version recorded."""
     project = copy_project(unpublished, tmp_path)

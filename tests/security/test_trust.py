@@ -45,6 +45,11 @@ def list_marks(place: Path) -> list[Path]:
     return sorted(place.parent.rglob("was-here"))
 
 
+@pytest.mark.attack(
+    what="a package whose `__init__` runs code when its class is looked for",
+    who="recipe",
+    stopped_by="files are found without an import",
+)
 def test_looking_for_the_code_of_a_recipe_runs_none_of_it(place):
     assert find_code_file("shop_of_mine.deep.net", project=place) == place / "src" / "shop_of_mine" / "deep" / "net.py"
     assert find_program("shop_of_mine.deep.net", project=place).path.endswith("net.py")
@@ -61,6 +66,12 @@ def test_looking_for_the_code_of_a_recipe_runs_none_of_it(place):
     assert not [name for name in sys.modules if name.startswith("shop_of_mine")]
 
 
+@pytest.mark.attack(
+    what="a program that writes outside",
+    who="recipe",
+    stopped_by="it runs in a worker",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.13)",
+)
 def test_a_program_by_path_writes_nowhere_but_to_its_output(place, tmp_path):
     run, store = RunFolder(root=tmp_path / "runs", run_id="1", project=place), Store(tmp_path / "store")
     job = {"program": str(place / "program.py"), "program_options": {}, "metric": None, "gate": ""}
@@ -73,6 +84,11 @@ def test_a_program_by_path_writes_nowhere_but_to_its_output(place, tmp_path):
     assert len(list_marks(place)) == 2
 
 
+@pytest.mark.attack(
+    what="another program than the one that people know",
+    who="recipe",
+    stopped_by="evidence and reports name it, with its digest",
+)
 def test_the_evidence_and_the_reports_name_the_program_and_its_digest(unpublished):
     program = unpublished.evidence["program"]
     digest = find_program("likeness.py", project=unpublished.root).digest

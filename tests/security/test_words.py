@@ -36,6 +36,11 @@ def evidence(finished):
     return parse_evidence((finished.work / "latest" / "evidence.json").read_bytes())
 
 
+@pytest.mark.attack(
+    what="passwords and tokens in what a library says",
+    who="nobody",
+    stopped_by="one redactor; workers get an allow-list of variables",
+)
 def test_passwords_in_what_a_library_says_reach_no_error_no_log_and_no_worker(tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NVIDIA_NGC_PASS", SECRETS[2])
@@ -62,6 +67,11 @@ def test_passwords_in_what_a_library_says_reach_no_error_no_log_and_no_worker(tm
     assert not [secret for secret in SECRETS if secret in passed_on]
 
 
+@pytest.mark.attack(
+    what="links, mentions and markup in a reason, for the comment on a pull request",
+    who="registry",
+    stopped_by="Markdown and HTML are escaped",
+)
 def test_a_reason_of_a_stranger_is_no_link_no_mention_and_no_markup(evidence, tmp_path):
     candidates = [one.model_copy(update={"reason": STRANGE, "note": STRANGE}) for one in evidence.candidates]
     attacked = evidence.model_copy(update={"reasons": (STRANGE,), "candidates": tuple(candidates)})
@@ -73,6 +83,11 @@ def test_a_reason_of_a_stranger_is_no_link_no_mention_and_no_markup(evidence, tm
     assert "\x1b" not in stream.getvalue()
 
 
+@pytest.mark.attack(
+    what="code in a URI, for the usage snippet that people paste",
+    who="registry",
+    stopped_by="it is quoted as Python quotes it",
+)
 @pytest.mark.parametrize(
     "uri", ['models:/a");import os;os.system("x")#/1', "models:/a\n\\/1", "models:/a```\n/1", '\'"""']
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from integration.registries.conftest import WEIGHTS
+from mlflow_store import WEIGHTS
 from proof import prove, reseal
 
 import kedro_hone

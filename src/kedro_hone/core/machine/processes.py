@@ -40,21 +40,15 @@ class OtherLoad:
 
 
 def _read_load() -> tuple[float, float] | None:
-    """Return the seconds that others used, and all seconds of the cores."""
+    """Return the seconds that others used, and all seconds, since the boot and over the cores that we may use."""
+    wanted = {f"cpu{core}" for core in os.sched_getaffinity(0)}
     try:
-        busy, whole = _read_cores()
+        lines = (line.split() for line in (_PROC / "stat").read_text().splitlines())
+        rows = [[int(field) for field in fields] for name, *fields in lines if name in wanted]
+        busy, whole = (sum(row[place] for row in rows for place in places) / _TICK for places in (_BUSY, _ALL))
         return busy - _read_own(), whole
     except (OSError, ValueError, IndexError):
         return None
-
-
-def _read_cores() -> tuple[float, float]:
-    """Return how long the cores worked since the boot, and how long they were there, in seconds over all of them."""
-    wanted = {f"cpu{core}" for core in os.sched_getaffinity(0)}
-    lines = (line.split() for line in (_PROC / "stat").read_text().splitlines())
-    rows = [[int(field) for field in fields] for name, *fields in lines if name in wanted]
-    busy, whole = (sum(row[place] for row in rows for place in places) / _TICK for places in (_BUSY, _ALL))
-    return busy, whole
 
 
 def _read_own() -> float:

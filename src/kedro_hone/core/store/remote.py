@@ -19,6 +19,7 @@ from fsspec.core import url_to_fs
 from fsspec.utils import get_protocol
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.plugins import describe_exception
 from kedro_hone.core.store.manifest import FILES, MANIFEST, Manifest
 from kedro_hone.core.values.base import Json
 
@@ -114,13 +115,12 @@ class Remote:
             yield
         except Exception as error:
             # Every file system raises exceptions of its own: of botocore, aiohttp, paramiko …
-            raise HoneError(
-                "store-unreachable",
-                f"The store {self.url} cannot be used.",
-                why=f"{type(error).__name__}: {error}",
-                hint="Check the URL, the network and the credentials, and that the package for its protocol is "
-                "installed (s3fs for s3://, gcsfs for gs://, adlfs for abfs://). What was finished is kept.",
-            ) from error
+            what, why = f"The store {self.url} cannot be used.", describe_exception(error)
+            hint = (
+                "Check the URL, the network and the credentials, and that the package for its protocol is installed "
+                "(s3fs for s3://, gcsfs for gs://, adlfs for abfs://). What was finished is kept."
+            )
+            raise HoneError("store-unreachable", what, why=why, hint=hint) from error
 
 
 def _read_manifest(content: bytes | None, name: str) -> Manifest | None:

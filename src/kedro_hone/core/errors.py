@@ -34,8 +34,6 @@ _WRITTEN: Final = re.compile(  # reads what _FORMAT writes
     rf"(?P<what>.*)\n  why:  (?P<why>.*)\n  next: (?P<hint>.*)\n  more: {_EXPLAIN} (?P<slug>[a-z-]+)", re.DOTALL
 )
 
-_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
-
 
 class HoneError(Exception):
     """An error that the user can fix: what happened, in one sentence, why, as far as is known, and what to do next.
@@ -72,4 +70,4 @@ class HoneError(Exception):
 
 def read_page(slug: str) -> str:
     """Return an error's page of the documentation, as it is installed, without the targets of links."""
-    return _LINK.sub(r"\1", (_PAGES / f"{slug}.md").read_text(encoding="utf-8"))
+    return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", (_PAGES / f"{slug}.md").read_text(encoding="utf-8"))

@@ -224,12 +224,9 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
     try:
         return Recipe.model_validate(parameters)
     except ValidationError as error:
-        raise HoneError(
-            "recipe-invalid",
-            f"The recipe has {error.error_count()} problem(s).",
-            why="; ".join(map(_explain, error.errors())),
-            hint="Mend the recipe in conf/*/parameters.yml or in --params; Recipe in the documentation has all keys.",
-        ) from error
+        what, why = f"The recipe has {error.error_count()} problem(s).", "; ".join(map(_explain, error.errors()))
+        hint = "Mend the recipe in conf/*/parameters.yml or in --params; Recipe in the documentation has all keys."
+        raise HoneError("recipe-invalid", what, why=why, hint=hint) from error
 
 
 def _explain(problem: Mapping[str, Any]) -> str:

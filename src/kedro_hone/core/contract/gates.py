@@ -229,12 +229,6 @@ def _explain_unusable(gate: str, why: str) -> HoneError:
     return HoneError("gate-invalid", f"The gate {gate} cannot be used.", why=why, hint=hint)
 
 
-_PLACES: Final[dict[str, dict[str, Any]]] = {
-    "asks": {"limit": None},
-    "doubt": {"names": "a, b", "limit": None, "launches": 7},
-}
-"""The places of each sentence, and what may stand in them."""
-
 _LIMITS: Final[tuple[Any, ...]] = (
     *(1, 0.5, 0.01, 2.0, 100.0, -1.0),
     *({"shape": 1.0}, {"shape": 1}, {"shape": 100.0}, {"shape": "x"}, ["x"], [1.0], "x", True),
@@ -286,7 +280,11 @@ def _read_limits(section: type[BaseModel], gate: Gate, limits: Iterable[Any]) ->
 
 def _find_bad_sentence(gate: Gate, limits: list[Any]) -> str | None:
     """Return what is wrong with the words of a relative gate: a place that is not filled, or not so."""
-    for name, known in _PLACES.items():
+    filled: dict[str, dict[str, Any]] = {
+        "asks": {"limit": None},
+        "doubt": {"names": "a, b", "limit": None, "launches": 7},
+    }
+    for name, known in filled.items():
         words = getattr(gate, name)
         try:
             places = [place for _, place, _, _ in Formatter().parse(words) if place is not None]

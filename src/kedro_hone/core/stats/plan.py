@@ -107,10 +107,11 @@ def _find(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
     if not reached:
         early = Finding(verdict=Faster.UNDECIDED, launches=n) if n < 2 else _look(plan, n, control, ratios)
         return early.model_copy(update={"verdict": Faster.UNDECIDED})
-    *earlier, last = reached
-    looks = (_look(plan, look, control, ratios) for look in earlier)
-    decided = (finding for finding in looks if finding.verdict is not Faster.UNDECIDED)
-    return next(decided, None) or _look(plan, last, control, ratios)
+    for look in reached:
+        finding = _look(plan, look, control, ratios)
+        if finding.verdict is not Faster.UNDECIDED:
+            break
+    return finding
 
 
 def _look(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:

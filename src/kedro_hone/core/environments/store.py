@@ -126,8 +126,7 @@ class EnvironmentStore:
         known = {_environment_key(toolchain) for toolchain in toolchains if toolchain.lock.exists()}
         removed = []
         for folder in sorted(self._environments.glob("*")):
-            environment = _read_record(folder)
-            if environment is None:
+            if (environment := _read_record(folder)) is None:
                 continue
             idle_days = (time.time() - (folder / _RECORD).stat().st_mtime) / 86_400
             if idle_days > (max(1.0, days) if environment.key in known else 1.0):

@@ -26,9 +26,6 @@ from kedro_hone.core.values.base import Json
 _WITH_FOLDERS: Final = frozenset({"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"})
 """Where a folder must be made before its files. On an object storage the same call would create a bucket."""
 
-_LONGEST_NAME: Final = 255
-"""Of a file or a folder, in bytes, on the usual file systems."""
-
 
 class Remote:
     """A shared store.
@@ -136,5 +133,5 @@ def _can_be_held(name: str, others: Collection[str]) -> bool:
     path = PurePosixPath(name)
     leads_out = path.is_absolute() or ".." in path.parts
     odd = "\0" in name or str(path) != name or name == "."
-    too_long = any(len(part.encode()) > _LONGEST_NAME for part in path.parts)
+    too_long = any(len(part.encode()) > 255 for part in path.parts)  # bytes, on the usual file systems
     return not (leads_out or odd or too_long or {*map(str, path.parents)} & {*others})

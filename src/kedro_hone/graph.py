@@ -79,13 +79,12 @@ def read_parameters() -> Mapping[str, Any]:
     loader = settings.CONFIG_LOADER_CLASS(conf_source=conf, env=env, **settings.CONFIG_LOADER_ARGS)
     parameters = find_parameters(loader)
     if parameters is None:
-        raise HoneError(
-            "recipe-invalid",
-            "There is no recipe yet.",
-            why=f"The parameters in {conf} have nothing under `hone`.",
-            hint="Write a recipe into conf/base/parameters.yml. The least is `hone: {model: {uri: models:/NAME/1}}`; "
-            "Tutorial in the documentation shows a whole one, and Recipe in the documentation has all keys.",
+        hint = (
+            "Write a recipe into conf/base/parameters.yml. The least is `hone: {model: {uri: models:/NAME/1}}`; "
+            "Tutorial in the documentation shows a whole one, and Recipe in the documentation has all keys."
         )
+        why = f"The parameters in {conf} have nothing under `hone`."
+        raise HoneError("recipe-invalid", "There is no recipe yet.", why=why, hint=hint)
     return parameters
 
 
@@ -100,11 +99,8 @@ def find_parameters(loader: Mapping[str, Any]) -> Mapping[str, Any] | None:
     except MissingConfigException:
         return None
     except yaml.YAMLError as error:
-        raise HoneError(
-            "recipe-invalid",
-            "The parameters cannot be read.",
-            why=str(error),
-            hint="Mend the YAML there; the recipe is in conf/base/parameters.yml, and Recipe in the documentation "
-            "has its keys.",
-        ) from error
+        hint = (
+            "Mend the YAML there. The recipe is in conf/base/parameters.yml; Recipe in the documentation has its keys."
+        )
+        raise HoneError("recipe-invalid", "The parameters cannot be read.", why=str(error), hint=hint) from error
     return found

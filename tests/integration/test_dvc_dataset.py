@@ -14,7 +14,6 @@ from kedro.io import DataCatalog, DatasetError
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.datasets import DVCDataset
-from kedro_hone.datasets.errors import find_error
 
 
 class Demo:
@@ -253,7 +252,7 @@ def test_the_error_is_found_in_what_the_catalog_raises(demo):
     )
     with pytest.raises(DatasetError) as caught:
         catalog.load("gate")
-    assert find_error(caught.value).slug == "data-revision-unknown"
+    assert HoneError.find(caught.value).slug == "data-revision-unknown"
 
 
 def test_saving_is_refused(demo):

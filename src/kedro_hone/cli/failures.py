@@ -25,7 +25,6 @@ import click
 from kedro_hone.core.errors import SLUGS, ExitCode, HoneError, read_page
 from kedro_hone.core.store.disk import find_disk_error
 from kedro_hone.core.text import clean_text, hide_secrets
-from kedro_hone.datasets.errors import find_error
 from kedro_hone.graph import find_work
 
 _SCARCE_BYTES = 1 << 20  # with fewer free bytes than this, a worker's log may be missing
@@ -57,7 +56,7 @@ def explain_failures() -> Iterator[None]:
         click.secho(f"{code.name.capitalize()}; what was built is kept.", fg="yellow", err=True)
         sys.exit(code)
     except Exception as error:  # noqa: BLE001 - the outermost frame: every error is reported
-        known = _find_disk_error(error) or find_error(error)
+        known = _find_disk_error(error) or HoneError.find(error)
         if known is not None:
             click.secho(clean_text(f"\n{known}"), fg="red", err=True)
             sys.exit(ExitCode.INPUT)
@@ -117,7 +116,7 @@ def _find_cause(error: BaseException | None) -> tuple[int, str | None] | None:
 
 def _may_lack_space(error: BaseException) -> bool:
     """Return whether a worker ended without a message while the disk was full."""
-    known = find_error(error)
+    known = HoneError.find(error)
     unclear = known is None or known.slug in {"program-failed", "source-failed"}
     return unclear and find_work().exists() and shutil.disk_usage(find_work()).free < _SCARCE_BYTES
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 
 import click
 from rich.console import Console
@@ -101,7 +100,7 @@ def print_table(
     rows: Iterable[Iterable[str]],
     *,
     title: str | None = None,
-    broken: Mapping[str, BaseException] = MappingProxyType({}),
+    broken: Mapping[str, BaseException] | None = None,
 ) -> None:
     """Print a table, and what could not be imported with its traceback; nothing in them is read as markup."""
     table = Table(*headers, title=title)
@@ -109,7 +108,7 @@ def print_table(
         table.add_row(*(Text(clean_text(cell)) for cell in row))
     console = Console()
     console.print(table)
-    for place, error in broken.items():
+    for place, error in (broken or {}).items():
         trace = clean_text(f" {place}\n{''.join(traceback.format_exception(error))}")
         console.print(Text.assemble(("broken", "red"), trace), soft_wrap=True)
 

@@ -67,9 +67,8 @@ def _find_step(step: str, run: Path | None) -> Path:
     """Return the folder of a step, of the latest run with any where none is given."""
     run = run or max((path.parent for path in find_work().glob("runs/*/steps")), default=find_work() / "latest")
     steps = sorted(path.parent for path in (run / "steps").glob("*/job.json"))
-    for path in steps:
-        if path.name == step or path.name.partition("-")[0] == step:
-            return path
+    if found := [path for path in steps if step in {path.name, path.name.partition("-")[0]}]:
+        return found[0]
     why = f"It has: {', '.join(path.name for path in steps) or 'none: all came from the store'}."
     hint = "Name one of them, or another run with --run."
     raise HoneError("replay-unknown", f"There is no step {step!r} in {run}.", why=why, hint=hint)

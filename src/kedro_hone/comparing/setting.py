@@ -12,7 +12,7 @@ from typing import Any
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.locks import hold_devices
-from kedro_hone.core.machine.processes import OtherLoad
+from kedro_hone.core.machine.processes import read_load, share_of_others
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
@@ -52,9 +52,9 @@ def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -
     with hold_devices(find_home() / "locks", {artifact.device for artifact in artifacts}) as waited:
         run.note("waited", node=node, seconds=waited)
         took: dict[str, Any] = {}
-        started, others = time.monotonic(), OtherLoad()
+        started, load = time.monotonic(), read_load()
         yield took
-        took |= {"seconds": time.monotonic() - started, "other_load": others.share()}
+        took |= {"seconds": time.monotonic() - started, "other_load": share_of_others(load)}
 
 
 @dataclass(frozen=True, kw_only=True)

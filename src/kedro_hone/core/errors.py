@@ -34,8 +34,6 @@ _WRITTEN: Final = re.compile(  # reads what _FORMAT writes
     rf"(?P<what>.*)\n  why:  (?P<why>.*)\n  next: (?P<hint>.*)\n  more: {_EXPLAIN} (?P<slug>[a-z-]+)", re.DOTALL
 )
 
-_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
-
 
 class HoneError(Exception):
     """An error that the user can fix: what happened, in one sentence, why, as far as is known, and what to do next.
@@ -53,14 +51,18 @@ class HoneError(Exception):
         return _FORMAT.format_map(vars(self))
 
     @classmethod
-    def read(cls, text: str) -> HoneError | None:
-        """Return the error that a text quotes as ``str`` writes it; None where it quotes none.
+    def find(cls, error: BaseException) -> HoneError | None:
+        """Return an exception if it is an error for people, else the first of them among its causes, if there is any.
 
-        For errors that were wrapped in another process: an exception's causes are lost when it is pickled, and its
-        text is what is left.
+        An exception's causes are lost when it is pickled, as on the way from the processes of ``ParallelRunner``: then
+        the error is read back from the text that is left, as ``str`` writes it.
         """
-        found = _WRITTEN.search(text)
-        return HoneError(**found.groupdict()) if found and found["slug"] in SLUGS else None
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, HoneError):
+            cause = cause.__cause__
+        if cause is None and (found := _WRITTEN.search(str(error))) and found["slug"] in SLUGS:
+            return HoneError(**found.groupdict())
+        return cause
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(type(self), why=self.why, hint=self.hint), (self.slug, self.what)
@@ -68,4 +70,4 @@ class HoneError(Exception):
 
 def read_page(slug: str) -> str:
     """Return an error's page of the documentation, as it is installed, without the targets of links."""
-    return _LINK.sub(r"\1", (_PAGES / f"{slug}.md").read_text(encoding="utf-8"))
+    return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", (_PAGES / f"{slug}.md").read_text(encoding="utf-8"))

@@ -7,17 +7,24 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from kedro.io import AbstractDataset
+from kedro.io import AbstractDataset, DatasetError
 
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.samples import TrackedFile
-from kedro_hone.datasets.errors import DataError
 from kedro_hone.datasets.runs import find_project
 
 if TYPE_CHECKING:
     from kedro_hone.datasets.revision import Revision
 
 HEAD = "HEAD"
+
+
+class DataError(HoneError, DatasetError):
+    """An error about data that the user can correct, which Kedro passes on as it is: it wraps all but its own.
+
+    The catalog wraps those too, to add the name of the entry; ``HoneError.find`` unwraps them.
+    """
 
 
 class DVCDataset(AbstractDataset[None, TrackedFile]):
@@ -68,12 +75,10 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
 
     def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
         """Refuse (``data-modified``): tracked data are changed with DVC and git."""
-        raise DataError(
-            "data-modified",
-            f"{self._source} in {self._repo} cannot be saved by a node.",
-            why="Pinned data are read-only; a revision that changed under a run would prove nothing.",
-            hint="Write it elsewhere, then `dvc add`, `git commit` and `dvc push` it.",
-        )
+        what = f"{self._source} in {self._repo} cannot be saved by a node."
+        why = "Pinned data are read-only; a revision that changed under a run would prove nothing."
+        hint = "Write it elsewhere, then `dvc add`, `git commit` and `dvc push` it."
+        raise DataError("data-modified", what, why=why, hint=hint)
 
     @contextmanager
     def _open(self) -> Iterator[Revision]:
@@ -99,10 +104,7 @@ def _read_source(path: str, project: Path) -> str:
     if given.is_absolute() and given.is_relative_to(project.as_posix()):
         given = given.relative_to(project.as_posix())
     if given.is_absolute() or ".." in given.parts:
-        raise DataError(
-            "data-not-tracked",
-            f"{path} does not count from its repository.",
-            why="`path` leads out of the folder that `repo` names.",
-            hint="Name the folder in which `dvc init` was run as `repo`, and give `path` from there.",
-        )
+        what, why = f"{path} does not count from its repository.", "`path` leads out of the folder that `repo` names."
+        hint = "Name the folder in which `dvc init` was run as `repo`, and give `path` from there."
+        raise DataError("data-not-tracked", what, why=why, hint=hint)
     return given.as_posix()

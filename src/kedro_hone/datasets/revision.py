@@ -19,7 +19,7 @@ from dvc_data.hashfile.build import build
 from dvc_data.hashfile.db import HashFileDB
 from dvc_data.index import DataIndexDirError
 
-from kedro_hone.datasets.errors import DataError
+from kedro_hone.datasets.dvc import DataError
 
 _URL = re.compile(r"[a-z][a-z0-9+]*://|[^/@]+@[^/:]+:")
 
@@ -48,12 +48,9 @@ class Revision:
         try:
             self.commit = str(self._files.repo.get_rev())
         except RevError as error:
-            raise DataError(
-                "data-revision-unknown",
-                f"{repo} has no revision {rev!r}.",
-                why=str(error),
-                hint=f"See `git -C {repo} log --oneline --all`; a revision must be committed, and fetched.",
-            ) from error
+            hint = f"See `git -C {repo} log --oneline --all`; a revision must be committed, and fetched."
+            what = f"{repo} has no revision {rev!r}."
+            raise DataError("data-revision-unknown", what, why=str(error), hint=hint) from error
 
     def close(self) -> None:
         """Release what DVC holds."""
@@ -82,12 +79,8 @@ class Revision:
             raise self._explain_missing(source, why=str(error)) from error
         recorded = entry.hash_info if entry is not None else None
         if not recorded or not recorded.name.startswith("md5"):
-            raise DataError(
-                "data-not-tracked",
-                f"{source} {what} in {repo} at {self._rev}.",
-                why=why,
-                hint=f"`cd {repo} && dvc add {source} && git commit`; `path` counts from the folder of `repo`.",
-            )
+            hint = f"`cd {repo} && dvc add {source} && git commit`; `path` counts from the folder of `repo`."
+            raise DataError("data-not-tracked", f"{source} {what} in {repo} at {self._rev}.", why=why, hint=hint)
         return recorded
 
     def check_unmodified(self) -> None:
@@ -101,13 +94,11 @@ class Revision:
             return
         found = self._hash(self._workspace / source, root=self._workspace)
         if found != recorded:
-            raise DataError(
-                "data-modified",
-                f"{source} in {repo} was changed since it was committed.",
-                why=f"HEAD pins md5 {recorded}, and the file has {found}.",
-                hint=f"`cd {repo} && dvc add {source} && git commit` to use the change, "
-                f"`dvc checkout {source}` to drop it, or pin another revision by `rev`.",
-            )
+            what = f"{source} in {repo} was changed since it was committed."
+            use, drop = f"`cd {repo} && dvc add {source} && git commit`", f"`dvc checkout {source}`"
+            hint = f"{use} to use the change, {drop} to drop it, or pin another revision by `rev`."
+            why = f"HEAD pins md5 {recorded}, and the file has {found}."
+            raise DataError("data-modified", what, why=why, hint=hint)
 
     def keep_copy(self, cache: Path) -> Path:
         """Return the copy of the data in a cache (as ``<md5>/<name>``), which is made if there is none.
@@ -160,30 +151,23 @@ class Revision:
         return str(hashed.hash_info.value)
 
     def _explain_missing(self, what: str, *, why: str) -> DataError:
-        return DataError(
-            "data-not-pulled",
-            f"DVC knows {what} in {self._repo}, but no cache or remote gave it.",
-            why=why,
-            hint=f"Where the data are: `cd {self._repo} && dvc push --all-tags` (or --all-commits; a plain push "
-            "leaves older revisions out). Here: check `dvc remote list` and its credentials.",
+        hint = (
+            f"Where the data are: `cd {self._repo} && dvc push --all-tags` (or --all-commits; a plain push "
+            "leaves older revisions out). Here: check `dvc remote list` and its credentials."
         )
+        what = f"DVC knows {what} in {self._repo}, but no cache or remote gave it."
+        return DataError("data-not-pulled", what, why=why, hint=hint)
 
 
 def _find_git(name: str, folder: Path) -> Path:
     """Return the root of the git repository that a folder with DVC is in."""
     if not (folder / ".dvc").is_dir():
-        raise DataError(
-            "data-not-tracked",
-            f"{name} is not a DVC repository.",
-            why="The folder does not exist or has no .dvc folder.",
-            hint="Name the folder in which `dvc init` was run as `repo`, or run it there.",
-        )
+        what, why = f"{name} is not a DVC repository.", "The folder does not exist or has no .dvc folder."
+        hint = "Name the folder in which `dvc init` was run as `repo`, or run it there."
+        raise DataError("data-not-tracked", what, why=why, hint=hint)
     for git in (folder, *folder.parents):
         if (git / ".git").exists():
             return git
-    raise DataError(
-        "data-revision-unknown",
-        f"{name} is not in a git repository.",
-        why="A revision pins the data, and only git has revisions.",
-        hint="Run `git init` in it, and commit the .dvc files.",
-    )
+    what, why = f"{name} is not in a git repository.", "A revision pins the data, and only git has revisions."
+    hint = "Run `git init` in it, and commit the .dvc files."
+    raise DataError("data-revision-unknown", what, why=why, hint=hint)

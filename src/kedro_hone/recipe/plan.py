@@ -18,7 +18,7 @@ from kedro_hone.core.contract.adaptor import Adaptor, Options
 from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
 from kedro_hone.core.contract.toolchain import Licence
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.plugins import describe_exception, name_function
+from kedro_hone.core.plugins import guard, name_function
 from kedro_hone.core.values.artifact import Stage
 from kedro_hone.core.values.base import BACKENDS, Format
 from kedro_hone.recipe.schema import AdaptorSection, Recipe
@@ -95,24 +95,16 @@ def _select_toolchains(recipe: Recipe, catalogue: Catalogue) -> frozenset[str]:
 
 
 def _read_options(section: AdaptorSection, adaptor: Adaptor) -> Options:
-    try:
-        return adaptor.options.model_validate(section.options)
-    except ValidationError as error:
-        where = f"hone.adaptors.{adaptor.name}.options"
-        raise HoneError(
-            "recipe-invalid",
-            f"Bad options of the adaptor {adaptor.name}.",
-            why="; ".join(f"{'.'.join((where, *map(str, p['loc'])))}: {p['msg']}" for p in error.errors()),
-            hint=f"Its options are: {', '.join(adaptor.options.model_fields) or 'none'}; "
-            f"see docs/adaptors/{adaptor.name}.md.",
-        ) from error
-    except (Exception, SystemExit) as error:  # by a validator of its own, as no validator should
-        raise HoneError(
-            "recipe-invalid",
-            f"The options of the adaptor {adaptor.name} cannot be read.",
-            why=f"{name_function(adaptor.options)} failed: {describe_exception(error)}",
-            hint="Mend the adaptor, or leave it out: `enabled: false` under its name in the recipe.",
-        ) from error
+    name, known = adaptor.name, ", ".join(adaptor.options.model_fields) or "none"
+    mend = "Mend the adaptor, or leave it out: `enabled: false` under its name in the recipe."
+    what, culprit = f"The options of the adaptor {name} cannot be read.", name_function(adaptor.options)
+    with guard("recipe-invalid", what, culprit=culprit, hint=mend):  # a validator of its own may raise anything
+        try:
+            return adaptor.options.model_validate(section.options)
+        except ValidationError as error:
+            where, hint = f"hone.adaptors.{name}.options", f"Its options are: {known}; see docs/adaptors/{name}.md."
+            why = "; ".join(f"{'.'.join((where, *map(str, p['loc'])))}: {p['msg']}" for p in error.errors())
+            raise HoneError("recipe-invalid", f"Bad options of the adaptor {name}.", why=why, hint=hint) from error
 
 
 def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[str]] = ()) -> Routes:
@@ -160,12 +152,8 @@ def _explain_unfit(chain: tuple[str, ...], adaptors: Sequence[Adaptor]) -> HoneE
     why = "An adaptor in it does not take the format of the one before, or nothing runs its end."
     if absent := [name for name in chain if name not in {a.name for a in adaptors}]:
         why = f"{', '.join(absent)} takes no part: it is switched off, or its toolchain is not selected."
-    return HoneError(
-        "recipe-invalid",
-        f"hone.routes: {' ▸ '.join(chain)} is no route.",
-        why=why,
-        hint="`kedro hone routes` lists the routes that there are; a chain extends one of them.",
-    )
+    hint = "`kedro hone routes` lists the routes that there are; a chain extends one of them."
+    return HoneError("recipe-invalid", f"hone.routes: {' ▸ '.join(chain)} is no route.", why=why, hint=hint)
 
 
 def _grow(path: _Path, adaptors: Sequence[Adaptor], chains: tuple[tuple[str, ...], ...]) -> Iterator[RouteStep]:

@@ -106,9 +106,7 @@ class RaceSection(Section):
     weights: dict[str, float] = Field(default_factory=dict, description="Weight of each shape, for mean.")
     seconds: float = Field(60.0, gt=0, description="Budget of measuring; the race then ends with the best so far.")
     rounds: int = Field(30, ge=5, le=1_000_000, description="At most so many rounds.")
-    block: int = Field(
-        5, ge=3, description="Candidates are dropped after each block of so many rounds; at most `rounds`."
-    )
+    block: int = Field(5, ge=3, description="Candidates drop out after each block of so many rounds; at most `rounds`.")
     burst_ms: float = Field(20.0, gt=0, le=60_000, description="How long one candidate is measured in one round.")
     memory_mb: int = Field(12000, gt=0, description="Resident memory of all workers that live at once.")
     candidates: int | None = Field(None, gt=0, description="At most so many candidates race.")
@@ -170,9 +168,7 @@ class Recipe(Section):
         le=4096,
         description="Threads of a runtime; all cores when empty. Another number builds everything again.",
     )
-    seed: int = Field(
-        0, ge=0, lt=2**32, description="Seeds the calibration, the order of the rounds and the bootstrap."
-    )
+    seed: int = Field(0, ge=0, lt=2**32, description="Seeds calibration, the order of the rounds and the bootstrap.")
     toolchains: Annotated[tuple[str, ...] | Literal["default", "all"], BeforeValidator(_split_names)] = Field(
         "default", description="Which toolchains take part: default, all, or a list of names."
     )
@@ -233,12 +229,9 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
     try:
         return Recipe.model_validate(parameters)
     except ValidationError as error:
-        raise HoneError(
-            "recipe-invalid",
-            f"The recipe has {error.error_count()} problem(s).",
-            why="; ".join(map(_explain, error.errors())),
-            hint="Mend the recipe in conf/*/parameters.yml or in --params; Recipe in the documentation has all keys.",
-        ) from error
+        what, why = f"The recipe has {error.error_count()} problem(s).", "; ".join(map(_explain, error.errors()))
+        hint = "Mend the recipe in conf/*/parameters.yml or in --params; Recipe in the documentation has all keys."
+        raise HoneError("recipe-invalid", what, why=why, hint=hint) from error
 
 
 def _explain(problem: Mapping[str, Any]) -> str:

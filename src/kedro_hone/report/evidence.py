@@ -101,9 +101,7 @@ def parse_evidence(text: str | bytes) -> Evidence:
         fault = error.errors()[0]
         where = ".".join(map(str, fault["loc"])) or "JSON"
         other = f"It is of the schema {fault['input']}, and this version reads {SCHEMA_ID}."
-        raise HoneError(
-            "evidence-unreadable",
-            "The evidence of the run cannot be read.",
-            why=other if where == "schema" else f"{where}: {fault['msg']}.",
-            hint="Open report.html next to it, or read it with the version of kedro-hone that wrote it.",
-        ) from error
+        why = other if where == "schema" else f"{where}: {fault['msg']}."
+        hint = "Open report.html next to it, or read it with the version of kedro-hone that wrote it."
+        what = "The evidence of the run cannot be read."
+        raise HoneError("evidence-unreadable", what, why=why, hint=hint) from error

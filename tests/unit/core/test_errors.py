@@ -13,16 +13,24 @@ from kedro_hone.core.errors import SLUGS, HoneError, read_page
 @pytest.mark.parametrize("slug", SLUGS)
 def test_an_error_is_read_back_from_its_text(slug):
     error = HoneError(slug, "It failed.", why="Line one.\nLine two.", hint="Do this.")
-    found = HoneError.read(f"Failed while loading gate:\n{error}\n(in a process)")
+    found = HoneError.find(OSError(f"Failed while loading gate:\n{error}\n(in a process)"))
     assert (found.slug, found.why, found.hint) == (slug, error.why, error.hint)
     assert found.what.endswith(error.what)
+
+
+def test_an_error_is_found_among_the_causes():
+    error = HoneError("model-corrupt", "It failed.", why="No.", hint="Do this.")
+    outer = OSError("gate: it failed")
+    outer.__cause__ = error
+    assert HoneError.find(outer) is error
+    assert HoneError.find(error) is error
 
 
 @pytest.mark.parametrize(
     "text", ["", "It failed.", "a\n  why:  b\n  next: c\n  more: python -m kedro_hone hone explain nothing"]
 )
 def test_a_text_without_an_error_holds_none(text):
-    assert HoneError.read(text) is None
+    assert HoneError.find(ValueError(text)) is None
 
 
 @pytest.mark.parametrize("slug", SLUGS)

@@ -229,12 +229,6 @@ def _explain_unusable(gate: str, why: str) -> HoneError:
     return HoneError("gate-invalid", f"The gate {gate} cannot be used.", why=why, hint=hint)
 
 
-_PLACES: Final[dict[str, dict[str, Any]]] = {
-    "asks": {"limit": None},
-    "doubt": {"names": "a, b", "limit": None, "launches": 7},
-}
-"""The places of each sentence, and what may stand in them."""
-
 _LIMITS: Final[tuple[Any, ...]] = (
     *(1, 0.5, 0.01, 2.0, 100.0, -1.0),
     *({"shape": 1.0}, {"shape": 1}, {"shape": 100.0}, {"shape": "x"}, ["x"], [1.0], "x", True),
@@ -244,10 +238,7 @@ _LIMITS: Final[tuple[Any, ...]] = (
 
 @lru_cache(maxsize=64)
 def _find_fault(gate: Gate) -> str | None:
-    """Return what keeps a gate from being a key of the recipe or from giving its reasons, or None. Pure.
-
-    Later it would be found when all is measured.
-    """
+    """Return why a gate cannot be a key of the recipe or give its reasons, or None: found before measuring."""
     if not callable(gate.judge):
         return f"its judge is {gate.judge!r:.80}, which cannot be called"
     field: FieldInfo = gate.field
@@ -286,7 +277,8 @@ def _read_limits(section: type[BaseModel], gate: Gate, limits: Iterable[Any]) ->
 
 def _find_bad_sentence(gate: Gate, limits: list[Any]) -> str | None:
     """Return what is wrong with the words of a relative gate: a place that is not filled, or not so."""
-    for name, known in _PLACES.items():
+    asks: dict[str, Any] = {"limit": None}
+    for name, known in (("asks", asks), ("doubt", {"names": "a, b", **asks, "launches": 7})):
         words = getattr(gate, name)
         try:
             places = [place for _, place, _, _ in Formatter().parse(words) if place is not None]

@@ -25,8 +25,6 @@ REPORTS: Final = ("report.html", "report.md")
 EVIDENCE_FILES: Final = (EVIDENCE, *REPORTS, TIMINGS)
 """What every publication carries: the evidence, its two reports, and every time that was measured."""
 
-_AGAIN: Final = "Write it again with `kedro run --nodes report`, read the report, then `kedro run --pipelines publish`."
-
 
 class EvidenceFolder(Value):
     """The evidence of a run, which is a tree of the store; the run's folder has copies for people.
@@ -122,7 +120,8 @@ class ProvenWinner:
         self.evidence.check(folder)
 
 
-def explain_incomplete(run_id: str, why: str, *, hint: str = _AGAIN) -> HoneError:
+def explain_incomplete(run_id: str, why: str, *, hint: str = "") -> HoneError:
     """Return the error for evidence that is missing, was altered, or proves something else (why: one sentence)."""
     what = f"The evidence of the run {run_id} does not prove what is to be published: nothing was registered."
-    return HoneError("evidence-incomplete", what, why=why, hint=hint)
+    again = "Write it again with `kedro run --nodes report`, read the report, then `kedro run --pipelines publish`."
+    return HoneError("evidence-incomplete", what, why=why, hint=hint or again)

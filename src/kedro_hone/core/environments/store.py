@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import platformdirs
 from pydantic import ValidationError
@@ -36,7 +35,6 @@ from kedro_hone.core.values.outcome import Failed, FailureClass
 
 _LOG = open_logger(__name__)
 
-_DAY: Final = 24 * 3600.0
 _RECORD = "record.json"
 
 
@@ -128,10 +126,9 @@ class EnvironmentStore:
         known = {_environment_key(toolchain) for toolchain in toolchains if toolchain.lock.exists()}
         removed = []
         for folder in sorted(self._environments.glob("*")):
-            environment = _read_record(folder)
-            if environment is None:
+            if (environment := _read_record(folder)) is None:
                 continue
-            idle_days = (time.time() - (folder / _RECORD).stat().st_mtime) / _DAY
+            idle_days = (time.time() - (folder / _RECORD).stat().st_mtime) / 86_400
             if idle_days > (max(1.0, days) if environment.key in known else 1.0):
                 size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
                 removed.append((environment, size))

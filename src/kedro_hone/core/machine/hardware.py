@@ -15,7 +15,6 @@ from kedro_hone.core.values.digest import digest_json
 
 _LOG = open_logger(__name__)
 
-_CXX: Final = ("c++", "g++", "clang++")
 _GPU_SECONDS: Final = 120.0
 """How long ``nvidia-smi`` may take: on a busy machine that has to load the driver first, more than some seconds."""
 
@@ -38,7 +37,7 @@ def read_host() -> Host:
         flags=flags,
         cores=len(os.sched_getaffinity(0)),
         gpu=gpu,
-        compilers=frozenset({"c++"} if any(map(shutil.which, _CXX)) else ()),
+        compilers=frozenset({"c++"} if any(map(shutil.which, ("c++", "g++", "clang++"))) else ()),
         fingerprint=digest_json(parts),
         cpu=model,
         driver=driver,

@@ -21,40 +21,28 @@ _BUSY: Final = (0, 1, 2, 5, 6, 7)
 _ALL: Final = range(8)  # idle and waiting too; the times of guests behind them are part of user and nice
 
 
-class OtherLoad:
-    """The share of the time of the cores that this process may use that others took, from the moment this is made.
+def share_of_others(start: tuple[float, float] | None) -> float | None:
+    """Return the share of all time that others took since ``read_load``, from 0 to 1; None where it is not known."""
+    now = read_load()
+    if start is None or now is None or now[1] <= start[1]:
+        return None
+    others, whole = (after - before for after, before in zip(now, start, strict=True))
+    return min(1.0, max(0.0, others / whole))
 
-    No other is this process with all its descendants.
+
+def read_load() -> tuple[float, float] | None:
+    """Return the seconds since the boot that others used of the cores that this process may use, and all their seconds.
+
+    No other is this process with all its descendants. None where the system does not tell.
     """
-
-    def __init__(self) -> None:
-        self._start = _read_load()
-
-    def share(self) -> float | None:
-        """Return the share, from 0 to 1, until now; None where the system does not tell."""
-        now = _read_load()
-        if self._start is None or now is None or now[1] <= self._start[1]:
-            return None
-        others, whole = (after - before for after, before in zip(now, self._start, strict=True))
-        return min(1.0, max(0.0, others / whole))
-
-
-def _read_load() -> tuple[float, float] | None:
-    """Return the seconds that others used, and all seconds of the cores."""
+    wanted = {f"cpu{core}" for core in os.sched_getaffinity(0)}
     try:
-        busy, whole = _read_cores()
+        lines = (line.split() for line in (_PROC / "stat").read_text().splitlines())
+        rows = [[int(field) for field in fields] for name, *fields in lines if name in wanted]
+        busy, whole = (sum(row[place] for row in rows for place in places) / _TICK for places in (_BUSY, _ALL))
         return busy - _read_own(), whole
     except (OSError, ValueError, IndexError):
         return None
-
-
-def _read_cores() -> tuple[float, float]:
-    """Return how long the cores worked since the boot, and how long they were there, in seconds over all of them."""
-    wanted = {f"cpu{core}" for core in os.sched_getaffinity(0)}
-    lines = (line.split() for line in (_PROC / "stat").read_text().splitlines())
-    rows = [[int(field) for field in fields] for name, *fields in lines if name in wanted]
-    busy, whole = (sum(row[place] for row in rows for place in places) / _TICK for places in (_BUSY, _ALL))
-    return busy, whole
 
 
 def _read_own() -> float:

@@ -59,9 +59,9 @@ def interval_of_mean(differences: Floats, *, confidence: float, span: float = 1.
     Raises:
         ValueError: Fewer than 20 rows, a difference that is not finite, or a span that is not positive.
     """
-    rows = _check_units(differences, "differences")
+    rows = _check_units(differences, "differences", span)
     middle, half = _find_half_width(rows, confidence)
-    span = max(_check_span(span), float(np.abs(rows).max()))
+    span = max(span, float(np.abs(rows).max()))
     weights = (rows / span) ** 2
     lost, gained = float(weights[rows > 0].sum()), float(weights[rows < 0].sum())
     few = interval_of_paired_proportions(n=rows.size, lost=lost, gained=gained, confidence=confidence)
@@ -86,12 +86,12 @@ def interval_of_bootstrap(
     Raises:
         ValueError: Fewer than 20 units or replicates, one that is not finite, or a span that is not positive.
     """
-    values = _check_units(replicates, "replicates")
+    values = _check_units(replicates, "replicates", span)
     if not math.isfinite(estimate):
         raise ValueError(f"an estimate is finite, not {estimate!r}")
     if n < UNITS:
         raise ValueError(f"a bootstrap needs {UNITS} units at least, not {n}")
-    units = min(float(n), float((n * (values / _check_span(span)).std()) ** 2))  # from the variance of the replicates
+    units = min(float(n), float((n * (values / span).std()) ** 2))  # from the variance of the replicates
     few = interval_of_paired_proportions(n=n, lost=units / 2, gained=units / 2, confidence=confidence)
     tail = math.erfc(math.sqrt(n / (n - 1)) * find_t(confidence, n - 1) / math.sqrt(2)) / 2
     low, high = np.quantile(values, (tail, 1 - tail))
@@ -169,12 +169,6 @@ def needed_rows(limit: float, confidence: float) -> int:
     return n if smallest_provable_drop(n, confidence) < limit else n + 1
 
 
-def _check_span(span: float) -> float:
-    if not span > 0:
-        raise ValueError(f"a span is positive, not {span!r}")
-    return span
-
-
 def _find_half_width(values: NDArray[np.float64], confidence: float) -> tuple[float, float]:
     """The mean and what Student's t puts on either side of it."""
     if values.size < 2:
@@ -183,10 +177,12 @@ def _find_half_width(values: NDArray[np.float64], confidence: float) -> tuple[fl
     return float(values.mean()), half
 
 
-def _check_units(values: Floats, what: str) -> NDArray[np.float64]:
+def _check_units(values: Floats, what: str, span: float) -> NDArray[np.float64]:
     array = np.asarray(values, dtype=np.float64).ravel()
     if array.size < UNITS:
         raise ValueError(f"an interval of a metric needs {UNITS} {what} at least, not {array.size}")
     if not np.isfinite(array).all():
         raise ValueError(f"{what} are finite")
+    if not span > 0:
+        raise ValueError(f"a span is positive, not {span!r}")
     return array

@@ -37,17 +37,13 @@ def check_looks(looks: tuple[int, ...]) -> tuple[int, ...]:
     return looks
 
 
-Looks = Annotated[tuple[int, ...], AfterValidator(check_looks)]
-"""After how many launches the data are looked at."""
-
-
 class LaunchPlan(Value):
     """The plan of a confirmation, set before the first launch; the looks are explained at ``LOOKS``."""
 
     finalists: int = Field(ge=1, description="How many share the level: as many as at first, also when one fails.")
     threshold: float = Field(default=1.05, gt=0, description="The speed-up that is asked for.")
     confidence: float = Field(default=0.95, gt=0, lt=1, description="Of all finalists and all looks together.")
-    looks: Looks = LOOKS
+    looks: Annotated[tuple[int, ...], AfterValidator(check_looks)] = LOOKS
     objective: str = Field("worst", description="`worst` (every shape must be faster), `mean`, or a shape's name.")
     weights: dict[str, float] | None = Field(None, description="The weight of each shape, for `mean`.")
 
@@ -111,10 +107,11 @@ def _find(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
     if not reached:
         early = Finding(verdict=Faster.UNDECIDED, launches=n) if n < 2 else _look(plan, n, control, ratios)
         return early.model_copy(update={"verdict": Faster.UNDECIDED})
-    *earlier, last = reached
-    looks = (_look(plan, look, control, ratios) for look in earlier)
-    decided = (finding for finding in looks if finding.verdict is not Faster.UNDECIDED)
-    return next(decided, None) or _look(plan, last, control, ratios)
+    for look in reached:
+        finding = _look(plan, look, control, ratios)
+        if finding.verdict is not Faster.UNDECIDED:
+            break
+    return finding
 
 
 def _look(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:

@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import FILES, UnsealableError, copy_tree, read_sealed
@@ -19,10 +18,6 @@ from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json
 
 _LOG = open_logger(__name__)
-
-_TAKEN: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR})
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-_READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def find_disk_error(error: OSError, root: Path) -> HoneError | None:
@@ -32,10 +27,10 @@ def find_disk_error(error: OSError, root: Path) -> HoneError | None:
     """
     named = Path(error.filename).absolute() if isinstance(error.filename, str) else root
     root = root if named.is_relative_to(root.absolute()) else named.parent
-    if error.errno in _FULL:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         slug, what = "store-full", f"The disk that holds {root} is full."
         hint = "Free some space there and run again: every step that was finished is kept."
-    elif error.errno in _READ_ONLY:
+    elif error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
         slug, what = "store-read-only", f"The folder {root} cannot be written."
         hint = "Give this user the right to write there, or choose another folder."
     else:
@@ -170,7 +165,7 @@ class Disk:
                 try:
                     stage.rename(place)
                 except OSError as error:
-                    if error.errno not in _TAKEN:
+                    if error.errno not in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
                         raise
                 else:
                     _sync(place.parent)

@@ -19,14 +19,12 @@ from fsspec.core import url_to_fs
 from fsspec.utils import get_protocol
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.plugins import describe_exception
 from kedro_hone.core.store.manifest import FILES, MANIFEST, Manifest
 from kedro_hone.core.values.base import Json
 
 _WITH_FOLDERS: Final = frozenset({"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"})
 """Where a folder must be made before its files. On an object storage the same call would create a bucket."""
-
-_LONGEST_NAME: Final = 255
-"""Of a file or a folder, in bytes, on the usual file systems."""
 
 
 class Remote:
@@ -114,13 +112,12 @@ class Remote:
             yield
         except Exception as error:
             # Every file system raises exceptions of its own: of botocore, aiohttp, paramiko …
-            raise HoneError(
-                "store-unreachable",
-                f"The store {self.url} cannot be used.",
-                why=f"{type(error).__name__}: {error}",
-                hint="Check the URL, the network and the credentials, and that the package for its protocol is "
-                "installed (s3fs for s3://, gcsfs for gs://, adlfs for abfs://). What was finished is kept.",
-            ) from error
+            what, why = f"The store {self.url} cannot be used.", describe_exception(error)
+            hint = (
+                "Check the URL, the network and the credentials, and that the package for its protocol is installed "
+                "(s3fs for s3://, gcsfs for gs://, adlfs for abfs://). What was finished is kept."
+            )
+            raise HoneError("store-unreachable", what, why=why, hint=hint) from error
 
 
 def _read_manifest(content: bytes | None, name: str) -> Manifest | None:
@@ -136,5 +133,5 @@ def _can_be_held(name: str, others: Collection[str]) -> bool:
     path = PurePosixPath(name)
     leads_out = path.is_absolute() or ".." in path.parts
     odd = "\0" in name or str(path) != name or name == "."
-    too_long = any(len(part.encode()) > _LONGEST_NAME for part in path.parts)
+    too_long = any(len(part.encode()) > 255 for part in path.parts)  # bytes, on the usual file systems
     return not (leads_out or odd or too_long or {*map(str, path.parents)} & {*others})

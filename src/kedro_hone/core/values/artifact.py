@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, Literal
 
 from pydantic import Field
 
 from kedro_hone.core.values.base import CPU, Device, Format, Json, Made, Value
 
-FORMATS: Final[Mapping[Format, tuple[str, ...]]] = MappingProxyType(
-    {
-        "onnx": ("model.onnx",),
-        "pytorch": ("model.pt2",),
-        "pytorch-module": ("module.json",),
-        "torchscript": ("model.ts",),
-        "aot-inductor": ("*.pt2",),
-        "openvino-ir": ("model.xml", "model.bin"),
-        "iree-vmfb": ("model.vmfb",),
-        "tensorflow": ("saved_model.pb",),
-    }
-)
+FORMATS: Final[Mapping[Format, tuple[str, ...]]] = {
+    "onnx": ("model.onnx",),
+    "pytorch": ("model.pt2",),
+    "pytorch-module": ("module.json",),
+    "torchscript": ("model.ts",),
+    "aot-inductor": ("*.pt2",),
+    "openvino-ir": ("model.xml", "model.bin"),
+    "iree-vmfb": ("model.vmfb",),
+    "tensorflow": ("saved_model.pb",),
+}
 """The formats that toolchains share, with glob patterns; each must match at least one non-empty file."""
 
 

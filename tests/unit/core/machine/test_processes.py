@@ -9,7 +9,13 @@ import time
 import pytest
 
 from kedro_hone.core.machine import processes
-from kedro_hone.core.machine.processes import STALE_AFTER_SECONDS, OtherLoad, may_be_alive, name_process
+from kedro_hone.core.machine.processes import (
+    STALE_AFTER_SECONDS,
+    may_be_alive,
+    name_process,
+    read_load,
+    share_of_others,
+)
 
 TICK = os.sysconf("SC_CLK_TCK")
 BURN = "import time\nwhile time.process_time() < 0.3: pass\n"
@@ -52,31 +58,31 @@ ZERO = "0 0 0 0 0 0 0 0 0 0"
 def test_cores_are_those_that_the_process_may_use(write_proc):
     # user nice system idle iowait irq softirq steal; guest time is part of user
     write_proc(cores={0: ZERO, 1: ZERO}, processes={})
-    load = OtherLoad()
+    load = read_load()
     write_proc(cores={0: "100 10 40 500 30 1 2 7 50 0", 1: "9999 0 0 0 0 0 0 0 0 0"}, processes={})
-    assert load.share() == pytest.approx(160 / 690)
+    assert share_of_others(load) == pytest.approx(160 / 690)
 
 
 def test_own_time_is_that_of_the_process_and_of_all_that_it_started(write_proc):
     started = {10: (1, "1 2 4 8"), 11: (10, "16 32 64 128"), 12: (11, "256 0 0 0"), 99: (1, "5000 0 0 0")}
     write_proc(cores={0: ZERO}, processes={pid: (parent, "0 0 0 0") for pid, (parent, _) in started.items()})
-    load = OtherLoad()
+    load = read_load()
     write_proc(cores={0: "1000 0 0 0 0 0 0 0 0 0"}, processes=started)
-    assert load.share() == pytest.approx((1000 - 511) / 1000)
+    assert share_of_others(load) == pytest.approx((1000 - 511) / 1000)
 
 
 def test_the_share_of_others_is_what_the_cores_did_for_no_process_of_ours(write_proc, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     write_proc(cores={0: ZERO, 1: ZERO}, processes={10: (1, "0 0 0 0")})
-    load = OtherLoad()
+    load = read_load()
     write_proc(cores={0: "100 0 0 0 0 0 0 0 0 0", 1: "30 0 0 70 0 0 0 0 0 0"}, processes={10: (1, "50 0 0 20")})
-    assert load.share() == pytest.approx(0.30)
+    assert share_of_others(load) == pytest.approx(0.30)
 
 
 def test_there_is_no_share_where_the_system_does_not_tell(write_proc):
-    assert OtherLoad().share() is None  # there is no file yet
+    assert share_of_others(read_load()) is None  # there is no file yet
     write_proc(cores={0: ZERO}, processes={10: (1, "0 0 0 0")})
-    assert OtherLoad().share() is None
+    assert share_of_others(read_load()) is None
 
 
 def test_a_process_that_ended_and_that_nobody_waited_for_is_dead():
@@ -102,6 +108,6 @@ def test_what_a_grandchild_used_is_ours_while_it_lives_and_after():
 
 
 def test_a_share_of_this_machine_is_a_share():
-    load = OtherLoad()
+    load = read_load()
     subprocess.run([sys.executable, "-c", BURN], check=True)
-    assert 0 <= load.share() <= 1
+    assert 0 <= share_of_others(load) <= 1

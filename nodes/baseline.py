@@ -54,10 +54,9 @@ def _make_reference(key: str, setting: Setting) -> Reference:
     split = setting.samples.splits[SEARCH]
     with setting.store.workspace() as scratch, crop_split(split, setting) as rows:
         cropped = {shape: f"at-{shape}.npz" for shape in rows}
-        outputs = {scratch / "outputs.npz": setting.largest_batch}
-        outputs |= {scratch / name: setting.recipe.shapes[shape]["batch"] for shape, name in cropped.items()}
-        feeds = {scratch / name: rows[shape] for shape, name in cropped.items()}
-        predicted = predict(setting.source, name="source", split=split, outputs=outputs, setting=setting, feeds=feeds)
+        runs = [(setting.locate(split.feeds), scratch / "outputs.npz", setting.largest_batch)]
+        runs += [(rows[at], scratch / name, setting.recipe.shapes[at]["batch"]) for at, name in cropped.items()]
+        predicted = predict(setting.source, name="source", runs=runs, setting=setting)
         if isinstance(predicted, Failed):
             raise HoneError(
                 "model-unsupported",

@@ -57,8 +57,7 @@ def crop_split(split: Split, setting: Setting) -> Iterator[dict[str, Path]]:
     shapes = [shape for shape in setting.recipe.all_shapes if shape.sizes.keys() - {"batch"}]
     with setting.store.workspace() as folder:
         found: dict[str, Path] = {}
-        if shapes:
-            rows = read_arrays(setting.locate(split.feeds))
+        rows = read_arrays(setting.locate(split.feeds)) if shapes else {}
         for shape in shapes:
             cut = {spec.name: crop(rows[spec.name], spec.shape, shape.sizes) for spec in setting.source.inputs}
             if any(array.shape != rows[name].shape for name, array in cut.items()):

@@ -115,9 +115,9 @@ class Gate:
         reason = f"the gate {self.name} returned no judgement on {candidate.id}"
         return rows or (self.rule(candidate.id, Judged.UNDECIDED, reason),)
 
-    def rule(self, candidate: str, judged: Judged, reason: str) -> Judgement:
-        """Return a judgement without asking ``judge``: the gate is not asked, or there is nothing to judge."""
-        return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason)
+    def rule(self, candidate: str, judged: Judged, reason: str, **told: Any) -> Judgement:
+        """Return a judgement of this gate, with what else it has, such as ``limit`` and ``measured``."""
+        return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason, **told)
 
 
 def is_asked(limit: Any) -> bool:

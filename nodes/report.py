@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import kedro_hone
@@ -71,7 +70,7 @@ def report(
             race=result,
             confirmation=confirmation,
             decision=decision,
-            winner=keep_winner(won, store.locate(won), run.folder) if won else None,
+            path=run.relate(keep_winner(won, store.locate(won), run.folder)) if won else "",
         )
         text = hide_secrets(dump_evidence(evidence), variables={})  # whose values may be words that evidence needs
         evidence = parse_evidence(text)
@@ -93,12 +92,12 @@ def gather_evidence(
     race: RaceResult,
     confirmation: ConfirmationResult,
     decision: Decision,
-    winner: Path | None,
+    path: str,
 ) -> Evidence:
-    """Return the evidence of a run, complete before anything is published; ``winner`` is the winner's folder."""
+    """Return the evidence of a run, complete before anything is published; ``path`` is that of the winner's folder."""
     recipe, source, validations = setting.recipe, setting.source, race.validations
     effort = sum_effort(reference, race=race, confirmation=confirmation, decision=decision)
-    speed = _compare_speed(race, confirmation, decision)
+    speed = _compare_speed(confirmation, decision)
     standings = {standing.id: standing for standing in race.standings}
     joined = [join_candidate(one, standings.get(name)) for name, one in sorted(race.validated.items())]
     confirmed = confirmation.model_dump(include={*Confirmation.model_fields} - {"subject"})
@@ -115,7 +114,7 @@ def gather_evidence(
             **source.model_dump(include={"format", "digest"}),
             baseline=decision.baseline,
         ),
-        winner=_name_winner(decision, validations, setting.run.relate(winner)) if winner else None,
+        winner=_name_winner(decision, race, path),
         quality=decision.quality,
         gates=decision.gates,
         candidates=(_join_source(setting.store.measure(source), reference, race), *joined),
@@ -221,29 +220,27 @@ def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> rec
     )
 
 
-def _name_winner(decision: Decision, validations: Sequence[Validation], path: str) -> records.WinnerRecord | None:
+def _name_winner(decision: Decision, race: RaceResult, path: str) -> records.WinnerRecord | None:
     artifact, name = decision.artifact, decision.winner
     if artifact is None or name is None:
         return None
-    route = next(one.candidate.route for one in validations if one.candidate.id == name)
     return records.WinnerRecord(
         candidate=name,
-        route=route,
+        route=race.validated[name].candidate.route,
         runtime=artifact.runtime or "",
         path=path,
         **artifact.model_dump(include={"format", "digest"}),
     )
 
 
-def _compare_speed(race: RaceResult, confirmation: ConfirmationResult, decision: Decision) -> dict[str, Any]:
+def _compare_speed(confirmation: ConfirmationResult, decision: Decision) -> dict[str, Any]:
     """Return speed-ups and times of the winner, or else of the best finalist, at the deciding shape and at each."""
     named = [one for one in confirmation.finalists if one.id == decision.winner]
     best = next(iter(named or [one for one in confirmation.finalists if one.deciding is not None]), None)
     speedup = decision.speedup or (best.deciding if best else None)
     after = {row.shape: row for row in best.latency} if best and decision.winner else {}
     latencies = {
-        row.shape: records.LatencyRecord(source=row, winner=after.get(row.shape))
-        for row in confirmation.source_latency or race.source_latency
+        row.shape: records.LatencyRecord(source=row, winner=after.get(row.shape)) for row in confirmation.source_latency
     }
     return {
         "speedup": speedup,

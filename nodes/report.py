@@ -172,8 +172,7 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
     raced: dict[str, Any] = {}
     if standing is not None:
         status, reason, failure = standing.status, standing.reason or reason, standing.slug or failure
-        raced = {name: getattr(standing, name) for name in ("latency", "ratios", "rounds")}
-        raced["speedup"] = standing.objective
+        raced = {"speedup": standing.objective, **standing.model_dump(include={"latency", "ratios", "rounds"})}
     elif status is Status.MEASURED:
         status, reason = Status.NOT_TRIED, reason or "It was valid, but the race had no place for it."
     options = outcome.metadata.get("machine_options", {}) if isinstance(outcome, Artifact) else {}

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.building.steps import identify_runtime
-from kedro_hone.comparing.arrays import UNREADABLE, crop_split, open_arrays
+from kedro_hone.comparing.arrays import UNREADABLE, crop_search, open_arrays
 from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -79,9 +79,8 @@ def _check(
     artifact: Artifact, reference: Reference, setting: Setting, *, name: str, judge: Callable[..., Validation]
 ) -> Validation:
     """Compare the outputs of a candidate's artifact, and their score, with the source's."""
-    split = setting.samples.splits[SEARCH]
     failed = partial(judge, status=Status.FAILED)
-    with setting.store.workspace() as scratch, crop_split(split, setting) as rows:
+    with setting.store.workspace() as scratch, crop_search(setting) as rows:
         trials = _plan(artifact, reference, rows, setting, folder=scratch)
         runs = [*dict.fromkeys((trial.feeds, trial.path, trial.batch) for trial in trials)]  # each batch size once
         predicted = predict(artifact, name=name, runs=runs, setting=setting)
@@ -94,7 +93,7 @@ def _check(
             if isinstance(error, tuple):
                 return failed(slug=error[0], reason=error[1])
             errors[trial.where] = error
-        scores = _score(trials, split, setting)
+        scores = _score(trials, setting.samples.splits[SEARCH], setting)
     if isinstance(scores, str):
         return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
     where, worst = max(scores.items(), key=lambda item: item[1].drop.estimate)

@@ -169,8 +169,7 @@ def make_ceiling(
     """
 
     def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001 - each judge gets it
-        measured = measure(candidate)
-        in_unit = None if measured is None else measured / per
+        in_unit = None if (measured := measure(candidate)) is None else measured / per
         told = {"unit": unit, "subject": subject.format(candidate.id), "verb": verb}
         return (judge_at_most(name=name, candidate=candidate.id, measured=in_unit, limit=limit, **told),)
 
@@ -229,10 +228,7 @@ def _explain_unusable(gate: str, why: str) -> HoneError:
     return HoneError("gate-invalid", f"The gate {gate} cannot be used.", why=why, hint=hint)
 
 
-_PLACES: Final[dict[str, dict[str, Any]]] = {
-    "asks": {"limit": None},
-    "doubt": {"names": "a, b", "limit": None, "launches": 7},
-}
+_PLACES: Final[dict[str, Any]] = {"asks": {"limit": None}, "doubt": {"names": "a, b", "limit": None, "launches": 7}}
 """The places of each sentence, and what may stand in them."""
 
 _LIMITS: Final[tuple[Any, ...]] = (

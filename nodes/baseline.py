@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kedro_hone.building.steps import identify_runtime
-from kedro_hone.comparing.arrays import crop_split
+from kedro_hone.comparing.arrays import crop_search
 from kedro_hone.comparing.recipe_checks import check_provable
 from kedro_hone.comparing.scoring import may_lose_one, predict, score_source
 from kedro_hone.comparing.setting import Setting
@@ -50,12 +50,11 @@ def take_baseline(*, setting: Setting) -> Reference:
 
 def _make_reference(key: str, setting: Setting) -> Reference:
     split = setting.samples.splits[SEARCH]
-    with setting.store.workspace() as scratch, crop_split(split, setting) as rows:
+    with setting.store.workspace() as scratch, crop_search(setting) as rows:
         cropped = {shape: f"at-{shape}.npz" for shape in rows}
-        outputs = {scratch / "outputs.npz": setting.largest_batch}
-        outputs |= {scratch / name: setting.recipe.shapes[shape]["batch"] for shape, name in cropped.items()}
-        feeds = {scratch / name: rows[shape] for shape, name in cropped.items()}
-        predicted = predict(setting.source, name="source", split=split, outputs=outputs, setting=setting, feeds=feeds)
+        runs = [(setting.locate(split.feeds), scratch / "outputs.npz", setting.largest_batch)]
+        runs += [(rows[at], scratch / name, setting.recipe.shapes[at]["batch"]) for at, name in cropped.items()]
+        predicted = predict(setting.source, name="source", runs=runs, setting=setting)
         if isinstance(predicted, Failed):
             raise HoneError(
                 "model-unsupported",

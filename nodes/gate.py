@@ -109,6 +109,6 @@ class _Scorer:
 
     def _predict(self, name: str, artifact: Artifact, path: Path) -> Failed | None:
         self.workers += 1
-        setting, split = self.setting, self.setting.samples.splits[GATE]
-        found = predict(artifact, name=name, split=split, outputs={path: setting.largest_batch}, setting=setting)
+        setting, feeds = self.setting, self.setting.locate(self.setting.samples.splits[GATE].feeds)
+        found = predict(artifact, name=name, runs=[(feeds, path, setting.largest_batch)], setting=setting)
         return found if isinstance(found, Failed) else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import kedro_hone
@@ -72,7 +71,7 @@ def report(
             race=result,
             confirmation=confirmation,
             decision=decision,
-            winner=keep_winner(won, store.locate(won), run.folder) if won else None,
+            path=run.relate(keep_winner(won, store.locate(won), run.folder)) if won else "",
         )
         text = hide_secrets(dump_evidence(evidence), variables={})  # whose values may be words that evidence needs
         evidence = parse_evidence(text)
@@ -94,12 +93,12 @@ def gather_evidence(
     race: RaceResult,
     confirmation: ConfirmationResult,
     decision: Decision,
-    winner: Path | None,
+    path: str,
 ) -> Evidence:
-    """Return the evidence of a run, complete before anything is published; ``winner`` is the winner's folder."""
+    """Return the evidence of a run, complete before anything is published; ``path`` is that of the winner's folder."""
     recipe, source, validations = setting.recipe, setting.source, race.validations
     effort = sum_effort(reference, race=race, confirmation=confirmation, decision=decision)
-    speed = _compare_speed(race, confirmation, decision)
+    speed = _compare_speed(confirmation, decision)
     standings = {standing.id: standing for standing in race.standings}
     joined = [join_candidate(one, standings.get(name)) for name, one in sorted(race.validated.items())]
     confirmed = confirmation.model_dump(include={*Confirmation.model_fields} - {"subject"})
@@ -117,7 +116,7 @@ def gather_evidence(
             baseline=decision.baseline,
         ),
         program=_name_program(setting),
-        winner=_name_winner(decision, validations, setting.run.relate(winner)) if winner else None,
+        winner=_name_winner(decision, race, path),
         quality=decision.quality,
         gates=decision.gates,
         candidates=(_join_source(setting.store.measure(source), reference, race), *joined),
@@ -175,8 +174,7 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
     raced: dict[str, Any] = {}
     if standing is not None:
         status, reason, failure = standing.status, standing.reason or reason, standing.slug or failure
-        raced = {name: getattr(standing, name) for name in ("latency", "ratios", "rounds")}
-        raced["speedup"] = standing.objective
+        raced = {"speedup": standing.objective, **standing.model_dump(include={"latency", "ratios", "rounds"})}
     elif status is Status.MEASURED:
         status, reason = Status.NOT_TRIED, reason or "It was valid, but the race had no place for it."
     options = outcome.metadata.get("machine_options", {}) if isinstance(outcome, Artifact) else {}
@@ -230,29 +228,27 @@ def _name_program(setting: Setting) -> records.ProgramRecord:
     return records.ProgramRecord(name=program.name, digest=digest, metric=metric or "", metric_digest=scores or "")
 
 
-def _name_winner(decision: Decision, validations: Sequence[Validation], path: str) -> records.WinnerRecord | None:
+def _name_winner(decision: Decision, race: RaceResult, path: str) -> records.WinnerRecord | None:
     artifact, name = decision.artifact, decision.winner
     if artifact is None or name is None:
         return None
-    route = next(one.candidate.route for one in validations if one.candidate.id == name)
     return records.WinnerRecord(
         candidate=name,
-        route=route,
+        route=race.validated[name].candidate.route,
         runtime=artifact.runtime or "",
         path=path,
         **artifact.model_dump(include={"format", "digest"}),
     )
 
 
-def _compare_speed(race: RaceResult, confirmation: ConfirmationResult, decision: Decision) -> dict[str, Any]:
+def _compare_speed(confirmation: ConfirmationResult, decision: Decision) -> dict[str, Any]:
     """Return speed-ups and times of the winner, or else of the best finalist, at the deciding shape and at each."""
     named = [one for one in confirmation.finalists if one.id == decision.winner]
     best = next(iter(named or [one for one in confirmation.finalists if one.deciding is not None]), None)
     speedup = decision.speedup or (best.deciding if best else None)
     after = {row.shape: row for row in best.latency} if best and decision.winner else {}
     latencies = {
-        row.shape: records.LatencyRecord(source=row, winner=after.get(row.shape))
-        for row in confirmation.source_latency or race.source_latency
+        row.shape: records.LatencyRecord(source=row, winner=after.get(row.shape)) for row in confirmation.source_latency
     }
     return {
         "speedup": speedup,

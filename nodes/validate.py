@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.building.steps import identify_runtime
-from kedro_hone.comparing.arrays import UNREADABLE, crop_split, open_arrays
+from kedro_hone.comparing.arrays import UNREADABLE, crop_search, open_arrays
 from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -78,13 +78,11 @@ def _check(
     artifact: Artifact, reference: Reference, setting: Setting, *, name: str, judge: Callable[..., Validation]
 ) -> Validation:
     """Compare the outputs of a candidate's artifact, and their score, with the source's."""
-    split = setting.samples.splits[SEARCH]
     failed = partial(judge, status=Status.FAILED)
-    with setting.store.workspace() as scratch, crop_split(split, setting) as rows:
+    with setting.store.workspace() as scratch, crop_search(setting) as rows:
         trials = _plan(artifact, reference, rows, setting, folder=scratch)
-        outputs = {trial.path: trial.batch for trial in trials}
-        feeds = {trial.path: trial.feeds for trial in trials if trial.feeds}
-        predicted = predict(artifact, name=name, split=split, outputs=outputs, setting=setting, feeds=feeds)
+        runs = [*dict.fromkeys((trial.feeds, trial.path, trial.batch) for trial in trials)]  # each batch size once
+        predicted = predict(artifact, name=name, runs=runs, setting=setting)
         if isinstance(predicted, Failed):
             return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
         declared = {spec.name: spec.dtype for spec in artifact.outputs}
@@ -94,7 +92,7 @@ def _check(
             if isinstance(error, tuple):
                 return failed(slug=error[0], reason=error[1])
             errors[trial.where] = error
-        scores = _score(trials, split, setting)
+        scores = _score(trials, setting.samples.splits[SEARCH], setting)
     if isinstance(scores, str):
         return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
     where, worst = max(scores.items(), key=lambda item: item[1].drop.estimate)
@@ -119,9 +117,9 @@ class _Trial:
 
     where: str
     batch: int
+    feeds: Path  # the rows
     path: Path  # of the candidate's outputs
     reference: Path  # of the source's
-    feeds: Path | None = None  # the rows, where they are cut
 
 
 def _plan(
@@ -134,20 +132,14 @@ def _plan(
     batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
     if not artifact.static_shapes:
         batches[f"batch {ODD_BATCH}"] = ODD_BATCH
-    trials = [
-        _Trial(where=where, batch=batch, path=folder / f"{batch}.npz", reference=tree / reference.outputs)
-        for where, batch in batches.items()
-    ]
+    feeds = setting.locate(setting.samples.splits[SEARCH].feeds)
+    whole = partial(_Trial, feeds=feeds, reference=tree / reference.outputs)
+    trials = [whole(where=where, batch=batch, path=folder / f"{batch}.npz") for where, batch in batches.items()]
     for shape, feeds in rows.items():
         sizes = sorted(setting.recipe.shapes[shape].items())
-        trial = _Trial(
-            where=f"{shape} ({', '.join(f'{dim} {size}' for dim, size in sizes if dim != 'batch')})",
-            batch=batches[shape],
-            path=folder / f"at-{shape}.npz",
-            reference=tree / reference.cropped[shape],
-            feeds=feeds,
-        )
-        trials.append(trial)
+        where = f"{shape} ({', '.join(f'{dim} {size}' for dim, size in sizes if dim != 'batch')})"
+        path, expected = folder / f"at-{shape}.npz", tree / reference.cropped[shape]
+        trials.append(_Trial(where=where, batch=batches[shape], feeds=feeds, path=path, reference=expected))
     return trials
 
 
@@ -199,7 +191,7 @@ def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Qu
         labelled = bool(targets.files)
     groups: dict[Path, dict[str, Path]] = {}
     for trial in trials:
-        if trial.feeds is None or not labelled:
+        if trial.feeds == setting.locate(split.feeds) or not labelled:
             groups.setdefault(trial.reference, {})[trial.where] = trial.path
     scores: dict[str, Quality] = {}
     for reference, outputs in groups.items():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, update_wrapper
+from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,24 +40,22 @@ def place_node(
     decided_by: Sequence[str] = (),
     namespace: str | None = None,
     tags: Sequence[str] = (),
-    in_setting: bool = True,
     **bound: Any,
 ) -> Pipeline:
     """Return a pipeline of one node, whose name and outputs get the namespace as a prefix.
 
     The function is called with the ``setting``, with the ``inputs``, from argument to the dataset that it is read from,
-    and with what the graph binds, such as an adaptor's name or a route. One that makes a part of the setting is called
-    with ``recipe``, ``store`` and ``run`` instead. ``decided_by`` are the keys of the recipe that decide its result,
-    next to those that decided its inputs. Datasets with a namespace are connected from outside, since Kedro warns of
-    names with dots inside a node.
+    and with what the graph binds, such as an adaptor's name or a route. One that takes no setting makes a part of it,
+    and is called with ``recipe``, ``store`` and ``run``. ``decided_by`` are the keys of the recipe that decide its
+    result, next to those that decided its inputs. Datasets with a namespace are connected from outside, since Kedro
+    warns of names with dots inside a node.
     """
     outputs = [output] if isinstance(output, str) else [*output]
-    called = partial(function, **bound)
-    call = partial(_run, function=called, inputs=inputs, outputs=outputs, decided_by=decided_by, in_setting=in_setting)
+    called, place = partial(function, **bound), SETTING if "setting" in signature(function).parameters else PLACE
     # Kedro reads name and type hints of the function, and ParallelRunner pickles it.
-    run = update_wrapper(call, _run)
+    run = update_wrapper(partial(_run, function=called, inputs=inputs, outputs=outputs, decided_by=decided_by), _run)
     run.__name__ = function.__name__
-    given = {argument: argument for argument in (*(SETTING if in_setting else PLACE), *inputs)}
+    given = {argument: argument for argument in (*place, *inputs)}
     node = Node(run, {**given, "recipe": PARAMETERS}, outputs, name=name, tags=[*tags])
     return Pipeline([node], namespace=namespace, inputs={**given, **inputs}, parameters={PARAMETERS: PARAMETERS})
 
@@ -68,7 +67,6 @@ def _run(
     inputs: Mapping[str, str],
     outputs: Sequence[str],
     decided_by: Sequence[str],
-    in_setting: bool,
     **given: Any,
 ) -> list[Any]:
     """Run a node on values that fit each other and the recipe, and let its results name what they were made from.
@@ -77,7 +75,7 @@ def _run(
     """
     values = {inputs.get(argument, argument): value for argument, value in given.items()}
     origins = trace(values, digest_recipe(recipe, project=given["run"].project), decided_by=decided_by)
-    if in_setting:
+    if "setting" in signature(function).parameters:
         given["setting"] = Setting(recipe=recipe, **{name: given.pop(name) for name in SETTING})
     else:
         given["recipe"] = recipe

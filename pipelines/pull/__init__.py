@@ -17,8 +17,8 @@ def create_pipeline() -> Pipeline:
     prepared = ("program.name", "program.options", "shapes", "calibration_rows")
     data, made = {name: name for name in ("source", *SPLITS)}, ["version", "source"]
     nodes = (
-        place_node(pull, name="pull", inputs={}, output=made, decided_by=read, in_setting=False),
-        place_node(prepare, name="prepare", inputs=data, output="samples", decided_by=prepared, in_setting=False),
+        place_node(pull, name="pull", inputs={}, output=made, decided_by=read),
+        place_node(prepare, name="prepare", inputs=data, output="samples", decided_by=prepared),
         place_node(take_baseline, name="baseline", inputs={}, output="reference", decided_by=["program"]),
     )
     return Pipeline([*nodes], tags="pull")

@@ -81,7 +81,8 @@ def measure_gate(bench: Bench, artifact: Artifact, folder: Path) -> Quality:
     for name, model in (("source", bench.setting.source), ("candidate", artifact)):
         (folder / name).mkdir(exist_ok=True)
         outputs.append(folder / name / "outputs.npz")
-        predicted = predict(model, name=name, split=split, outputs={outputs[-1]: 8}, setting=bench.setting)
+        runs = [(bench.setting.locate(split.feeds), outputs[-1], 8)]
+        predicted = predict(model, name=name, runs=runs, setting=bench.setting)
         assert isinstance(predicted, Predicted), predicted
     reference, candidate = outputs
     found = score_predictions({"it": candidate}, reference=reference, split=split, setting=bench.setting)["it"]

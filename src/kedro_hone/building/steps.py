@@ -146,7 +146,7 @@ class _Step:
     def _say(self, word: str, outcome: Outcome, *, seconds: float | None = None) -> None:
         built = (step.adaptor for step in self.parent.steps if step.outcome == "artifact")
         route = (self.setting.source.format, *built)
-        logger.info("%s", say_step(word, self.adaptor.name, route, seconds=seconds, outcome=outcome))
+        logger.info("%s", say_step(word, self.adaptor.name, route, outcome, seconds=seconds))
 
     def _find_mismatch(self) -> Refused | None:
         adaptor, parent = self.adaptor, self.parent
@@ -244,9 +244,7 @@ class _Step:
         )
 
 
-def say_step(
-    word: str, adaptor: str, route: Sequence[str], *, seconds: float | None = None, outcome: Outcome | None = None
-) -> str:
+def say_step(word: str, adaptor: str, route: Sequence[str], outcome: Outcome, *, seconds: float | None = None) -> str:
     """Return the line of one step; one without a reason fits ``WIDTH``, and a refusal or a failure says why.
 
     It has a word for what became of it, such as ``built``, and the route (the source's format and adaptors) by which
@@ -254,7 +252,7 @@ def say_step(
     """
     line = f"{word:<9} {adaptor}" + ("" if seconds is None else f" in {seconds:.1f} s")
     line = f"{line} {say_route(route, room=WIDTH - len(line) - 1)}".rstrip()
-    if outcome is None or isinstance(outcome, Artifact):
+    if isinstance(outcome, Artifact):
         return line
     reason = f"{outcome.failure}: {outcome.reason}" if isinstance(outcome, Failed) else outcome.reason
     return f"{line}: {textwrap.shorten(reason, _LONGEST - len(line), placeholder=' …')}"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.samples import Split
+from kedro_hone.core.values.samples import SEARCH
 from kedro_hone.core.workers.host.replies import open_regular
 
 UNREADABLE: Final = (
@@ -56,16 +56,15 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 @contextmanager
-def crop_split(split: Split, setting: Setting) -> Iterator[dict[str, Path]]:
-    """Yield a file (``.npz``) of all rows of a split for each shape that needs them smaller than they are, by its name.
+def crop_search(setting: Setting) -> Iterator[dict[str, Path]]:
+    """Yield a file (``.npz``) of the search split's rows for each shape that needs them smaller than they are, by name.
 
     A shape whose sizes are those of the data has none: its rows are the split's own. The files are gone afterwards.
     """
     shapes = [shape for shape in setting.recipe.all_shapes if shape.sizes.keys() - {"batch"}]
     with setting.store.workspace() as folder:
         found: dict[str, Path] = {}
-        if shapes:
-            rows = read_arrays(setting.locate(split.feeds))
+        rows = read_arrays(setting.locate(setting.samples.splits[SEARCH].feeds)) if shapes else {}
         for shape in shapes:
             cut = {spec.name: crop(rows[spec.name], spec.shape, shape.sizes) for spec in setting.source.inputs}
             if any(array.shape != rows[name].shape for name, array in cut.items()):

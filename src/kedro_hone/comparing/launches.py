@@ -54,8 +54,7 @@ def launch(
         yield environment.model_copy(update={"by": name})
         return
     store, run, recipe = setting.store, setting.run, setting.recipe
-    with ExitStack() as stack:
-        scratch = stack.enter_context(store.workspace())
+    with store.workspace() as scratch, ExitStack() as stack:
         job = Job(
             function="load",
             worker=str(toolchain.worker),

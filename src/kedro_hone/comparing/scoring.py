@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,30 +32,22 @@ UNBOUNDED = sys.float_info.max
 """Stands for an end that is not known: JSON has no infinity."""
 
 
-def predict(
-    artifact: Artifact,
-    *,
-    name: str,
-    split: Split,
-    outputs: Mapping[Path, int],
-    setting: Setting,
-    feeds: Mapping[Path, Path] = MappingProxyType({}),
-) -> Predicted | Failed:
-    """Run an artifact over all rows of a split, once for each of ``outputs``: a new ``.npz``, and its batch size.
+Run = tuple[Path, Path, int]
+"""Rows (``.npz``) to predict, the new ``.npz`` for the outputs, and the batch size."""
 
-    They are in one folder. Those that ``feeds`` has are of its rows (``.npz``) instead of the split's. Returned is what
-    it took, or why it failed.
-    """
-    rows = {output: feeds.get(output) or setting.locate(split.feeds) for output in outputs}
-    folder = next(iter(outputs)).parent
-    with launch(artifact, name=name, setting=setting, output=folder, feeds=rows.values()) as session:
+
+def predict(artifact: Artifact, *, name: str, runs: Sequence[Run], setting: Setting) -> Predicted | Failed:
+    """Run an artifact over rows, whose outputs go into one folder; return what it took, or why it failed."""
+    with launch(
+        artifact, name=name, setting=setting, output=runs[0][1].parent, feeds=[feeds for feeds, *_ in runs]
+    ) as session:
         if isinstance(session, Failed):
             return session
         loaded = session.load(feeds=setting.batches[next(iter(setting.recipe.shapes))])
         if isinstance(loaded, Failed):
             return loaded
-        for output, batch in outputs.items():
-            if failed := session.run(rows[output], output, batch=batch):
+        for feeds, output, batch in runs:
+            if failed := session.run(feeds, output, batch=batch):
                 return failed
         peak = session.close().peak_memory_bytes
         if not peak:

@@ -14,9 +14,6 @@ from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.core.values.measurement import Confirmation, Quality, RaceResult, Status, Validation
 from kedro_hone.recipe.schema import GatesSection
 
-Score = Callable[[str], Quality | str]
-"""From a candidate's id to its metric on the gate split, or to what kept it from being scored."""
-
 
 @dataclass(kw_only=True)
 class GateResults:
@@ -24,7 +21,7 @@ class GateResults:
 
     gates: GatesSection
     source: Measurements
-    score: Score
+    score: Callable[[str], Quality | str]  # from an id to its metric on the gate split, or why that is not known
     judgements: dict[str, list[Judgement]] = field(default_factory=dict)  # the source's only where it was asked
     qualities: dict[str, Quality] = field(default_factory=dict)  # on the gate split, of each that was scored
     withheld: dict[str, str] = field(default_factory=dict)  # why those that are faster may not be published
@@ -69,36 +66,34 @@ def ask_gates(results: GateResults, finalists: Sequence[Measurements], unpublish
     A finalist is scored on the gate split only when it holds every relative gate that needs no score and may be
     published (``unpublishable`` has the reason). One that misses an absolute gate cannot win; the next one may.
     """
-    unscored = results.choose(relative=True, scored=False)
     for finalist in finalists:
-        name = finalist.id
-        if not results.ask(unscored, finalist):
-            results.skip(name, "it misses another gate")
-        elif name in unpublishable:
-            results.withheld[name] = unpublishable[name]
-            results.skip(name, unpublishable[name])
-        elif results.winner is not None:
-            results.skip(name, f"{results.winner} is faster and holds every gate")
-        else:
-            _ask_scored(results, finalist)
+        if reason := _ask(results, finalist, unpublishable.get(finalist.id)):
+            results.skip(finalist.id, reason)
 
 
-def _ask_scored(results: GateResults, finalist: Measurements) -> None:
+def _ask(results: GateResults, finalist: Measurements, withheld: str | None) -> str:
+    """Ask gates about a finalist as long as it may win, and return why the others are not asked, or an empty text."""
     name, relative = finalist.id, results.choose(relative=True, scored=True)
+    if not results.ask(results.choose(relative=True, scored=False), finalist):
+        return "it misses another gate"
+    if withheld is not None:
+        results.withheld[name] = withheld
+        return withheld
+    if results.winner is not None:
+        return f"{results.winner} is faster and holds every gate"
     if any(gate.scored for gate in results.asked):
         quality = results.score(name)
         if isinstance(quality, str):
             results.judgements[name] += [gate.rule(name, Judged.FAILS, quality) for gate in relative]
-            results.skip(name, quality)
-            return
+            return quality
         results.qualities[name] = quality
         finalist = finalist.model_copy(update={"quality": quality})
     if not results.ask(relative, finalist):
-        results.skip(name, "it misses another gate")
-        return
+        return "it misses another gate"
     results.eligible.append(name)
     if results.ask(results.choose(relative=False), finalist):
         results.winner = name
+    return ""
 
 
 def find_contradiction(decision: Decision, race: RaceResult, confirmation: Confirmation) -> str:

@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.stats.plan import Finding, LaunchStep
 from kedro_hone.core.stats.speed import Faster
-from kedro_hone.nodes.confirm import say_look, say_plan
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.values.measurement import Latency, RaceResult
+from kedro_hone.nodes.confirm import confirm, say_look, say_plan
+from kedro_hone.recipe.schema import read_recipe
 
 LOOKS = (7, 10, 13, 16, 20)
 
@@ -35,3 +39,14 @@ def test_before_the_first_launch_it_says_how_many_there_may_be():
 def test_after_a_look_it_says_what_is_decided_and_what_may_follow(after, said):
     assert say_look(after, count=7, looks=LOOKS) == said
     assert len("00:00:00 confirmed " + said) <= 80
+
+
+def test_where_there_is_nothing_to_confirm_the_race_has_the_times_of_the_source(tmp_path):
+    recipe = read_recipe({"model": {"uri": "models:/x/1"}})
+    setting = Setting(source=None, samples=None, recipe=recipe, store=Store(tmp_path), run=None)
+    raced = (Latency(shape="batch1", p50_ms=4.0, n=100),)
+    race = RaceResult(
+        validations=(), standings=(), source_latency=raced, rounds=0, seconds=0.0, budget_ended=False, timings="k"
+    )
+    found = confirm(setting=setting, result=race)
+    assert (found.finalists, found.source_latency, found.launches, found.seconds) == ((), raced, 0, 0.0)

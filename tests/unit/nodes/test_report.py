@@ -104,7 +104,7 @@ def gather(tmp_path, monkeypatch):
     ]
     standing = Standing(id="fast", status=Status.MEASURED, rounds=9, latency=time(2), objective=RATIO)
 
-    def gather_it(*, finalists=(FAST,), measured=True, **decided):
+    def gather_it(*, finalists=(FAST,), **decided):
         return gather_evidence(
             setting=Setting(
                 source=artifact,
@@ -119,11 +119,11 @@ def gather(tmp_path, monkeypatch):
                 budget_ended=False, timings="k",
             ),
             confirmation=ConfirmationResult(
-                finalists=finalists, source_latency=time(1) if measured else (), control=(), launches=7, looks=1,
+                finalists=finalists, source_latency=time(1), control=(), launches=7, looks=1,
                 seconds=13.0, timings="k", hardware=ELSEWHERE, ended=ENDED, made_from={"race": "sha256:6"},
             ),
             decision=Decision(reasons=("why",), baseline="eager", artifact=artifact, **decided),
-            winner=tmp_path / "winner" if decided.get("winner") else None,
+            path="winner" if decided.get("winner") else "",
         )  # fmt: skip
 
     return gather_it
@@ -181,7 +181,7 @@ def test_a_mean_over_the_shapes_has_the_times_of_the_first_shape(gather):
     assert (evidence.speedup.shape, evidence.latency.source.shape) == ("mean", "batch1")
 
 
-def test_where_nothing_was_confirmed_the_race_has_the_times_of_the_source(gather):
-    evidence = gather(verdict=Verdict.KEEP, finalists=(), measured=False)
+def test_where_nothing_was_confirmed_there_are_the_times_of_the_source(gather):
+    evidence = gather(verdict=Verdict.KEEP, finalists=())
     assert (evidence.speedup, evidence.speedups, evidence.subject) == (None, (), None)
     assert [one.source for one in evidence.latencies] == list(time(1))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from pydantic import Field
 
 from kedro_hone.core.contract.gates import Gate, Measurements
@@ -15,9 +13,10 @@ _WORDS = {Judged.HOLDS: "holds", Judged.FAILS: "fails", Judged.UNDECIDED: "canno
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
     """Compare the whole interval of the drop with the limit; an upper end that equals the limit does not hold."""
-    quality, say = candidate.quality, partial(Judgement, name=GATE.name, candidate=candidate.id, limit=limit)
+    quality = candidate.quality
     if quality is None:
-        return (say(judgement=Judged.UNDECIDED, reason=f"{candidate.id} was not scored on the gate split"),)
+        reason = f"{candidate.id} was not scored on the gate split"
+        return (GATE.rule(candidate.id, Judged.UNDECIDED, reason, limit=limit),)
     drop = quality.drop
     most = f"of at most {drop.high:.4f}" if is_bounded(drop.high) else "without a known end"
     judged = Judged.HOLDS if drop.high < limit else Judged.FAILS if drop.low > limit else Judged.UNDECIDED
@@ -26,7 +25,7 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
         f"to {quality.candidate:.4f} on {quality.n} rows, a drop {most} where {limit:g} is allowed"
     )
     measured = {"measured": drop.estimate, "low": drop.low, "high": drop.high, "unit": quality.metric}
-    return (say(judgement=judged, reason=reason, **measured),)
+    return (GATE.rule(candidate.id, judged, reason, limit=limit, **measured),)
 
 
 GATE = Gate(

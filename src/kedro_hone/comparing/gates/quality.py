@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 from pydantic import Field
 
@@ -13,15 +12,15 @@ from kedro_hone.core.values.judgement import Judged, Judgement
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
     """Compare the metric with the limit, in its own direction; exactly the limit holds."""
-    quality, say = candidate.quality, partial(Judgement, name=GATE.name, candidate=candidate.id, limit=limit)
+    quality = candidate.quality
     if quality is None or not math.isfinite(quality.candidate):
         reason = f"the metric of {candidate.id} was not measured, where a limit of {limit:g} is asked for"
-        return (say(judgement=Judged.UNDECIDED, reason=reason),)
+        return (GATE.rule(candidate.id, Judged.UNDECIDED, reason, limit=limit),)
     holds = quality.candidate >= limit if quality.higher_is_better else quality.candidate <= limit
     asked = f"at {'least' if quality.higher_is_better else 'most'} {limit:g}"
     reason = f"{quality.metric} of {candidate.id} is {quality.candidate:.4f}, where {asked} is asked for"
     judged = Judged.HOLDS if holds else Judged.FAILS
-    return (say(judgement=judged, measured=quality.candidate, unit=quality.metric, reason=reason),)
+    return (GATE.rule(candidate.id, judged, reason, limit=limit, measured=quality.candidate, unit=quality.metric),)
 
 
 GATE = Gate(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from pydantic import Field
 
 from kedro_hone.core.contract.gates import Gate, Measurements
@@ -15,13 +13,13 @@ _JUDGED = {"yes": Judged.HOLDS, "no": Judged.FAILS, "undecided": Judged.UNDECIDE
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
     """Say what the launches decided; a candidate that could not be confirmed fails."""
     judged = _JUDGED.get(candidate.faster, Judged.FAILS)
-    say = partial(Judgement, name=GATE.name, candidate=candidate.id, judgement=judged, limit=limit, unit="times")
     if candidate.speedup is None:
-        return (say(reason=f"{candidate.id} could not be confirmed"),)
+        return (GATE.rule(candidate.id, judged, f"{candidate.id} could not be confirmed", limit=limit, unit="times"),)
     ratio, shape, launches = candidate.speedup.ratio, candidate.speedup.shape, candidate.speedup.launches
     ends = f"{ratio.low:.2f} to {ratio.high:.2f}, {launches} launches"
     reason = f"{candidate.id} is {ratio.estimate:.2f} times as fast at {shape} ({ends})"
-    return (say(measured=ratio.estimate, low=ratio.low, high=ratio.high, shape=shape, reason=reason),)
+    measured = {"measured": ratio.estimate, "low": ratio.low, "high": ratio.high, "shape": shape}
+    return (GATE.rule(candidate.id, judged, reason, limit=limit, unit="times", **measured),)
 
 
 GATE = Gate(

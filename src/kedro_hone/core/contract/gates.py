@@ -115,9 +115,9 @@ class Gate:
         reason = f"the gate {self.name} returned no judgement on {candidate.id}"
         return rows or (self.rule(candidate.id, Judged.UNDECIDED, reason),)
 
-    def rule(self, candidate: str, judged: Judged, reason: str) -> Judgement:
-        """Return a judgement without asking ``judge``: the gate is not asked, or there is nothing to judge."""
-        return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason)
+    def rule(self, candidate: str, judged: Judged, reason: str, **told: Any) -> Judgement:
+        """Return a judgement of this gate, with what else it has, such as ``limit`` and ``measured``."""
+        return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason, **told)
 
 
 def is_asked(limit: Any) -> bool:
@@ -169,8 +169,7 @@ def make_ceiling(
     """
 
     def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001 - each judge gets it
-        measured = measure(candidate)
-        in_unit = None if measured is None else measured / per
+        in_unit = None if (measured := measure(candidate)) is None else measured / per
         told = {"unit": unit, "subject": subject.format(candidate.id), "verb": verb}
         return (judge_at_most(name=name, candidate=candidate.id, measured=in_unit, limit=limit, **told),)
 

@@ -208,6 +208,6 @@ def _wrap(name: str, value: Json) -> dict[str, Json]:
 
 def _name(room: str, key: str, ending: str = "") -> str:
     name = key.removeprefix("sha256:")
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
-        raise ValueError(f"{key!r} is no key: use letters, digits, dashes, dots and underscores")
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}", name):
+        raise ValueError(f"{key!r:.80} is no key: use at most 200 letters, digits, dashes, dots and underscores")
     return f"{room}/{name}{ending}"

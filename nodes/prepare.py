@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kedro_hone.comparing.arrays import crop, read_arrays
+from kedro_hone.comparing.arrays import read_arrays
+from kedro_hone.comparing.cropping import crop
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder

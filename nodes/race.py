@@ -31,17 +31,17 @@ logger = open_logger(__name__)
 
 def race(*, setting: Setting, **validations: Validation) -> RaceResult:
     """Race the candidates that were found valid, and return the standings, best first, with all the validations."""
-    heats = Race(validations.values(), setting)
-    with measure_alone(setting.run, "race", artifacts=[setting.source, *heats.artifacts.values()]) as took:
-        budget_ended = heats.run()
+    racing = Race(validations.values(), setting)
+    with measure_alone(setting.run, "race", artifacts=[setting.source, *racing.artifacts.values()]) as took:
+        budget_ended = racing.run()
     return RaceResult(
         validations=tuple(validations.values()),
-        standings=heats.rank(),
-        source_latency=heats.timings.summarize(SOURCE),
-        rounds=len(heats.timings.rounds),
+        standings=racing.rank(),
+        source_latency=racing.timings.summarize(SOURCE),
+        rounds=len(racing.timings.rounds),
         budget_ended=budget_ended,
-        timings=heats.timings.keep(setting.store, "race"),
-        workers=heats.timings.workers,
+        timings=racing.timings.keep(setting.store, "race"),
+        workers=racing.timings.workers,
         **took,
     )
 
@@ -122,10 +122,10 @@ class Race:
 
     def _run_heat(self, order: random.Random, *, budget: float) -> tuple[float, bool]:
         """Measure in blocks of rounds; return the seconds that were spent, and whether no more of them were wanted."""
-        race, finalists = self._recipe.race, self._recipe.confirm.finalists
+        limits, finalists = self._recipe.race, self._recipe.confirm.finalists
         begun, rounds, decided = time.monotonic(), 0, len(self._running) <= 1
         while not decided:
-            block = min(race.block, race.rounds - rounds)
+            block = min(limits.block, limits.rounds - rounds)
             for _ in range(block):
                 measure_round(self._running.values(), order=order, timings=self.timings)
             rounds += block
@@ -133,7 +133,7 @@ class Race:
             self._drop_failed("in the race")
             self._drop_slow()
             logger.info("raced     %d rounds, %d left", len(self.timings.rounds), len(self._running) - 1)
-            decided = len(self._running) - 1 <= finalists or rounds >= race.rounds
+            decided = len(self._running) - 1 <= finalists or rounds >= limits.rounds
             if time.monotonic() - begun >= budget:
                 break
         return time.monotonic() - begun, decided
@@ -166,8 +166,8 @@ class Race:
 
     def _find_objective(self, name: str) -> Interval:
         """Return the interval of the recipe's objective over the rounds that a candidate took part in."""
-        race = self._recipe.race
-        combined = combine_shapes(self._find_ratios(name), race.objective, race.weights or None)
+        weighed = self._recipe.race
+        combined = combine_shapes(self._find_ratios(name), weighed.objective, weighed.weights or None)
         return interval_of_ratios(combined, confidence=self._recipe.gates.confidence)
 
     def _find_ratios(self, name: str) -> dict[str, NDArray[np.float64]]:

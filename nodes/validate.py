@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.building.steps import identify_runtime
-from kedro_hone.comparing.arrays import UNREADABLE, crop_search, open_arrays
+from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
+from kedro_hone.comparing.cropping import crop_search
 from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue

@@ -136,6 +136,8 @@ _CHANGES = (
     "os.chmod",
     "os.utime",
 )
+_TO = ("os.rename", "os.link", "os.symlink")
+"""Those that name a second place: what a link leads to must be inside, too."""
 _watched: list[Path] = []
 
 
@@ -143,12 +145,16 @@ def _audit(event: str, arguments: tuple[object, ...]) -> None:
     if not _watched:
         return
     writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-    place = arguments[0] if (writes or event in _CHANGES) and arguments else None
-    inside = isinstance(place, str | bytes | os.PathLike) and Path(os.fsdecode(place)).is_relative_to(_watched[-1])
-    if event.startswith(_FORBIDDEN) or (
-        place is not None and not inside and place != "/dev/null" and not isinstance(place, int)
-    ):
+    places = arguments[: 2 if event in _TO else 1] if writes or event in _CHANGES else ()
+    if event.startswith(_FORBIDDEN) or any(_is_outside(place) for place in places):
         raise Found(f"{event} {arguments!r:.200}")
+
+
+def _is_outside(place: object) -> bool:
+    if place is None or isinstance(place, int) or place == "/dev/null":
+        return False
+    known = isinstance(place, str | bytes | os.PathLike)
+    return not known or not Path(os.fsdecode(place)).is_relative_to(_watched[-1])
 
 
 @contextmanager

@@ -23,6 +23,7 @@ reads = {
     "raises": lambda data, folder: {}[data],
     "writes": lambda data, folder: Path(sys.argv[1], "x").write_text("x"),
     "removes": lambda data, folder: os.remove(sys.argv[1] + "/kept"),
+    "moves out": lambda data, folder: ((folder / "x").write_text("x"), os.rename(folder / "x", sys.argv[1] + "/x")),
     "runs": lambda data, folder: subprocess.run(["true"]),
     "calls": lambda data, folder: socket.create_connection(("127.0.0.1", 9)),
     "loops": lambda data, folder: [None for _ in iter(int, 1)] if data else None,
@@ -60,7 +61,10 @@ def test_planted_faults_are_found(tmp_path):
     (tmp_path / "kept").touch()
     done = run("-c", PLANTED, str(tmp_path))
     assert done.returncode == 0, done.stderr
-    found, words = json.loads(done.stdout), {"raises": "KeyError", "writes": "open", "removes": "os.remove"}
+    found, words = (
+        json.loads(done.stdout),
+        {"raises": "KeyError", "writes": "open", "removes": "os.remove", "moves out": "os.rename"},
+    )
     words |= {"runs": "subprocess.Popen", "calls": "socket.connect", "grows": "MiB"}
     assert found.keys() == words.keys() | {"loops", "waits"}
     for does, fault in found.items():

@@ -85,7 +85,8 @@ def test_the_reported_speedup_is_that_of_the_recorded_times_paired_by_rounds(fin
 def test_what_was_published_loads_and_answers_as_the_source_did(finished):
     publication = json.loads((finished.work / "latest" / "publication.json").read_text())
     (place,) = list_published(finished)
-    assert publication == {"uri": place.relative_to(finished.root).as_posix(), "version": "1", "alias": "honed"}
+    uri = place.relative_to(finished.root).as_posix()
+    assert publication == {"uri": uri, "version": "1", "alias": "honed", "note": ""}
     assert place.parent == finished.root / "models" / "matrix-hone"
     assert (place.parent / "honed").resolve() == place
     gate = finished.splits / "gate.npz"

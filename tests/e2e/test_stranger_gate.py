@@ -65,9 +65,9 @@ def list_changes(before: dict[str, str], after: dict[str, str]) -> list[str]:
 
 @pytest.fixture
 def copied(tmp_path):
-    """A copy of the source and the documentation, to which a file is added."""
+    """A copy of the source, the tests and the documentation, to which a file is added."""
     copy = tmp_path / "copied"
-    for name in ("src", "docs"):
+    for name in ("src", "docs", "tests"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for name in ("README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, copy)

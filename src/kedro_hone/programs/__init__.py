@@ -143,6 +143,9 @@ def digest_programs() -> str:
     return digest_worker(LIBRARY / _WORKER / _INIT)
 
 
+_ISOLATED: Final = " A file outside the project is there only if hone.program.options has its absolute path."
+
+
 def call_program(
     function: str,
     *,
@@ -169,6 +172,7 @@ def call_program(
         input=JobInput.of(source, store.locate(source)) if source else None,
         output=str(output) if output else None,
         options={**job, "project": str(run.project)},
+        reads=(str(LIBRARY),),
     )
     result = call_worker(called, python=Path(sys.executable), toolchain=None, folder=folder, limits=Limits())
     if not isinstance(result, StepResult):
@@ -177,7 +181,8 @@ def call_program(
             "program-failed",
             f"The program's {function} did not end well.",
             why=result.reason,
-            hint=f"Read {log or folder / 'log'}, mend the program, and run again.",
+            hint=f"Read {log or folder / 'log'}, mend the program, and run again."
+            + (_ISOLATED if "No such file" in result.reason or "Permission denied" in result.reason else ""),
         )
     if error := result.notes.get("error"):
         raise HoneError(error["slug"], error["what"], why=error["why"], hint=error["hint"])

@@ -23,9 +23,10 @@ _LOG = open_logger(__name__)
 def find_disk_error(error: OSError, root: Path) -> HoneError | None:
     """Return the error for people where the disk of this folder is full or read-only; None where it is not that.
 
-    A file elsewhere that the system names is told by its own folder.
+    A file elsewhere that the system names is told by its own folder; of two files, the second was written.
     """
-    named = Path(error.filename).absolute() if isinstance(error.filename, str) else root
+    file = error.filename if error.filename2 is None else error.filename2
+    named = Path(file).absolute() if isinstance(file, str) else root
     root = root if named.is_relative_to(root.absolute()) else named.parent
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         slug, what = "store-full", f"The disk that holds {root} is full."

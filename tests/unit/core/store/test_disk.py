@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.disk import Disk, explain_disk_errors, remove_tree, write_file
+from kedro_hone.core.store.disk import Disk, explain_disk_errors, find_disk_error, remove_tree, write_file
 
 
 @pytest.mark.parametrize(
@@ -277,3 +277,10 @@ def test_a_folder_that_is_removed_while_it_waits_for_its_lock_is_made_again(tmp_
     with disk.make_folder() as folder:
         assert [*(tmp_path / "tmp").iterdir()] == [folder]
     assert len([*Path("/proc/self/fd").iterdir()]) == opened
+
+
+def test_of_a_copy_the_file_that_is_written_names_the_disk(tmp_path):
+    error = OSError(errno.ENOSPC, "no space", "/elsewhere/model.onnx", None, str(tmp_path / "tmp" / "model.onnx"))
+    known = find_disk_error(error, tmp_path)
+    assert known is not None
+    assert known.what == f"The disk that holds {tmp_path} is full."

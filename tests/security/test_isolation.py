@@ -54,7 +54,7 @@ def try_vsock(job): return socket.socket(40, socket.SOCK_STREAM).fileno()
 def try_unix(job):
     s = socket.socket(socket.AF_UNIX); s.connect(job["target"]); return "connected"
 def try_unix_datagram(job):
-    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); return a.sendto(b"secret", job["target"])
+    a, b = socket.socketpair(socket.AF_UNIX, job["kind"]); return a.sendto(b"secret", job["target"])
 def try_abstract(job):
     s = socket.socket(socket.AF_UNIX); s.connect("\\0" + job["name"]); return "connected"
 def try_stop_host(job): return os.kill(job["host"], 0)
@@ -90,6 +90,11 @@ def try_mount(job):
     return system_call(number, b"none", job["output"].encode(), b"tmpfs", ctypes.c_ulong(0), None)
 def try_shared_memory(job):
     return system_call(29 if os.uname().machine == "x86_64" else 194, 0, ctypes.c_size_t(1 << 20), 0o1600)
+def try_call(job):
+    buffer = ctypes.create_string_buffer(b"\\1", 256)
+    make = {str: str.encode, int: ctypes.c_long, type(None): lambda _: buffer}
+    arguments = [make[type(one)](one) for one in job["arguments"]]
+    return system_call(job["numbers"][os.uname().machine != "x86_64"], *arguments)
 def try_chmod(job): os.chmod(job["target"], 0o777)
 def try_open_chmod(job): os.fchmod(os.open(job["target"], os.O_RDONLY), 0o777)
 def try_utime(job): os.utime(job["target"], (0, 0))
@@ -400,11 +405,13 @@ def test_asking_a_daemon_by_its_socket(attack, only, server, tmp_path, layers):
     stopped_by="sockets outside are not there, or cannot be connected to",
     feature="namespaces (Linux 5.12) or seccomp",
 )
-@pytest.mark.parametrize("layers", [EVERY, ("seccomp",)], ids="-".join)
-def test_sending_a_daemon_datagrams(attack, only, server, tmp_path, layers):
+@pytest.mark.parametrize("layers", [EVERY, ("seccomp",), ("landlock", "seccomp")], ids="-".join)
+@pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_RAW])
+def test_sending_a_daemon_datagrams(attack, only, server, tmp_path, kind, layers):
+    """A raw socket of the local family is a datagram socket in Linux."""
     only(*layers)
     receiver = server(socket.AF_UNIX, str(tmp_path / "log"), socket.SOCK_DGRAM)
-    refuse(attack("unix_datagram", target=str(tmp_path / "log")), *HIDDEN)
+    refuse(attack("unix_datagram", target=str(tmp_path / "log"), kind=int(kind)), *HIDDEN)
     receiver.setblocking(False)
     with pytest.raises(BlockingIOError):
         receiver.recv(9)
@@ -480,6 +487,61 @@ def test_a_ring_that_opens_sockets_past_the_filter(attack):
 )
 def test_leaving_shared_memory_of_system_v(attack):
     refuse(attack("shared_memory"), "EPERM")
+
+
+SHMGET, MSGGET, SEMGET, MQ_OPEN = (29, 194), (68, 186), (64, 190), (240, 180)
+REMOVE = 0
+IPC = {  # None is the address of a buffer
+    "attach": ((30, 196), SHMGET, 0, 0),
+    "remove-memory": ((31, 195), SHMGET, REMOVE, None),
+    "send": ((69, 189), MSGGET, None, 8, 0),
+    "receive": ((70, 188), MSGGET, None, 8, 0, 0o4000),
+    "remove-queue": ((71, 187), MSGGET, REMOVE, None),
+    "change-semaphore": ((65, 193), SEMGET, None, 1),
+    "change-semaphore-in-time": ((220, 192), SEMGET, None, 1, 0),
+    "remove-semaphore": ((66, 191), SEMGET, 0, REMOVE, 0),
+    "remove-named-queue": ((241, 181), MQ_OPEN),
+}
+
+
+@pytest.fixture
+def system_v():
+    """Make memory, queues and semaphores of the host, and remove what is left of them."""
+    libc, column = ctypes.CDLL(None, use_errno=True), int(os.uname().machine != "x86_64")
+    removals = []
+
+    def make(kind) -> int | str:
+        if kind is MQ_OPEN:
+            name = f"hone-test-{os.getpid()}"
+            os.close(libc.syscall(kind[column], name.encode(), os.O_CREAT | os.O_RDWR, 0o600, None))
+            removals.append(lambda: libc.syscall((241, 181)[column], name.encode()))
+            return name
+        arguments = {SHMGET: (0, ctypes.c_size_t(4096), 0o600), MSGGET: (0, 0o600), SEMGET: (0, 2, 0o600)}[kind]
+        number = libc.syscall(kind[column], *arguments)
+        assert number >= 0
+        removal = {SHMGET: libc.shmctl, MSGGET: libc.msgctl, SEMGET: lambda one, _, __: libc.semctl(one, 0, 0)}[kind]
+        removals.append(lambda: removal(number, REMOVE, None))
+        return number
+
+    yield make
+    for remove in removals:
+        remove()
+
+
+@pytest.mark.attack(
+    what="reading, writing or removing the host's memory, queues and semaphores of System V and POSIX",
+    who="worker",
+    stopped_by="these calls are refused, and there are none of others",
+    feature="namespaces (Linux 5.12) or seccomp",
+)
+@pytest.mark.parametrize("layers", [EVERY, ("namespaces",), ("seccomp",)], ids="-".join)
+@pytest.mark.parametrize("how", IPC)
+def test_reaching_the_hosts_memory_of_system_v(attack, only, system_v, how, layers):
+    only(*layers)
+    numbers, kind, *more = IPC[how]
+    arguments = [system_v(kind), *more]
+    errors = ("EPERM",) if "seccomp" in layers else ("EINVAL", "ENOENT")
+    refuse(attack("call", numbers=numbers, arguments=arguments), *errors)
 
 
 @pytest.mark.attack(

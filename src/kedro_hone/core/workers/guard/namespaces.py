@@ -15,7 +15,7 @@ import os
 import struct
 from collections.abc import Iterable
 
-_NEW_MOUNTS, _NEW_USER, _NEW_NETWORK = 0x00020000, 0x10000000, 0x40000000
+_NEW_MOUNTS, _NEW_IPC, _NEW_USER, _NEW_NETWORK = 0x00020000, 0x08000000, 0x10000000, 0x40000000
 _NO_SUID, _NO_DEV, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 4096, 16384, 1 << 18
 _DETACH = 2
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -34,7 +34,7 @@ def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], sha
         OSError: The kernel does not allow it. The process is of no use any more: it may be half-way.
     """
     user, group = os.geteuid(), os.getegid()
-    _check(libc.unshare(_NEW_USER | _NEW_MOUNTS | (0 if network else _NEW_NETWORK)))
+    _check(libc.unshare(_NEW_USER | _NEW_MOUNTS | _NEW_IPC | (0 if network else _NEW_NETWORK)))
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with open(f"/proc/self/{name}", "w", encoding="ascii") as stream:
             stream.write(text)

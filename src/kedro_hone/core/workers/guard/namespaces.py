@@ -42,6 +42,8 @@ def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], sha
     readable, writable = _find(reads), _find(writes)  # opened before the new root covers them
     links = [name for name in os.listdir("/") if os.path.islink("/" + name)]
     _mount_memory(libc, _ROOT, "size=1m,mode=755")
+    os.makedirs(_ROOT + _SHARED_MEMORY)  # first: what the worker uses may be below it
+    _mount_memory(libc, _ROOT + _SHARED_MEMORY, f"size={shared_bytes},mode=1777")
     placed: set[str] = set()
     for path, descriptor in sorted(readable.items()):
         if not _is_below(path, placed):
@@ -57,8 +59,6 @@ def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], sha
         with contextlib.suppress(OSError):
             os.symlink(f"/proc/self/{target}", f"{_ROOT}/dev/{name}")
     os.makedirs(_ROOT + _ROOT, exist_ok=True)
-    os.makedirs(_ROOT + _SHARED_MEMORY, exist_ok=True)
-    _mount_memory(libc, _ROOT + _SHARED_MEMORY, f"size={shared_bytes},mode=1777")
     _set_read_only(libc, _ROOT, on=True)
     for path in (*own, _SHARED_MEMORY):
         _set_read_only(libc, _ROOT + path, on=False)
@@ -71,10 +71,10 @@ def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], sha
 
 
 def _find(paths: Iterable[str]) -> dict[str, int]:
-    """Open what exists of these, each also under the name that has no links."""
+    """Open what exists of these, each also under the name that has no links; never the host's ``/dev/shm``."""
     found: dict[str, int] = {}
     for path in paths:
-        for name in {path, os.path.realpath(path)} - {*found, "/"}:
+        for name in {path, os.path.realpath(path)} - {*found, "/", "/dev", _SHARED_MEMORY}:
             with contextlib.suppress(OSError):
                 found[name] = os.open(name, os.O_PATH | os.O_CLOEXEC)
     return found

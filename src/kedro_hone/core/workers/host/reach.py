@@ -39,7 +39,7 @@ _PROGRAMS: Final = Path(__file__).parents[1] / "inside"
 def find_reach(job: Job, *, python: Path, folder: Path, variables: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the paths that the worker of a job ``reads`` and ``writes``, and what to mount for the latter.
 
-    What a model says of itself names nothing: only the recipe and this process do. The job's temporary folder is set.
+    Paths in a model's own description are not allowed. The job's temporary folder is set.
     """
     of_job = [job.worker_folder, *job.reads, *(path for path in job.trust if os.path.isabs(path))]
     of_job += [job.input.path] if job.input else []

@@ -8,10 +8,12 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import venv
 from pathlib import Path
 
 import pytest
+from kernel import find_layers
 
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.outcome import Failed, FailureClass
@@ -54,7 +56,7 @@ def try_vsock(job): return socket.socket(40, socket.SOCK_STREAM).fileno()
 def try_unix(job):
     s = socket.socket(socket.AF_UNIX); s.connect(job["target"]); return "connected"
 def try_unix_datagram(job):
-    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); return a.sendto(b"secret", job["target"])
+    a, b = socket.socketpair(socket.AF_UNIX, job["kind"]); return a.sendto(b"secret", job["target"])
 def try_abstract(job):
     s = socket.socket(socket.AF_UNIX); s.connect("\\0" + job["name"]); return "connected"
 def try_stop_host(job): return os.kill(job["host"], 0)
@@ -90,6 +92,11 @@ def try_mount(job):
     return system_call(number, b"none", job["output"].encode(), b"tmpfs", ctypes.c_ulong(0), None)
 def try_shared_memory(job):
     return system_call(29 if os.uname().machine == "x86_64" else 194, 0, ctypes.c_size_t(1 << 20), 0o1600)
+def try_call(job):
+    buffer = ctypes.create_string_buffer(b"\\1", 256)
+    make = {str: str.encode, int: ctypes.c_long, type(None): lambda _: buffer}
+    arguments = [make[type(one)](one) for one in job["arguments"]]
+    return system_call(job["numbers"][os.uname().machine != "x86_64"], *arguments)
 def try_chmod(job): os.chmod(job["target"], 0o777)
 def try_open_chmod(job): os.fchmod(os.open(job["target"], os.O_RDONLY), 0o777)
 def try_utime(job): os.utime(job["target"], (0, 0))
@@ -122,6 +129,11 @@ def try_leave_in_memory(job):
 def try_fill_memory(job):
     with open("/dev/shm/" + job["name"], "wb") as stream:
         for _ in range(job["mib"]): stream.write(bytes(1 << 20))
+def try_claim(job):
+    import __main__
+    write = __main__.write_json
+    __main__.write_json = lambda path, value: write(path, dict(value, isolation={"namespaces": True}))
+def try_report(job): return os.open(f"/proc/{os.getppid()}/fd/1", os.O_WRONLY)
 def try_core(job): return resource.getrlimit(resource.RLIMIT_CORE)
 def try_ordinary_work(job):
     import getpass, multiprocessing, multiprocessing.managers, shutil, ssl, tempfile
@@ -166,7 +178,7 @@ def worker(tmp_path) -> Path:
 def attack(worker, tmp_path):
     """Mount an attack in a real worker, and return what the worker got, or by which error it was denied."""
 
-    def attack(how, *, limits=LIMITS, target=None, python=Path(sys.executable), **more):
+    def attack(how, *, limits=LIMITS, target=None, python=Path(sys.executable), folder=tmp_path / "step", **more):
         if target is not None:  # no absolute path, which the worker might read since the job names it
             more["aim"] = str(target).lstrip("/")
         job = Job(
@@ -179,7 +191,7 @@ def attack(worker, tmp_path):
             host=os.getpid(),
             **more,
         )
-        return run.call_worker(job, python=python, toolchain=None, folder=tmp_path / "step", limits=limits)
+        return run.call_worker(job, python=python, toolchain=None, folder=folder, limits=limits)
 
     return attack
 
@@ -202,9 +214,17 @@ def secret(tmp_path) -> Path:
     return path
 
 
-def refuse(result, *errors: str) -> None:
+def expect_layers() -> dict[str, bool | int]:
+    """What must be in force of the layers that are tried."""
+    there = {**find_layers(), "landlock": find_layers()["landlock"] * (find_layers()["landlock"] >= 2)}
+    return {"capabilities": True} | {name: held if name in reach.LAYERS else 0 for name, held in there.items()}
+
+
+def refuse(result, *errors: str, landlock: int = 2) -> None:
+    """Skip only where the kernel lacks a layer, whatever the worker's guard says."""
     assert isinstance(result, StepResult), result
-    lacks = [layer for layer in reach.LAYERS if result.isolation[layer] < (6 if layer == "landlock" else 1)]
+    assert result.end.isolation == expect_layers()
+    lacks = [name for name in reach.LAYERS if find_layers()[name] < (landlock if name == "landlock" else 1)]
     if lacks:
         pytest.skip(f"this kernel or container has no {', '.join(lacks)}")
     assert "got" not in result.notes, result.notes
@@ -212,6 +232,7 @@ def refuse(result, *errors: str) -> None:
 
 
 HIDDEN = ("ENOENT", "EACCES")
+ROOT = pytest.mark.skipif(os.getuid() != 0, reason="no other user may do that in any case")
 
 
 @pytest.mark.attack(
@@ -304,7 +325,7 @@ def test_a_package_that_runs_code_when_its_interpreter_starts(attack, secret, tm
     what="reading the environment and the memory of the host",
     who="worker",
     stopped_by="processes outside cannot be traced",
-    feature="namespaces (Linux 5.12) or Landlock (Linux 5.13)",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
 )
 @pytest.mark.parametrize("layers", [EVERY, ("namespaces",), ("landlock",)], ids="-".join)
 @pytest.mark.parametrize("how", ["environment", "memory"])
@@ -317,7 +338,7 @@ def test_reading_the_hosts_environment_and_memory(attack, only, how, layers):
     what="looking through /proc at the host's files",
     who="worker",
     stopped_by="processes outside cannot be traced",
-    feature="namespaces (Linux 5.12) or Landlock (Linux 5.13)",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
 )
 def test_looking_through_the_hosts_root(attack):
     refuse(attack("tree"), "EACCES", "EPERM")
@@ -351,8 +372,8 @@ def server():
 def test_sending_data_away_by_tcp(attack, only, server, layers):
     only(*layers)
     port = server(socket.AF_INET, ("127.0.0.1", 0)).getsockname()[1]
-    refuse(attack("tcp", port=port), "EACCES")
-    refuse(attack("listen"), "EACCES")
+    refuse(attack("tcp", port=port), "EACCES", landlock=4)
+    refuse(attack("listen"), "EACCES", landlock=4)
 
 
 @pytest.mark.attack(
@@ -400,11 +421,13 @@ def test_asking_a_daemon_by_its_socket(attack, only, server, tmp_path, layers):
     stopped_by="sockets outside are not there, or cannot be connected to",
     feature="namespaces (Linux 5.12) or seccomp",
 )
-@pytest.mark.parametrize("layers", [EVERY, ("seccomp",)], ids="-".join)
+@pytest.mark.parametrize("layers", [EVERY, ("seccomp",), ("landlock", "seccomp")], ids="-".join)
 def test_sending_a_daemon_datagrams(attack, only, server, tmp_path, layers):
+    """A raw socket of the local family is a datagram socket in Linux."""
     only(*layers)
     receiver = server(socket.AF_UNIX, str(tmp_path / "log"), socket.SOCK_DGRAM)
-    refuse(attack("unix_datagram", target=str(tmp_path / "log")), *HIDDEN)
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+        refuse(attack("unix_datagram", target=str(tmp_path / "log"), kind=int(kind)), *HIDDEN)
     receiver.setblocking(False)
     with pytest.raises(BlockingIOError):
         receiver.recv(9)
@@ -421,7 +444,7 @@ def test_asking_a_daemon_by_an_abstract_socket(attack, only, server, layers):
     only(*layers)
     name = f"hone-test-{os.getpid()}"
     server(socket.AF_UNIX, "\0" + name)
-    refuse(attack("abstract", name=name), "EPERM", "EACCES", "ECONNREFUSED")
+    refuse(attack("abstract", name=name), "EPERM", "EACCES", "ECONNREFUSED", landlock=6)
 
 
 @pytest.mark.attack(
@@ -432,7 +455,7 @@ def test_asking_a_daemon_by_an_abstract_socket(attack, only, server, layers):
 )
 @pytest.mark.parametrize("how", ["stop_host", "kill_guard"])
 def test_sending_signals_to_host_and_guard(attack, how):
-    refuse(attack(how), "EPERM")
+    refuse(attack(how), "EPERM", landlock=6)
 
 
 @pytest.mark.attack(
@@ -482,13 +505,68 @@ def test_leaving_shared_memory_of_system_v(attack):
     refuse(attack("shared_memory"), "EPERM")
 
 
+SHMGET, MSGGET, SEMGET, MQ_OPEN = (29, 194), (68, 186), (64, 190), (240, 180)
+REMOVE = 0
+IPC = {  # None is the address of a buffer
+    "attach": ((30, 196), SHMGET, 0, 0),
+    "remove-memory": ((31, 195), SHMGET, REMOVE, None),
+    "send": ((69, 189), MSGGET, None, 8, 0),
+    "receive": ((70, 188), MSGGET, None, 8, 0, 0o4000),
+    "remove-queue": ((71, 187), MSGGET, REMOVE, None),
+    "change-semaphore": ((65, 193), SEMGET, None, 1),
+    "change-semaphore-in-time": ((220, 192), SEMGET, None, 1, 0),
+    "remove-semaphore": ((66, 191), SEMGET, 0, REMOVE, 0),
+    "remove-named-queue": ((241, 181), MQ_OPEN),
+}
+
+
+@pytest.fixture
+def system_v():
+    """Make memory, queues and semaphores of the host, and remove what is left of them."""
+    libc, column = ctypes.CDLL(None, use_errno=True), int(os.uname().machine != "x86_64")
+    removals = []
+
+    def make(kind) -> int | str:
+        if kind is MQ_OPEN:
+            name = f"hone-test-{os.getpid()}"
+            os.close(libc.syscall(kind[column], name.encode(), os.O_CREAT | os.O_RDWR, 0o600, None))
+            removals.append(lambda: libc.syscall((241, 181)[column], name.encode()))
+            return name
+        arguments = {SHMGET: (0, ctypes.c_size_t(4096), 0o600), MSGGET: (0, 0o600), SEMGET: (0, 2, 0o600)}[kind]
+        number = libc.syscall(kind[column], *arguments)
+        assert number >= 0
+        removal = {SHMGET: libc.shmctl, MSGGET: libc.msgctl, SEMGET: lambda one, _, __: libc.semctl(one, 0, 0)}[kind]
+        removals.append(lambda: removal(number, REMOVE, None))
+        return number
+
+    yield make
+    for remove in removals:
+        remove()
+
+
+@pytest.mark.attack(
+    what="reading, writing or removing the host's memory, queues and semaphores of System V and POSIX",
+    who="worker",
+    stopped_by="these calls are refused, and there are none of others",
+    feature="namespaces (Linux 5.12) or seccomp",
+)
+@pytest.mark.parametrize("layers", [EVERY, ("namespaces",), ("seccomp",)], ids="-".join)
+@pytest.mark.parametrize("how", IPC)
+def test_reaching_the_hosts_memory_of_system_v(attack, only, system_v, how, layers):
+    only(*layers)
+    numbers, kind, *more = IPC[how]
+    arguments = [system_v(kind), *more]
+    errors = ("EPERM",) if "seccomp" in layers else ("EINVAL", "ENOENT")
+    refuse(attack("call", numbers=numbers, arguments=arguments), *errors)
+
+
 @pytest.mark.attack(
     what="changing modes, times, attributes and owners outside its folders",
     who="worker",
     stopped_by="all other file systems are read-only",
     feature="namespaces (Linux 5.12)",
 )
-@pytest.mark.parametrize("how", ["chmod", "open_chmod", "utime", "attribute", "chown"])
+@pytest.mark.parametrize("how", ["chmod", "open_chmod", "utime", "attribute", pytest.param("chown", marks=ROOT)])
 def test_changing_modes_times_and_owners_outside_its_folders(attack, how, tmp_path):
     (tmp_path / "model").mkdir()
     target = tmp_path / "model" / "weights"
@@ -519,6 +597,7 @@ def test_using_the_rights_of_root(attack, only, layers):
     stopped_by="only what the step needs can be read",
     feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
 )
+@ROOT
 def test_reading_the_passwords_as_root(attack):
     refuse(attack("root"), *HIDDEN)
 
@@ -581,6 +660,22 @@ def test_dumping_its_memory(attack):
     assert attack("core").notes["got"] == [0, 0]
 
 
+@pytest.mark.parametrize("nested", [True, False])
+def test_a_step_in_shared_memory(attack, nested):
+    """Where fast temporary folders often are: the worker sees its own ones, and no others."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place, tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        weights, secret = Path(other, "model", "weights"), Path(other, "secret")
+        weights.parent.mkdir()
+        for path in (weights, secret):
+            path.write_text("x")
+        more = {"input": JobInput(path=str(weights.parent), format="toy"), "folder": Path(place, *["step"] * nested)}
+        result = attack("read", target=weights, **more)
+        assert isinstance(result, StepResult), result
+        assert (result.notes, result.end.isolation) == ({"got": "x"}, expect_layers())
+        refuse(attack("read", target=secret, **more), *HIDDEN)
+        refuse(attack("chmod", target=weights, **more), "EROFS")
+
+
 @pytest.mark.parametrize("layers", [EVERY, ("landlock", "seccomp"), ("seccomp",), ("landlock",), ()], ids="-".join)
 def test_ordinary_work_goes_on(attack, only, layers):
     """Processes, pipes, temporary files, modes and times of its own files, and what runtimes read of the machine."""
@@ -605,8 +700,11 @@ assert seccomp.confine(libc, connects=True)  # refuses namespaces, as Docker doe
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.workers.host import reach, run
 job = run.Job.model_validate_json(Path(sys.argv[2]).read_text())
-result = run.call_worker(job, python=Path(sys.executable), toolchain=None, folder=Path(sys.argv[3]), limits=Limits())
-print(json.dumps([result.notes, result.isolation]))
+for _ in range(2):
+    result = run.call_worker(
+        job, python=Path(sys.executable), toolchain=None, folder=Path(sys.argv[3]), limits=Limits()
+    )
+print(json.dumps([result.notes, result.end.isolation]))
 """
 
 
@@ -617,20 +715,51 @@ print(json.dumps([result.notes, result.isolation]))
     feature="Landlock (Linux 5.19)",
 )
 def test_a_container_without_namespaces(worker, secret, tmp_path):
-    """Nothing fails for lack of them, and what is left still hides the key."""
+    """Nothing fails for lack of them, what is left still hides the key, and the log says so once."""
     job = Job(function="attack", worker=str(worker), adaptor="evil", how="read", aim=str(secret).lstrip("/"))
     (tmp_path / "job.json").write_text(job.model_dump_json())
     guard = Path(run.WORKER_MAIN).parents[1] / "guard"
     command = [sys.executable, "-c", CONTAINER, str(guard), str(tmp_path / "job.json"), str(tmp_path / "step")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert done.stderr.count("Workers are isolated without namespaces (") == 1
     notes, isolation = json.loads(done.stdout)
     assert (isolation["namespaces"], isolation["seccomp"]) == (False, True)
+    assert isolation["landlock"] == find_layers()["landlock"]
     assert notes["denied"] == "EACCES" or not isolation["landlock"]
 
 
+@pytest.mark.attack(
+    what="claiming to be isolated",
+    who="worker",
+    stopped_by="its guard says what is in force, and its result has no such claim",
+)
+def test_claiming_to_be_isolated(attack, only):
+    only()
+    assert isinstance(attack("claim"), Failed)
+
+
+@pytest.mark.attack(
+    what="writing into the guard's reports to the host",
+    who="worker",
+    stopped_by="processes outside cannot be traced",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
+)
+@pytest.mark.parametrize("layers", [EVERY, ("namespaces",), ("landlock",)], ids="-".join)
+def test_writing_the_guards_reports(attack, only, layers):
+    only(*layers)
+    refuse(attack("report"), "EACCES", "EPERM")
+
+
+def test_a_session_has_what_was_in_force(worker, tmp_path):
+    job = Job(function="load", worker=str(worker), adaptor="evil")
+    session = run.open_session(job, python=Path(sys.executable), folder=tmp_path / "step", limits=LIMITS)
+    session.load()
+    assert session.close().isolation == expect_layers()
+
+
 def test_what_was_in_force_is_said(attack, only):
-    assert attack("core").isolation["landlock"] >= 2
+    assert attack("core").end.isolation == expect_layers()
     only()
     without = {"namespaces": False, "landlock": 0, "seccomp": False, "capabilities": True}
-    assert attack("core").isolation == without
+    assert attack("core").end.isolation == without == expect_layers()

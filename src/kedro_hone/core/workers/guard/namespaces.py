@@ -15,7 +15,7 @@ import os
 import struct
 from collections.abc import Iterable
 
-_NEW_MOUNTS, _NEW_USER, _NEW_NETWORK = 0x00020000, 0x10000000, 0x40000000
+_NEW_MOUNTS, _NEW_IPC, _NEW_USER, _NEW_NETWORK = 0x00020000, 0x08000000, 0x10000000, 0x40000000
 _NO_SUID, _NO_DEV, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 4096, 16384, 1 << 18
 _DETACH = 2
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -34,7 +34,7 @@ def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], sha
         OSError: The kernel does not allow it. The process is of no use any more: it may be half-way.
     """
     user, group = os.geteuid(), os.getegid()
-    _check(libc.unshare(_NEW_USER | _NEW_MOUNTS | (0 if network else _NEW_NETWORK)))
+    _check(libc.unshare(_NEW_USER | _NEW_MOUNTS | _NEW_IPC | (0 if network else _NEW_NETWORK)))
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with open(f"/proc/self/{name}", "w", encoding="ascii") as stream:
             stream.write(text)
@@ -42,6 +42,8 @@ def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], sha
     readable, writable = _find(reads), _find(writes)  # opened before the new root covers them
     links = [name for name in os.listdir("/") if os.path.islink("/" + name)]
     _mount_memory(libc, _ROOT, "size=1m,mode=755")
+    os.makedirs(_ROOT + _SHARED_MEMORY)  # first: what the worker uses may be below it
+    _mount_memory(libc, _ROOT + _SHARED_MEMORY, f"size={shared_bytes},mode=1777")
     placed: set[str] = set()
     for path, descriptor in sorted(readable.items()):
         if not _is_below(path, placed):
@@ -57,8 +59,6 @@ def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], sha
         with contextlib.suppress(OSError):
             os.symlink(f"/proc/self/{target}", f"{_ROOT}/dev/{name}")
     os.makedirs(_ROOT + _ROOT, exist_ok=True)
-    os.makedirs(_ROOT + _SHARED_MEMORY, exist_ok=True)
-    _mount_memory(libc, _ROOT + _SHARED_MEMORY, f"size={shared_bytes},mode=1777")
     _set_read_only(libc, _ROOT, on=True)
     for path in (*own, _SHARED_MEMORY):
         _set_read_only(libc, _ROOT + path, on=False)
@@ -71,10 +71,10 @@ def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], sha
 
 
 def _find(paths: Iterable[str]) -> dict[str, int]:
-    """Open what exists of these, each also under the name that has no links."""
+    """Open what exists of these, each also under the name that has no links; never the host's ``/dev/shm``."""
     found: dict[str, int] = {}
     for path in paths:
-        for name in {path, os.path.realpath(path)} - {*found, "/"}:
+        for name in {path, os.path.realpath(path)} - {*found, "/", "/dev", _SHARED_MEMORY}:
             with contextlib.suppress(OSError):
                 found[name] = os.open(name, os.O_PATH | os.O_CLOEXEC)
     return found

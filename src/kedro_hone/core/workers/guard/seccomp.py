@@ -14,7 +14,7 @@ import struct
 
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-# On x86-64 and on aarch64.
+# On x86-64 and on aarch64. What is there of System V is reached by its number alone, without its `get`.
 _REFUSED = {
     "add_key": (248, 217),
     "bpf": (321, 280),
@@ -24,7 +24,11 @@ _REFUSED = {
     "keyctl": (250, 219),
     "mount": (165, 40),
     "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "msgctl": (71, 187),
     "msgget": (68, 186),
+    "msgrcv": (70, 188),
+    "msgsnd": (69, 189),
     "open_by_handle_at": (304, 265),
     "perf_event_open": (298, 241),
     "pivot_root": (155, 41),
@@ -32,19 +36,28 @@ _REFUSED = {
     "process_vm_writev": (311, 271),
     "ptrace": (101, 117),
     "request_key": (249, 218),
+    "semctl": (66, 191),
     "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
     "setns": (308, 268),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
     "shmget": (29, 194),
     "umount2": (166, 39),
     "unshare": (272, 97),
     "userfaultfd": (323, 282),
 }
+_OPEN_TREE, _FSPICK = 428, 433
 # open_tree to fspick, pidfd_getfd, process_madvise, mount_setattr, open_tree_attr: new ones have one number.
-_REFUSED_EVERYWHERE = (*range(428, 434), 438, 440, 442, 467)
+_REFUSED_EVERYWHERE = (*range(_OPEN_TREE, _FSPICK + 1), 438, 440, 442, 467)
 _SOCKET, _SOCKETPAIR, _CONNECT = (41, 198), (53, 199), (42, 203)
 _CLONE, _PRLIMIT = (56, 220), (302, 261)
 _NOT_THERE = (425, 426, 427, 435)  # io_uring, which opens sockets unfiltered; clone3, whose flags cannot be seen
-_NAMESPACES = 0x7E020000
+_NEW_NAMESPACES = 0x7E020000
+_SET_MODE_FILTER, _SPECULATION_ALLOWED = 1, 4
+_X32 = 0x40000000
+_KIND = 0xF  # a socket's, without its flags
 
 _LOAD, _AND, _EQUAL, _AT_LEAST, _SET, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCH, _FIRST, _SECOND = 0, 4, 16, 24  # offsets in seccomp_data, of the arguments' lower halves
@@ -62,8 +75,9 @@ def confine(libc: ctypes.CDLL, *, connects: bool) -> bool:
     program = make_filter(machine, connects=connects)
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
-    # 4: without it, kernels before 5.16 switch off speculation too, and every measurement would be of a slower machine.
-    return any(libc.syscall(_SECCOMP[machine], 1, flags, header) == 0 for flags in (4, 0))
+    # Otherwise kernels before 5.16 switch off speculation too, and every measurement would be of a slower machine.
+    flags = _SPECULATION_ALLOWED, 0
+    return any(libc.syscall(_SECCOMP[machine], _SET_MODE_FILTER, flag, header) == 0 for flag in flags)
 
 
 def make_filter(machine: str, *, connects: bool) -> bytes:
@@ -77,22 +91,23 @@ def make_filter(machine: str, *, connects: bool) -> bytes:
     def when(number: int, *body: tuple[int, int, int, int]) -> None:
         program.extend(((_EQUAL, 0, len(body), number), *body))
 
-    no, never, fine = ((_RETURN, 0, 0, value) for value in (_ERROR | errno.EPERM, _ERROR | errno.EACCES, _ALLOW))
-    program += [(_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, _ARCHITECTURE[machine]), no, (_LOAD, 0, 0, _NUMBER)]
+    eperm, eacces, allow = ((_RETURN, 0, 0, value) for value in (_ERROR | errno.EPERM, _ERROR | errno.EACCES, _ALLOW))
+    program += [(_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, _ARCHITECTURE[machine]), eperm, (_LOAD, 0, 0, _NUMBER)]
     if machine == "x86_64":
-        program += [(_AT_LEAST, 0, 1, 0x40000000), no]  # the same calls by other numbers
-    family = (_LOAD, 0, 0, _FIRST), (_EQUAL, 1, 0, socket.AF_UNIX), never
-    # A datagram takes an address without being connected.
-    kind = () if connects else ((_LOAD, 0, 0, _SECOND), (_AND, 0, 0, 0xF), (_EQUAL, 0, 1, socket.SOCK_DGRAM), never)
+        program += [(_AT_LEAST, 0, 1, _X32), eperm]  # the same calls by other numbers
+    family = (_LOAD, 0, 0, _FIRST), (_EQUAL, 1, 0, socket.AF_UNIX), eacces
+    # A datagram takes an address without being connected, and SOCK_RAW means the same.
+    stream_or_packet = (_EQUAL, 2, 0, socket.SOCK_STREAM), (_EQUAL, 1, 0, socket.SOCK_SEQPACKET), eacces
+    kind = () if connects else ((_LOAD, 0, 0, _SECOND), (_AND, 0, 0, _KIND), *stream_or_packet)
     for pair in (_SOCKET, _SOCKETPAIR):
-        when(pair[column], *family, *kind, fine)
-    when(_CLONE[column], (_LOAD, 0, 0, _FIRST), (_SET, 0, 1, _NAMESPACES), no, fine)
-    when(_PRLIMIT[column], (_LOAD, 0, 0, _FIRST), (_EQUAL, 1, 0, 0), no, fine)  # of another process
+        when(pair[column], *family, *kind, allow)
+    when(_CLONE[column], (_LOAD, 0, 0, _FIRST), (_SET, 0, 1, _NEW_NAMESPACES), eperm, allow)
+    when(_PRLIMIT[column], (_LOAD, 0, 0, _FIRST), (_EQUAL, 1, 0, 0), eperm, allow)  # of another process
     if not connects:
         refuse(_CONNECT[column], errno.EACCES)
     for number in _NOT_THERE:
         refuse(number, errno.ENOSYS)
     for number in (*(numbers[column] for numbers in _REFUSED.values()), *_REFUSED_EVERYWHERE):
         refuse(number, errno.EPERM)
-    program.append(fine)
+    program.append(allow)
     return b"".join(struct.pack("=HBBI", *line) for line in program)

@@ -29,7 +29,7 @@ from kedro_hone.core.contract.registry import SIGNER, make_tags
 from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.digest import digest_file
-from kedro_hone.learner.signatures import verify_version
+from kedro_hone.learner.signatures import describe_signature, verify_version
 from kedro_hone.learner.signing import PASSWORD, SIGNING_KEY, find_signer
 from kedro_hone.nodes.pull import _is_ours
 from kedro_hone.recipe.schema import read_recipe
@@ -287,6 +287,15 @@ def test_a_signature_that_is_none_is_refused(signed, policy, text):
     assert "that cannot be read" in call(signed).output
 
 
+def test_verify_says_that_a_folder_is_no_signature(signed):
+    (signed / "model.sig").unlink()
+    (signed / "model.sig").mkdir()
+    assert describe_signature(signed) == "that cannot be read"
+    (signed / "model.sig").rmdir()
+    (signed / "model.sig").write_text('{"verificationMaterial": {"publicKey": {"hint": "\\ud800"}}}')
+    assert "sha256:\ufffd" in call(signed).output
+
+
 def test_verify_says_what_was_checked_and_what_was_not(signed, keys):
     done = call(signed, "--key", keys[1])
     assert done.exit_code == ExitCode.SUCCESS
@@ -399,10 +408,19 @@ def test_a_winner_that_this_publisher_signed_is_trusted_as_a_source(signed, tmp_
 
 
 @pytest.mark.parametrize(
-    "harm", [{}, {"identity": "a@b.c"}, {"issuer": "https://b.c"}, {"keys": ["a"], "identity": "a"}]
+    "harm",
+    [
+        {},
+        {"identity": "a@b.c"},
+        {"issuer": "https://b.c"},
+        {"keys": ["a"], "identity": "a"},
+        {"identity": "a@b.c", "issuer": ""},  # sigstore compares no issuer then: `--issuer "$UNSET"`
+        {"identity": "", "issuer": "https://b.c"},
+        {"keys": ["a"], "identity": "", "issuer": ""},
+    ],
 )
 def test_a_policy_names_one_kind_of_signer(harm):
-    with pytest.raises(ValueError, match="keys, or an identity with its issuer"):
+    with pytest.raises(ValueError, match=r"keys, or an identity with its issuer|at least 1 character"):
         kedro_hone.Policy(**harm)
 
 

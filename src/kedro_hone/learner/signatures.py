@@ -53,8 +53,8 @@ class Policy(Value):
     """
 
     keys: tuple[str | Path, ...] = ()
-    identity: str | None = None
-    issuer: str | None = None
+    identity: str | None = Field(None, min_length=1)
+    issuer: str | None = Field(None, min_length=1)  # sigstore compares no issuer that is empty
     name: str | None = None
     source: str | None = Field(None, pattern="^sha256:")
 
@@ -105,11 +105,12 @@ def verify_version(folder: Path, policy: Policy, *, name: str | None = None) -> 
 def describe_signature(folder: Path) -> str:
     """Return what a signature says of its key, which nobody checked; empty where there is none."""
     try:
-        material = json.loads((folder / SIGNATURE).read_bytes()[:_LARGEST])["verificationMaterial"]
+        with (folder / SIGNATURE).open("rb") as stream:
+            material = json.loads(stream.read(_LARGEST))["verificationMaterial"]
         return f"of the key sha256:{material['publicKey']['hint']}" if "publicKey" in material else "of Sigstore"
     except FileNotFoundError:
         return ""
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (OSError, KeyError, TypeError, ValueError, RecursionError):
         return "that cannot be read"
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from kedro_hone.core.contract.registry import Registry
 
 
-@runtime_checkable
 class AliasRegistry(Protocol):
     """A registry whose ``publish`` takes ``before``, and moves no alias that was moved by others since."""
 
@@ -22,7 +21,9 @@ class AliasRegistry(Protocol):
 
 def read_aliases(registry: Registry, name: str) -> dict[str, dict[str, str]]:
     """Return where the aliases of a model point, by its name; empty where the registry cannot tell."""
-    return {name: registry.list_aliases(name)} if isinstance(registry, AliasRegistry) else {}
+    # From Python 3.12 on, isinstance with a protocol finds nothing that __getattr__ returns, as GuardedRegistry's does.
+    look = getattr(registry, "list_aliases", None)
+    return {name: look(name)} if callable(look) else {}
 
 
 def find_move(alias: str, *, before: Mapping[str, str] | None, now: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.aliases import PULL
 from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
 from kedro_hone.core.contract.registry import SIGNER, Publication, VersionInfo, find_registry, make_tags
 from kedro_hone.core.text import open_logger
@@ -57,7 +58,8 @@ def publish(
             speedup=evidence.speedup.ratio.estimate if evidence.speedup else None,
             data={row.name: row.md5 for row in evidence.data},
         )
-        | ({SIGNER: signer.name} if signer else {}),
+        | ({SIGNER: signer.name} if signer else {})
+        | ({PULL: version.pulled} if version.pulled else {}),
         alias=recipe.publish.alias,
         metrics=find_metrics(evidence),
         **pulled,

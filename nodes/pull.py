@@ -52,7 +52,8 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
         flavor = read_flavor(pulled, trust=trust, author=author, due=version.tags.get(DIGEST))
         write_files(flavor, pulled, files)
         artifact = _seal(files, flavor, recipe, store, run)
-    version = version.model_copy(update={"uri": run.relate(version.uri), "pointers": pointers})
+    known = {"uri": run.relate(version.uri), "pointers": pointers, "pulled": run.run_id}
+    version = version.model_copy(update=known)
     logger.info("pulled    %s (%s, %s)", version.uri, artifact.format, artifact.digest[:19])
     return version, artifact
 

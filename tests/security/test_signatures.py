@@ -25,6 +25,7 @@ from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.cli import hone
 from kedro_hone.comparing.recipe_checks import check_recipe
+from kedro_hone.core.contract.aliases import PULL
 from kedro_hone.core.contract.registry import SIGNER, make_tags
 from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.store.runs import RunFolder
@@ -66,10 +67,11 @@ def policy(keys) -> kedro_hone.Policy:
 def publish(tmp_path, keys, prove, make_winner):
     """Return a function that publishes a version of a model and returns its URI or place."""
 
-    def publish(registry=None, name: str = "models/net", **run):
+    def publish(registry=None, name: str = "models/net", before=None, **run):
         winner, signer = prove(make_winner(), **run), find_signer()
-        tags = make_tags(winner, recipe="sha256:2") | ({SIGNER: signer.name} if signer else {})
-        return (registry or LocalRegistry(tmp_path)).publish(winner, name=name, tags=tags, alias="honed").uri
+        tags = make_tags(winner, recipe="sha256:2") | ({SIGNER: signer.name} if signer else {}) | {PULL: "1"}
+        registry = registry or LocalRegistry(tmp_path)
+        return registry.publish(winner, name=name, tags=tags, alias="honed", before=before).uri
 
     return publish
 
@@ -363,11 +365,11 @@ def test_a_folder_that_was_downloaded_is_verified_too(publish, registry, keys, t
 def test_a_version_that_was_not_signed_does_not_stand_for_one_that_is(publish, keys, policy, monkeypatch):
     """The same publication again, with a key now: a version that is signed is made before the alias moves."""
     monkeypatch.delenv(SIGNING_KEY)
-    unsigned = Path(publish())
+    unsigned = Path(publish(before={}))
     monkeypatch.setenv(SIGNING_KEY, str(keys[0]))
-    signed = Path(publish())
+    signed = Path(publish(before={}))
     assert (unsigned.name, signed.name) == ("1", "2")
-    assert publish() == str(signed)
+    assert publish(before={}) == str(signed)
     assert (signed.parent / "honed").resolve() == signed
     assert kedro_hone.load(signed, verify=policy).artifact.format == "onnx"
 

@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from kedro_hone.adaptors.registries.model_folder import lock_publication, write_winner
-from kedro_hone.core.contract.aliases import find_move
+from kedro_hone.core.contract.aliases import PULL, find_move, name_record
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, check_names, derive_key, explain_unknown
 from kedro_hone.core.errors import HoneError
@@ -176,9 +176,11 @@ class LocalRegistry:
             place = _find_published(home, key) or _publish(home, winner, tags={KEY: key, **tags}, metrics=metrics or {})
             now = _read_aliases(home)
             if alias is not None and now.get(alias) != place.name:
-                note = find_move(alias, before=before, now=now)
+                note = find_move(alias, before=before, now=now, ours=_find_given(home, alias, tags.get(PULL)))
                 if not note:
                     _move_alias(home, alias, place)
+            if alias is not None and not note and PULL in tags:
+                _move_alias(home, name_record(alias), place)
         return Publication(uri=str(place), version=place.name, alias=None if note else alias, note=note)
 
     def _find_home(self, name: str) -> Path:
@@ -234,6 +236,12 @@ def _explain_changes(path: Path) -> Iterator[None]:
 
 def _read_aliases(home: Path) -> dict[str, str]:
     return {link.name: link.resolve().name for link in home.glob("[!.]*") if link.is_symlink()}
+
+
+def _find_given(home: Path, alias: str, pull: str | None) -> str | None:
+    """Return the version that an alias was last moved to by a publication; None where that was of another pull."""
+    place = (home / name_record(alias)).resolve()
+    return place.name if pull and _read_tags(place).get(PULL) == pull else None
 
 
 def _move_alias(home: Path, alias: str, place: Path) -> None:

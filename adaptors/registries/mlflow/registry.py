@@ -24,7 +24,7 @@ from mlflow.exceptions import MlflowException
 
 from kedro_hone.adaptors.registries.mlflow import connection, versions
 from kedro_hone.adaptors.registries.model_folder import lock_publication, write_winner
-from kedro_hone.core.contract.aliases import find_move
+from kedro_hone.core.contract.aliases import PULL, find_move, name_record
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, check_names, derive_key, explain_refused
 from kedro_hone.core.errors import HoneError
@@ -262,7 +262,8 @@ def _finish_version(
     if known.tags.get(_STATE) != _FINISHED:
         client.set_model_version_tag(name, version, _STATE, _FINISHED)
     if alias is not None and alias not in (known.aliases or ()):
-        note = find_move(alias, before=before, now=versions.read_aliases(client, name))
+        ours = versions.find_given(client, name, alias, pull=known.tags.get(PULL))
+        note = find_move(alias, before=before, now=versions.read_aliases(client, name), ours=ours)
         try:
             if not note:
                 client.set_registered_model_alias(name, alias, version)
@@ -270,6 +271,8 @@ def _finish_version(
             if error.error_code != _REFUSED:
                 raise
             refused = error
+    if alias is not None and not note and refused is None and PULL in known.tags:
+        client.set_registered_model_tag(name, versions.RECORD + name_record(alias), version)
     if _PENDING_ALIAS in known.tags:
         client.delete_model_version_tag(name, version, _PENDING_ALIAS)
     if refused is not None:

@@ -8,9 +8,9 @@ from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinne
 from kedro_hone.core.contract.registry import SIGNER, Publication, VersionInfo, find_registry, make_tags
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
-from kedro_hone.learner.signing import find_signer
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, write_publication
+from kedro_hone.signing.sign import find_signer
 
 logger = open_logger(__name__)
 

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from kedro_hone import __version__
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.proof import ProvenWinner
+from kedro_hone.core.contract.proof import EVIDENCE_FOLDER, ProvenWinner
 from kedro_hone.core.store.manifest import copy_tree
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.learner.manifest import write_manifest
-from kedro_hone.learner.signatures import EVIDENCE_FOLDER
-from kedro_hone.learner.signing import find_signer, sign_version
+from kedro_hone.signing.sign import find_signer, sign_version
 from kedro_hone.sources.source_format import MLMODEL, OURS
 
 if TYPE_CHECKING:

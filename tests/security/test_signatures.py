@@ -30,10 +30,10 @@ from kedro_hone.core.contract.registry import SIGNER, make_tags
 from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.digest import digest_file
-from kedro_hone.learner.signatures import describe_signature, verify_version
-from kedro_hone.learner.signing import PASSWORD, SIGNING_KEY, find_signer
 from kedro_hone.nodes.pull import _is_ours
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.signing.sign import PASSWORD, SIGNING_KEY, find_signer
+from kedro_hone.signing.verify import describe_signature, verify_version
 
 X = np.ones((2, 4), np.float32)
 
@@ -471,7 +471,7 @@ for policy in (dict(keys=({str(keys[1])!r},)), dict(identity="a@b.c", issuer="ht
 
 def test_signed_files_are_read_once(signed, policy, monkeypatch):
     counted: list[Path] = []
-    for place in ("kedro_hone.learner.signatures", "kedro_hone.core.store.manifest"):
+    for place in ("kedro_hone.signing.verify", "kedro_hone.core.store.manifest"):
         monkeypatch.setattr(f"{place}.digest_file", lambda path: counted.append(path) or digest_file(path))
     kedro_hone.load(signed, verify=policy)
     assert counted.count(signed / "artifact" / "model.onnx") == 1

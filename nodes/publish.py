@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.aliases import PULL
 from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
 from kedro_hone.core.contract.registry import SIGNER, Publication, VersionInfo, find_registry, make_tags
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
-from kedro_hone.learner.signing import find_signer
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, write_publication
+from kedro_hone.signing.sign import find_signer
 
 logger = open_logger(__name__)
 
@@ -57,7 +58,8 @@ def publish(
             speedup=evidence.speedup.ratio.estimate if evidence.speedup else None,
             data={row.name: row.md5 for row in evidence.data},
         )
-        | ({SIGNER: signer.name} if signer else {}),
+        | ({SIGNER: signer.name} if signer else {})
+        | ({PULL: version.pulled} if version.pulled else {}),
         alias=recipe.publish.alias,
         metrics=find_metrics(evidence),
         **pulled,

@@ -20,9 +20,10 @@ from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed, Refused
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
-from kedro_hone.learner.signatures import SIGNATURE, Policy, verify_version
-from kedro_hone.learner.signing import find_signer
 from kedro_hone.recipe.schema import Recipe
+from kedro_hone.signing.policy import SIGNATURE, Policy
+from kedro_hone.signing.sign import find_signer
+from kedro_hone.signing.verify import verify_version
 from kedro_hone.sources.catalogue import name_source
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.files import write_files
@@ -52,7 +53,8 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
         flavor = read_flavor(pulled, trust=trust, author=author, due=version.tags.get(DIGEST))
         write_files(flavor, pulled, files)
         artifact = _seal(files, flavor, recipe, store, run)
-    version = version.model_copy(update={"uri": run.relate(version.uri), "pointers": pointers})
+    known = {"uri": run.relate(version.uri), "pointers": pointers, "pulled": run.run_id}
+    version = version.model_copy(update=known)
     logger.info("pulled    %s (%s, %s)", version.uri, artifact.format, artifact.digest[:19])
     return version, artifact
 

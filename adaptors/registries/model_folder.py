@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,14 +13,11 @@ from numpy.typing import NDArray
 
 from kedro_hone import __version__
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.locks import hold_lock
+from kedro_hone.core.contract.proof import EVIDENCE_FOLDER, ProvenWinner
 from kedro_hone.core.store.manifest import copy_tree
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.digest import digest_json
 from kedro_hone.learner.manifest import write_manifest
-from kedro_hone.learner.signatures import EVIDENCE_FOLDER
-from kedro_hone.learner.signing import find_signer, sign_version
+from kedro_hone.signing.sign import find_signer, sign_version
 from kedro_hone.sources.source_format import MLMODEL, OURS
 
 if TYPE_CHECKING:
@@ -79,19 +75,6 @@ def write_winner(
     if signer is not None:
         sign_version(folder, signer, name=name)
     return model
-
-
-def lock_publication(registry: str, name: str) -> AbstractContextManager[float]:
-    """Let one process of this machine at a time publish to a model of a registry; the others wait.
-
-    Which versions there are is looked up before one is made: two that do so at once would both make it. The lock is in
-    ``$HONE_HOME``, so another machine, or a user with another one, is not kept out.
-    """
-    # What it imports is not installed where a winner is only loaded.
-    from kedro_hone.core.environments.store import find_home  # noqa: PLC0415
-
-    lock = f"publish-{digest_json([registry, name]).removeprefix('sha256:')[:16]}.lock"
-    return hold_lock(find_home() / "locks" / lock, purpose=f"publishing to {name}")
 
 
 def make_signature(

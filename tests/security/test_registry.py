@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -12,6 +13,7 @@ from small_project import copy_project
 
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
+from kedro_hone.core.contract.aliases import PULL
 from kedro_hone.core.errors import HoneError
 
 __all__ = ["empty_database", "make_winner", "onnx_model", "prove", "tracking_uri"]
@@ -76,12 +78,21 @@ def test_a_registry_that_denies_says_which_credentials_to_check(serve, status, b
     assert "not-in-any-message" not in str(caught.value)
 
 
-def list_before(registry):
-    return registry.list_aliases("digits")
+def publish(registry, winner, *, pull="", **more):
+    tags = TAGS | ({PULL: pull} if pull else {})
+    return registry.publish(winner, name="digits", tags=tags, alias="honed", **more)
 
 
-def publish(registry, winner, **more):
-    return registry.publish(winner, name="digits", tags=TAGS, alias="honed", **more)
+def move_alias(registry, home, version):
+    """Do what a person does: point the alias to a version, or remove it."""
+    if isinstance(registry, LocalRegistry):
+        (home / "honed").unlink(missing_ok=True)
+        if version is not None:
+            (home / "honed").symlink_to(version)
+    elif version is None:
+        registry._client.delete_registered_model_alias("digits", "honed")
+    else:
+        registry._client.set_registered_model_alias("digits", "honed", version)
 
 
 @pytest.mark.attack(
@@ -94,17 +105,7 @@ def publish(registry, winner, **more):
 def test_an_alias_that_a_person_moved_meanwhile_stays(kind, moved, tmp_path, make_winner, prove):
     """A run pulls; a person rolls back, withdraws or sets the alias; the run ends and publishes."""
     registry = MlflowRegistry() if kind == "mlflow" else LocalRegistry(tmp_path)
-
-    def point(version):
-        if kind == "mlflow" and version is None:
-            registry._client.delete_registered_model_alias("digits", "honed")
-        elif kind == "mlflow":
-            registry._client.set_registered_model_alias("digits", "honed", version)
-        else:
-            (tmp_path / "digits-hone" / "honed").unlink(missing_ok=True)
-            if version is not None:
-                (tmp_path / "digits-hone" / "honed").symlink_to(version)
-
+    point = partial(move_alias, registry, tmp_path / "digits-hone")
     artifact = make_winner()
     assert registry.list_aliases("digits") == {}
     for run in "12":
@@ -124,6 +125,41 @@ def test_an_alias_that_a_person_moved_meanwhile_stays(kind, moved, tmp_path, mak
     honest = publish(registry, prove(artifact, "4"), before=registry.list_aliases("digits"))
     assert (honest.version, honest.alias, honest.note) == ("4", "honed", "")
     assert registry.list_aliases("digits") == {"honed": "4"}
+
+
+@pytest.mark.parametrize("kind", ["mlflow", "local"])
+def test_two_publications_of_one_pull_undo_no_rollback_and_take_no_move_of_their_own_for_one(
+    kind, tmp_path, make_winner, prove
+):
+    """A run publishes, and again after ``--from-nodes gate``; a person rolls back to what was there at the pull."""
+    registry = MlflowRegistry() if kind == "mlflow" else LocalRegistry(tmp_path)
+    artifact = make_winner()
+    publish(registry, prove(artifact, "1"), before={}, pull="first")
+    again = {"before": registry.list_aliases("digits"), "pull": "second"}
+    assert again["before"] == {"honed": "1"}
+    for version in "234":
+        done = publish(registry, prove(artifact, version), **again)
+        assert (done.version, done.alias, done.note) == (version, "honed", "")
+        assert publish(registry, prove(artifact, version), **again) == done
+    for back in "13":  # to what the pull saw, and to another of its own
+        move_alias(registry, tmp_path / "digits-hone", back)
+        done = publish(registry, prove(artifact, "4"), **again)
+        assert (done.version, done.alias) == ("4", None)
+        assert f"'honed' pointed to 4 when this pull's winner was published, and points to {back} now" in done.note
+        assert registry.list_aliases("digits") == {"honed": back}
+    assert publish(registry, prove(artifact, "5"), **again).alias is None
+    third = publish(registry, prove(artifact, "6"), before={"honed": "3"}, pull="third")
+    assert (third.version, third.alias) == ("6", "honed")
+    assert publish(registry, prove(artifact, "7"), **again).note
+
+
+def test_the_line_that_is_gated_and_published_again_moves_its_alias(unpublished, tmp_path):
+    project = copy_project(unpublished, tmp_path)
+    home = project.root / "models" / "matrix-hone"
+    project.run("--pipelines", "publish")
+    assert (home / "honed").readlink().name == "1"
+    project.run("--from-nodes", "gate")
+    assert (home / "honed").readlink().name == "2"
 
 
 def test_the_line_leaves_an_alias_that_a_person_moved_since_the_pull(unpublished, tmp_path):

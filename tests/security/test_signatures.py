@@ -25,14 +25,15 @@ from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.cli import hone
 from kedro_hone.comparing.recipe_checks import check_recipe
+from kedro_hone.core.contract.aliases import PULL
 from kedro_hone.core.contract.registry import SIGNER, make_tags
 from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.digest import digest_file
-from kedro_hone.learner.signatures import verify_version
-from kedro_hone.learner.signing import PASSWORD, SIGNING_KEY, find_signer
 from kedro_hone.nodes.pull import _is_ours
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.signing.sign import PASSWORD, SIGNING_KEY, find_signer
+from kedro_hone.signing.verify import describe_signature, verify_version
 
 X = np.ones((2, 4), np.float32)
 
@@ -66,10 +67,11 @@ def policy(keys) -> kedro_hone.Policy:
 def publish(tmp_path, keys, prove, make_winner):
     """Return a function that publishes a version of a model and returns its URI or place."""
 
-    def publish(registry=None, name: str = "models/net", **run):
+    def publish(registry=None, name: str = "models/net", before=None, **run):
         winner, signer = prove(make_winner(), **run), find_signer()
-        tags = make_tags(winner, recipe="sha256:2") | ({SIGNER: signer.name} if signer else {})
-        return (registry or LocalRegistry(tmp_path)).publish(winner, name=name, tags=tags, alias="honed").uri
+        tags = make_tags(winner, recipe="sha256:2") | ({SIGNER: signer.name} if signer else {}) | {PULL: "1"}
+        registry = registry or LocalRegistry(tmp_path)
+        return registry.publish(winner, name=name, tags=tags, alias="honed", before=before).uri
 
     return publish
 
@@ -287,6 +289,15 @@ def test_a_signature_that_is_none_is_refused(signed, policy, text):
     assert "that cannot be read" in call(signed).output
 
 
+def test_verify_says_that_a_folder_is_no_signature(signed):
+    (signed / "model.sig").unlink()
+    (signed / "model.sig").mkdir()
+    assert describe_signature(signed) == "that cannot be read"
+    (signed / "model.sig").rmdir()
+    (signed / "model.sig").write_text('{"verificationMaterial": {"publicKey": {"hint": "\\ud800"}}}')
+    assert "sha256:\ufffd" in call(signed).output
+
+
 def test_verify_says_what_was_checked_and_what_was_not(signed, keys):
     done = call(signed, "--key", keys[1])
     assert done.exit_code == ExitCode.SUCCESS
@@ -354,11 +365,11 @@ def test_a_folder_that_was_downloaded_is_verified_too(publish, registry, keys, t
 def test_a_version_that_was_not_signed_does_not_stand_for_one_that_is(publish, keys, policy, monkeypatch):
     """The same publication again, with a key now: a version that is signed is made before the alias moves."""
     monkeypatch.delenv(SIGNING_KEY)
-    unsigned = Path(publish())
+    unsigned = Path(publish(before={}))
     monkeypatch.setenv(SIGNING_KEY, str(keys[0]))
-    signed = Path(publish())
+    signed = Path(publish(before={}))
     assert (unsigned.name, signed.name) == ("1", "2")
-    assert publish() == str(signed)
+    assert publish(before={}) == str(signed)
     assert (signed.parent / "honed").resolve() == signed
     assert kedro_hone.load(signed, verify=policy).artifact.format == "onnx"
 
@@ -399,10 +410,19 @@ def test_a_winner_that_this_publisher_signed_is_trusted_as_a_source(signed, tmp_
 
 
 @pytest.mark.parametrize(
-    "harm", [{}, {"identity": "a@b.c"}, {"issuer": "https://b.c"}, {"keys": ["a"], "identity": "a"}]
+    "harm",
+    [
+        {},
+        {"identity": "a@b.c"},
+        {"issuer": "https://b.c"},
+        {"keys": ["a"], "identity": "a"},
+        {"identity": "a@b.c", "issuer": ""},  # sigstore compares no issuer then: `--issuer "$UNSET"`
+        {"identity": "", "issuer": "https://b.c"},
+        {"keys": ["a"], "identity": "", "issuer": ""},
+    ],
 )
 def test_a_policy_names_one_kind_of_signer(harm):
-    with pytest.raises(ValueError, match="keys, or an identity with its issuer"):
+    with pytest.raises(ValueError, match=r"keys, or an identity with its issuer|at least 1 character"):
         kedro_hone.Policy(**harm)
 
 
@@ -451,7 +471,7 @@ for policy in (dict(keys=({str(keys[1])!r},)), dict(identity="a@b.c", issuer="ht
 
 def test_signed_files_are_read_once(signed, policy, monkeypatch):
     counted: list[Path] = []
-    for place in ("kedro_hone.learner.signatures", "kedro_hone.core.store.manifest"):
+    for place in ("kedro_hone.signing.verify", "kedro_hone.core.store.manifest"):
         monkeypatch.setattr(f"{place}.digest_file", lambda path: counted.append(path) or digest_file(path))
     kedro_hone.load(signed, verify=policy)
     assert counted.count(signed / "artifact" / "model.onnx") == 1

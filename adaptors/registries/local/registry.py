@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path, PurePath
-from typing import Final
+from collections.abc import Mapping
+from pathlib import Path
 
-from pydantic import TypeAdapter
-
-from kedro_hone.adaptors.registries.model_folder import lock_publication, write_winner
-from kedro_hone.core.contract.aliases import find_move
+from kedro_hone.adaptors.registries.local import publishing, versions
+from kedro_hone.adaptors.registries.locks import lock_publication
+from kedro_hone.core.contract.aliases import PULL, find_move, name_record
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, check_names, derive_key, explain_unknown
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.machine.processes import may_be_alive, name_process
-from kedro_hone.core.store.disk import remove_tree
-from kedro_hone.core.store.manifest import MANIFEST
-from kedro_hone.core.values.digest import digest_file, digest_json, digest_tree
-from kedro_hone.core.workers.host.replies import read_regular
-from kedro_hone.sources.files import make_corrupt
-from kedro_hone.sources.source_format import MLMODEL
-
-SUFFIX: Final = "-hone"
-"""The folder with the winners of ``models/digits`` is ``models/digits-hone``."""
-TAGS: Final = "hone.json"
-"""The file with a published version's tags."""
-_MODELS: Final = (".onnx", ".pt2")
-_STAGE: Final = ".publishing-"
-_TAGS: Final = TypeAdapter(dict[str, str])
-_LONGEST: Final = 255
-"""Bytes of a file's name."""
+from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, check_names, derive_key
+from kedro_hone.core.values.digest import digest_file, digest_tree
 
 
 class LocalRegistry:
@@ -56,18 +35,18 @@ class LocalRegistry:
             path = (self.root / uri).resolve()
             known = path.exists()
         except (OSError, ValueError) as error:  # it is too long, or holds a null character
-            raise _explain_odd(uri, error) from error
+            raise versions.explain_odd(uri, error) from error
         if not known:
-            raise _explain_missing(path)
-        with _explain_changes(path):
+            raise versions.explain_missing(path)
+        with versions.explain_changes(path):
             return self._describe(path)
 
     def _describe(self, path: Path) -> VersionInfo:
-        tags = _read_tags(path)
+        tags = versions.read_tags(path)
         model, links = path, dict[str, str]()
         if tags:
-            model = path.parent.with_name(path.parent.name.removesuffix(SUFFIX))
-            links = _read_aliases(path.parent)
+            model = path.parent.with_name(path.parent.name.removesuffix(versions.SUFFIX))
+            links = versions.read_aliases(path.parent)
         root = self.root.resolve()
         return VersionInfo(
             uri=str(path),
@@ -91,7 +70,7 @@ class LocalRegistry:
         if any(folder.iterdir()):
             raise FileExistsError(f"{folder} is not empty")
         path = Path(info.uri)
-        with _explain_changes(path):
+        with versions.explain_changes(path):
             if path.is_dir():
                 # Links stay links: a link that leads out of the folder is refused later with its name, and not copied.
                 shutil.copytree(path, folder, dirs_exist_ok=True, symlinks=True)
@@ -107,20 +86,11 @@ class LocalRegistry:
 
         A number cannot be an alias, since it is a version.
         """
-        last = None if name is None else PurePath(name).name
-        odd = alias is not None and (not alias or alias.isdecimal() or "/" in alias or alias.startswith("."))
-        problems = {
-            f"hone.publish.name: {name!r} names no folder.": name is not None and (not name or last == ".."),
-            f"hone.publish.alias: {alias!r} is a version's number, a path or hidden, and an alias is a link.": odd,
-            "hone.publish: a path has no null character.": "\0" in (name or "") + (alias or ""),
-            f"hone.publish.name: {last!r} has over {_LONGEST} bytes with {SUFFIX}.": _is_long((last or "") + SUFFIX),
-            f"hone.publish.alias: {alias!r} has over {_LONGEST} bytes.": _is_long(alias or ""),
-        }
-        return next((problem for problem, is_so in problems.items() if is_so), "")
+        return versions.find_problem(name=name, alias=alias)
 
     def list_aliases(self, name: str) -> dict[str, str]:
         """Return the version that each link next to the winners of a model points to."""
-        return _read_aliases(self._find_home(name))
+        return versions.read_aliases(self._find_home(name))
 
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return the models in the root folder that are new or changed, and new winners of them, oldest first.
@@ -132,12 +102,12 @@ class LocalRegistry:
             HoneError: ``model-unknown``: the folder does not exist.
         """
         if not self.root.is_dir():
-            raise _explain_missing(self.root.resolve())
+            raise versions.explain_missing(self.root.resolve())
         known: dict[str, list[str]] = json.loads(cursor) if cursor else {}
         seen: dict[str, list[str]] = {}
         found: list[tuple[int, VersionInfo]] = []
-        for path in map(str, _list_models(self.root.resolve())):
-            changed, stamp = _read_stamp(Path(path))
+        for path in map(str, versions.list_models(self.root.resolve())):
+            changed, stamp = versions.read_stamp(Path(path))
             old_stamp, version = known.get(path, ("", ""))
             if stamp != old_stamp:
                 info = self.resolve(path)
@@ -169,134 +139,22 @@ class LocalRegistry:
         check_names(self, name=name, alias=alias)
         home, note = self._find_home(name), ""
         # The key has no path, so that a copy of the project does not publish the same again.
-        key = derive_key(winner, name=home.name.removesuffix(SUFFIX), tags=tags)
+        key = derive_key(winner, name=home.name.removesuffix(versions.SUFFIX), tags=tags)
         with lock_publication("", str(home.resolve())):
             home.mkdir(parents=True, exist_ok=True)
-            _remove_stages(home)
-            place = _find_published(home, key) or _publish(home, winner, tags={KEY: key, **tags}, metrics=metrics or {})
-            now = _read_aliases(home)
+            publishing.remove_stages(home)
+            place = publishing.find_published(home, key)
+            if place is None:
+                place = publishing.write_version(home, winner, tags={KEY: key, **tags}, metrics=metrics or {})
+            now = versions.read_aliases(home)
             if alias is not None and now.get(alias) != place.name:
-                note = find_move(alias, before=before, now=now)
+                note = find_move(alias, before=before, now=now, ours=versions.find_given(home, alias, tags.get(PULL)))
                 if not note:
-                    _move_alias(home, alias, place)
+                    publishing.move_alias(home, alias, place)
+            if alias is not None and not note and PULL in tags:
+                publishing.move_alias(home, name_record(alias), place)
         return Publication(uri=str(place), version=place.name, alias=None if note else alias, note=note)
 
     def _find_home(self, name: str) -> Path:
         path = (self.root / name).absolute()
-        return path.with_name(path.name + SUFFIX)
-
-
-def _find_published(home: Path, key: str) -> Path | None:
-    """Return the version that a publication made already, if it did."""
-    published = (each for each in home.iterdir() if each.name.isdecimal())
-    return next((each for each in published if _read_tags(each).get(KEY) == key), None)
-
-
-def _publish(home: Path, winner: ProvenWinner, *, tags: Mapping[str, str], metrics: Mapping[str, float]) -> Path:
-    """Write a version next to the others, and give it its number when it is whole."""
-    stage = home / f"{_STAGE}{name_process()}"
-    stage.mkdir()
-    try:
-        write_winner(stage, winner, name=home.name.removesuffix(SUFFIX))
-        numbers = {f"hone.metric.{metric}": repr(float(value)) for metric, value in metrics.items()}
-        content = json.dumps({**tags, **numbers}, indent=1, sort_keys=True)
-        (stage / TAGS).write_text(content + "\n", encoding="utf-8")
-        return _claim_number(home, stage)
-    finally:
-        remove_tree(stage)  # it was renamed, unless something failed
-
-
-def _claim_number(home: Path, stage: Path) -> Path:
-    """Rename a finished stage to the next free number; renaming to a folder with content fails, so none is lost."""
-    number = max((int(path.name) for path in home.iterdir() if path.name.isdecimal()), default=0)
-    while True:
-        number += 1
-        try:
-            return stage.rename(home / str(number))
-        except OSError:
-            if not (home / str(number)).exists():
-                raise
-
-
-@contextmanager
-def _explain_changes(path: Path) -> Iterator[None]:
-    """Explain that a model is changed by others while it is read: what was pulled would not be the version named."""
-    try:
-        yield
-    except (shutil.Error, FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        raise HoneError(
-            "model-unknown",
-            f"{path} was changed or deleted while it was read.",
-            why=str(error)[:200],
-            hint="Run again when nothing writes to it.",
-        ) from error
-
-
-def _read_aliases(home: Path) -> dict[str, str]:
-    return {link.name: link.resolve().name for link in home.glob("[!.]*") if link.is_symlink()}
-
-
-def _move_alias(home: Path, alias: str, place: Path) -> None:
-    link = home / f"{_STAGE}{name_process()}-link"
-    link.symlink_to(place.name)
-    link.replace(home / alias)
-
-
-def _remove_stages(home: Path) -> None:
-    """Remove what killed publications left."""
-    for path in home.glob(f"{_STAGE}*"):
-        publisher = path.name.removeprefix(_STAGE).removesuffix("-link")
-        if not may_be_alive(publisher, changed=path.lstat().st_mtime):
-            remove_tree(path)
-
-
-def _read_tags(path: Path) -> dict[str, str]:
-    """Return a published version's tags, or none: then it is no such version."""
-    file = path / TAGS
-    if not file.is_file():
-        return {}
-    try:
-        return _TAGS.validate_json(read_regular(file))
-    except (OSError, ValueError) as error:
-        raise make_corrupt(file, f"it holds no tags ({type(error).__name__})") from error
-
-
-def _list_models(root: Path) -> Iterator[Path]:
-    for path in sorted(root.iterdir()):
-        if path.name.startswith(".") or path.is_symlink():
-            continue
-        if path.is_file():
-            if path.suffix in _MODELS:
-                yield path
-        elif path.name.endswith(SUFFIX):
-            yield from (version for version in sorted(path.iterdir()) if version.name.isdecimal())
-        elif any(file.name in {MLMODEL, MANIFEST} or file.suffix in _MODELS for file in path.iterdir()):
-            yield path
-
-
-def _read_stamp(path: Path) -> tuple[int, str]:
-    """Return when a model was changed last, in nanoseconds, and what changes with each of its files."""
-    files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
-    rows = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    return max((changed for _, _, changed in rows), default=0), digest_json(rows)
-
-
-def _is_long(name: str) -> bool:
-    return len(os.fsencode(name)) > _LONGEST
-
-
-def _explain_odd(uri: str, error: Exception) -> HoneError:
-    return HoneError(
-        "model-unknown",
-        "No file can have this path.",
-        why=f"{uri[:80]!r}: {error}"[:200],
-        hint=f"Name a model file or a folder with {MLMODEL}.",
-    )
-
-
-def _explain_missing(path: Path) -> HoneError:
-    home = next(parent for parent in path.parents if parent.is_dir())
-    names = sorted(file.name for file in home.iterdir())
-    missing = path.relative_to(home).parts[0]
-    advice = f" Name a model file or a folder with {MLMODEL}."
-    return explain_unknown("model-unknown", f"There is no {path}.", missing, names, f"files in {home}:", advice=advice)
+        return path.with_name(path.name + versions.SUFFIX)

@@ -17,11 +17,14 @@ from mlflow.utils.validation import (
     _validate_model_name,
 )
 
+from kedro_hone.core.contract.aliases import PULL, name_record
 from kedro_hone.core.contract.registry import VersionInfo, explain_unknown
 from kedro_hone.core.errors import HoneError
 
 OVERLAP_MS: Final = 60_000
 """How far a poll looks back behind its cursor, for versions that were committed late."""
+RECORD: Final = "hone"
+"""Begins the tags of a registered model that say where its aliases were moved to."""
 _LATEST: Final = "latest"
 _URI: Final = re.compile(r"models:/+(?P<name>[^/@]+)(?:/(?P<version>[^/@]+)|@(?P<alias>[^/@]+))?/?")
 _MISSING: Final = frozenset({"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND", "ENDPOINT_NOT_FOUND"})
@@ -109,6 +112,21 @@ def read_aliases(client: MlflowClient, name: str) -> dict[str, str]:
             raise
         return {}
     return {alias: str(version) for alias, version in aliases.items()}
+
+
+def find_given(client: MlflowClient, name: str, alias: str, *, pull: str | None) -> str | None:
+    """Return the version that an alias was last moved to by a publication; None where that was of another pull."""
+    given = client.get_registered_model(name).tags.get(RECORD + name_record(alias)) if pull else None
+    try:
+        return (
+            given
+            if given and given.isdecimal() and client.get_model_version(name, given).tags.get(PULL) == pull
+            else None
+        )
+    except MlflowException as error:
+        if error.error_code not in _MISSING:
+            raise
+        return None
 
 
 def list_arrivals(client: MlflowClient, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:

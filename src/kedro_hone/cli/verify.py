@@ -9,13 +9,14 @@ from typing import Any
 
 import click
 
-from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner
+from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER, EvidenceFolder, ProvenWinner
 from kedro_hone.core.contract.registry import DIGEST, KEY, SOURCE, VersionInfo, derive_key, find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.learner.model import find_artifact
-from kedro_hone.learner.signatures import EVIDENCE_FOLDER, Policy, describe_signature, verify_version
+from kedro_hone.signing.policy import Policy
+from kedro_hone.signing.verify import describe_signature, verify_version
 
 
 @click.command()

@@ -11,9 +11,9 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import TrackedFile
-from kedro_hone.learner.signing import find_signer
 from kedro_hone.programs import call_program, digest_metric, digest_programs, find_program
 from kedro_hone.recipe.schema import Recipe
+from kedro_hone.signing.sign import find_signer
 
 VERSION = 1
 """Raised when a check would come out differently; part of its key in the store."""

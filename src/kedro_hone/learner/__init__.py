@@ -1,6 +1,6 @@
 """The winner with the source model's own interface."""
 
 from kedro_hone.learner.model import Learner, load
-from kedro_hone.learner.signatures import Policy
+from kedro_hone.signing.policy import Policy
 
 __all__ = ["Learner", "Policy", "load"]

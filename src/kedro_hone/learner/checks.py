@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from typing import Final
 
-from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
-from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.contract.catalogue import find_installed
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 
@@ -23,10 +21,7 @@ def check_artifact(artifact: Artifact) -> None:
     """
     if fault := next(_find_faults(artifact), None):
         raise explain_fault(fault)
-    name = str(artifact.runtime)
-    # One import instead of all, so that a process that serves a model starts fast.
-    builtin = importlib.import_module(BUILTIN_TOOLCHAINS[name]).TOOLCHAIN if name in BUILTIN_TOOLCHAINS else None
-    toolchain: Toolchain | None = builtin or (read_catalogue().toolchains.get(name) if artifact.runtime else None)
+    toolchain = find_installed(artifact.runtime) if artifact.runtime else None
     if toolchain and (fault := toolchain.find_bad_option(artifact.run_options)):
         raise HoneError(
             "model-unsupported",

@@ -20,7 +20,8 @@ from kedro_hone.learner.interfaces import INTERFACES
 from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.learner.rows import serve_any_rows
 from kedro_hone.learner.runtimes import open_session, refuse_native
-from kedro_hone.learner.signatures import Policy, verify_version
+from kedro_hone.signing.policy import Policy
+from kedro_hone.signing.verify import verify_version
 
 Interface = Literal["pytorch", "onnx"]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
+from kedro_hone.core.contract.catalogue import find_installed, read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
@@ -85,17 +84,15 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
 def _find_toolchain(artifact: Artifact) -> Toolchain:
     """Return the runtime's toolchain, which must run the format: else a native file could be called by another name."""
     name = str(artifact.runtime)
-    # One import instead of all, so that a process that serves a model starts fast.
-    builtin = importlib.import_module(BUILTIN_TOOLCHAINS[name]) if name in BUILTIN_TOOLCHAINS else None
-    known = {name: builtin.TOOLCHAIN} if builtin else read_catalogue().toolchains
-    if name not in known:
+    toolchain = find_installed(name)
+    if toolchain is None:
+        known = ", ".join(sorted(read_catalogue().toolchains))
         raise HoneError(
             "model-unsupported",
             f"The model's runtime {name!r} is not known here.",
-            why=f"It was made with a toolchain that is not installed; there are: {', '.join(sorted(known))}.",
+            why=f"It was made with a toolchain that is not installed; there are: {known}.",
             hint="Install the package that brings the toolchain; `requirements.txt` next to the model names it.",
         )
-    toolchain: Toolchain = known[name]
     if artifact.format not in toolchain.runs:
         raise HoneError(
             "model-unsupported",

@@ -58,6 +58,10 @@ def test_control_characters_are_replaced_one_by_one():
     assert not find_controls(clean_text(CONTROLS))
 
 
+def test_a_lone_surrogate_which_no_file_or_terminal_takes_is_replaced():
+    assert clean_text("a\ud800b\udfff") == "a\ufffdb\ufffd"
+
+
 def test_other_text_stays():
     text = "größer ▸ 模型 \u200b\u200f\u2028 [/x] \\ é ✅"
     assert clean_text(text) == text

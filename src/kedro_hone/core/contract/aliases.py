@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol
 
 from kedro_hone.core.contract.registry import Registry
+from kedro_hone.core.values.digest import digest_json
+
+PULL: Final = "hone.pull"
+"""The tag with the run that pulled the source: whether a version is of the same pull."""
 
 
-@runtime_checkable
 class AliasRegistry(Protocol):
     """A registry whose ``publish`` takes ``before``, and moves no alias that was moved by others since."""
 
@@ -22,15 +25,26 @@ class AliasRegistry(Protocol):
 
 def read_aliases(registry: Registry, name: str) -> dict[str, dict[str, str]]:
     """Return where the aliases of a model point, by its name; empty where the registry cannot tell."""
-    return {name: registry.list_aliases(name)} if isinstance(registry, AliasRegistry) else {}
+    # From Python 3.12 on, isinstance with a protocol finds nothing that __getattr__ returns, as GuardedRegistry's does.
+    look = getattr(registry, "list_aliases", None)
+    return {name: look(name)} if callable(look) else {}
 
 
-def find_move(alias: str, *, before: Mapping[str, str] | None, now: Mapping[str, str]) -> str:
-    """Return how an alias was moved by others between two looks at it; empty where it was not, or nobody looked."""
-    if before is None or before.get(alias) == now.get(alias):
+def name_record(alias: str) -> str:
+    """Return where a registry notes the version that a publication moved an alias to, with ``PULL`` among its tags."""
+    return f".given-{digest_json(alias).removeprefix('sha256:')[:16]}"
+
+
+def find_move(alias: str, *, before: Mapping[str, str] | None, now: Mapping[str, str], ours: str | None = None) -> str:
+    """Return how an alias was moved by others between two looks at it; empty where it was not, or nobody looked.
+
+    A publication of the same pull moved it to ``ours``: then it must still be there, and not where the pull found it.
+    """
+    was, is_ = ours or (before or {}).get(alias), now.get(alias)
+    if before is None or was == is_:
         return ""
-    was, is_ = (aliases.get(alias, "no version") for aliases in (before, now))
+    moment = "this pull's winner was published" if ours else "the source was pulled"
     return (
-        f"The alias {alias!r} pointed to {was} when the source was pulled, and points to {is_} now: it was moved "
-        "meanwhile, and stays there."
+        f"The alias {alias!r} pointed to {was or 'no version'} when {moment}, and points to {is_ or 'no version'} now: "
+        "it was moved meanwhile, and stays there."
     )

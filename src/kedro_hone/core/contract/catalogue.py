@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
@@ -139,6 +140,17 @@ def read_catalogue(builtin: Mapping[str, str] = BUILTIN_TOOLCHAINS) -> Catalogue
         toolchains={plugin.name: plugin for plugin in plugins if isinstance(plugin, Toolchain)},
         broken=broken,
     )
+
+
+def find_installed(name: str) -> Toolchain | None:
+    """Return a toolchain that is installed, or None; of ours only its module is imported.
+
+    Raises:
+        HoneError: ``adaptor-name-taken``.
+    """
+    if name in BUILTIN_TOOLCHAINS:  # one import, so that a process that serves a model starts fast
+        return check_kind(importlib.import_module(BUILTIN_TOOLCHAINS[name]).TOOLCHAIN, Toolchain)
+    return read_catalogue().toolchains.get(name)
 
 
 def _read_module(module: Any) -> tuple[Toolchain | Adaptor, ...]:

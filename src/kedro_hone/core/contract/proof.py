@@ -19,6 +19,8 @@ SchemaId = Literal["kedro-hone/evidence/2"]
 SCHEMA_ID: Final[SchemaId] = "kedro-hone/evidence/2"
 """The id of the schema of the evidence: another one where a field changed or went."""
 
+EVIDENCE_FOLDER: Final = "evidence"
+"""The folder of the evidence in a published version."""
 EVIDENCE: Final = "evidence.json"
 TIMINGS: Final = "timings.npz"
 REPORTS: Final = ("report.html", "report.md")

@@ -45,6 +45,7 @@ class VersionInfo(Value):
     Attributes:
         uri: The URI with the version pinned, such as ``models:/digits/3``; ``find_registry`` finds its registry again.
         pointers: Of the model that a winner goes to, by its name: the version of each alias when this was pulled.
+        pulled: The run that pulled it; empty where it was only looked up.
     """
 
     uri: str
@@ -53,6 +54,7 @@ class VersionInfo(Value):
     aliases: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
     pointers: dict[str, dict[str, str]] = Field(default_factory=dict)
+    pulled: str = ""
 
     @property
     def identity(self) -> str:

@@ -101,9 +101,10 @@ class Toolchain:
             self.run_options.model_validate(options)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
+            name = ".".join(map(str, first["loc"])) or "combination"  # no name where the author compares several
             if first["type"] != "extra_forbidden":
-                return f"the run option {first['loc'][0]} of {self.name} is {first['input']!r:.80}: {first['msg']}"
-            return f"{self.name} takes no run option {first['loc'][0]!r:.80}"
+                return f"the run option {name} of {self.name} is {first['input']!r:.80}: {first['msg']}"
+            return f"{self.name} takes no run option {name!r:.80}"
         return None
 
     @property

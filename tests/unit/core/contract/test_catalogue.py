@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, forget_registrations, read_catalogue, register
+from kedro_hone.core.contract.catalogue import (
+    BUILTIN_TOOLCHAINS,
+    find_installed,
+    forget_registrations,
+    read_catalogue,
+    register,
+)
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Stage
@@ -242,3 +248,11 @@ def test_an_installed_adaptor_that_is_registered_too_is_one_adaptor(site):
     register(adaptor)
 
     assert read_catalogue(builtin).find_adaptor("first.one") is adaptor
+
+
+def test_one_toolchain_is_found_without_the_others(monkeypatch):
+    register(toolchain := Toolchain(name="own", folder=Path("/own")))
+    assert find_installed("own") is toolchain
+    assert find_installed("none") is None
+    monkeypatch.setattr("kedro_hone.core.contract.catalogue.read_catalogue", None)
+    assert find_installed("onnxruntime").name == "onnxruntime"

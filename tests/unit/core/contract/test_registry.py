@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
 
@@ -316,3 +317,14 @@ def test_aliases_of_a_strangers_registry_are_names_and_versions(site, value):
     (site / "fake_hub.py").write_text(MODULE)
     sys.modules.pop("fake_hub")
     assert aliases.read_aliases(find_registry("hub://x"), "x") == {}
+
+
+def test_a_strangers_registry_lists_aliases_whatever_protocols_look_at(site, monkeypatch):
+    """From Python 3.12 on, a protocol finds no method that ``__getattr__`` returns, as that of guarded registries."""
+    (site / "fake_hub.py").write_text(f"{MODULE}\nRemote.list_aliases = lambda self, name: {{'honed': '3'}}\n")
+    install(site, "hub", "hub", "fake_hub:Remote")
+    hub = find_registry("hub://x")
+    with pytest.raises(AttributeError):
+        inspect.getattr_static(hub, "list_aliases")
+    monkeypatch.setattr(type(aliases.AliasRegistry), "__instancecheck__", lambda *_: False)
+    assert aliases.read_aliases(hub, "x") == {"x": {"honed": "3"}}

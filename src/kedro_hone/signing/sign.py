@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from kedro_hone.core.store.manifest import measure_files
-from kedro_hone.learner.signatures import INSTALL, SIGNATURE, UNSIGNED, check_curve, explain_unusable
+from kedro_hone.signing.policy import INSTALL, SIGNATURE, UNSIGNED, check_curve, explain_unusable
 
 SIGNING_KEY: Final = "HONE_SIGNING_KEY"
 """The variable that makes publications signed: the file of a private key (PEM), or ``sigstore``."""

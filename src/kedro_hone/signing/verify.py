@@ -9,60 +9,24 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from pydantic import Field, model_validator
-
-from kedro_hone.core.contract.proof import EVIDENCE
+from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import UnsealableError, measure_files
-from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_file
+from kedro_hone.signing.policy import CURVES, INSTALL, SIGNATURE, UNSIGNED, Policy, check_curve, explain_unusable
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
-SIGNATURE: Final = "model.sig"
-"""The signature's file, next to what it signs."""
-EVIDENCE_FOLDER: Final = "evidence"
-"""The folder of the evidence in a published version."""
-UNSIGNED: Final = frozenset({SIGNATURE, "hone.json", "registered_model_meta"})
-"""Files of a version that are not signed: those that a registry adds when the others are complete."""
 
 _LARGEST: Final = 16 * 1024 * 1024
-CURVES: Final[Mapping[str, str]] = {"secp256r1": "SHA256", "secp384r1": "SHA384", "secp521r1": "SHA512"}
 _STATEMENT: Final = {
     "_type": "https://in-toto.io/Statement/v1",
     "predicateType": "https://model_signing/signature/v1.0",
 }
-INSTALL: Final = "Install it: pip install 'kedro-hone[signing]'."
-
-
-class Policy(Value):
-    """Whose signature a version must have before it is loaded: of one of some keys, or of a Sigstore identity.
-
-    Attributes:
-        keys: The signers' public keys, elliptic (P-256, P-384 or P-521): files in PEM, or such text itself.
-        identity: Who signed with Sigstore, such as an address or the URI of a workflow; needs ``issuer``.
-        issuer: Who vouches for that identity, such as ``https://token.actions.githubusercontent.com``.
-        name: The model that must have been signed; that of the URI when not given.
-        source: The digest of the model that it must have been made from, as in the tag ``hone.source_digest``. Without
-            it an older signed version of the same model passes.
-    """
-
-    keys: tuple[str | Path, ...] = ()
-    identity: str | None = None
-    issuer: str | None = None
-    name: str | None = None
-    source: str | None = Field(None, pattern="^sha256:")
-
-    @model_validator(mode="after")
-    def _name_one_signer(self) -> Policy:
-        if (self.identity is None) != (self.issuer is None) or bool(self.keys) == bool(self.identity):
-            raise ValueError("a policy names keys, or an identity with its issuer")
-        return self
 
 
 def verify_version(folder: Path, policy: Policy, *, name: str | None = None) -> dict[Path, str]:
@@ -105,11 +69,12 @@ def verify_version(folder: Path, policy: Policy, *, name: str | None = None) -> 
 def describe_signature(folder: Path) -> str:
     """Return what a signature says of its key, which nobody checked; empty where there is none."""
     try:
-        material = json.loads((folder / SIGNATURE).read_bytes()[:_LARGEST])["verificationMaterial"]
+        with (folder / SIGNATURE).open("rb") as stream:
+            material = json.loads(stream.read(_LARGEST))["verificationMaterial"]
         return f"of the key sha256:{material['publicKey']['hint']}" if "publicKey" in material else "of Sigstore"
     except FileNotFoundError:
         return ""
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (OSError, KeyError, TypeError, ValueError, RecursionError):
         return "that cannot be read"
 
 
@@ -194,20 +159,6 @@ def _read_key(key: str | Path) -> EllipticCurvePublicKey:
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         hint = "Name the file of an elliptic public key in PEM, as `openssl ec -pubout` writes it."
         raise explain_unusable(f"The policy's key cannot be used: {error}", hint=hint) from error
-
-
-def check_curve(key: Any) -> EllipticCurvePublicKey:
-    """Return a public key of a kind that model-signing knows; ``ValueError`` where it is another."""
-    curve = getattr(getattr(key, "curve", None), "name", type(key).__name__)
-    if curve not in CURVES:
-        raise ValueError(f"it is {curve}, and none of {', '.join(CURVES)}")
-    checked: EllipticCurvePublicKey = key
-    return checked
-
-
-def explain_unusable(why: str, *, hint: str) -> HoneError:
-    """Return the error for a key, an identity or a package that is needed for a signature and cannot be used."""
-    return HoneError("signing-unusable", "What signs, or checks signatures, cannot be used.", why=why, hint=hint)
 
 
 def _invalid(why: str) -> HoneError:

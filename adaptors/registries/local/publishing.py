@@ -1,0 +1,64 @@
+"""Versions as they are written: into a stage, whole, then renamed; aliases are links."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from kedro_hone.adaptors.registries.local import versions
+from kedro_hone.adaptors.registries.model_folder import write_winner
+from kedro_hone.core.contract.proof import ProvenWinner
+from kedro_hone.core.contract.registry import KEY
+from kedro_hone.core.machine.processes import may_be_alive, name_process
+from kedro_hone.core.store.disk import remove_tree
+
+_STAGE: Final = ".publishing-"
+
+
+def find_published(home: Path, key: str) -> Path | None:
+    """Return the version that a publication made already, if it did."""
+    published = (each for each in home.iterdir() if each.name.isdecimal())
+    return next((each for each in published if versions.read_tags(each).get(KEY) == key), None)
+
+
+def write_version(home: Path, winner: ProvenWinner, *, tags: Mapping[str, str], metrics: Mapping[str, float]) -> Path:
+    """Write a version next to the others, and give it its number when it is whole."""
+    stage = home / f"{_STAGE}{name_process()}"
+    stage.mkdir()
+    try:
+        write_winner(stage, winner, name=home.name.removesuffix(versions.SUFFIX))
+        numbers = {f"hone.metric.{metric}": repr(float(value)) for metric, value in metrics.items()}
+        content = json.dumps({**tags, **numbers}, indent=1, sort_keys=True)
+        (stage / versions.TAGS).write_text(content + "\n", encoding="utf-8")
+        return _claim_number(home, stage)
+    finally:
+        remove_tree(stage)  # it was renamed, unless something failed
+
+
+def _claim_number(home: Path, stage: Path) -> Path:
+    """Rename a finished stage to the next free number; renaming to a folder with content fails, so none is lost."""
+    number = max((int(path.name) for path in home.iterdir() if path.name.isdecimal()), default=0)
+    while True:
+        number += 1
+        try:
+            return stage.rename(home / str(number))
+        except OSError:
+            if not (home / str(number)).exists():
+                raise
+
+
+def move_alias(home: Path, alias: str, place: Path) -> None:
+    """Let a link point to a version, by one rename."""
+    link = home / f"{_STAGE}{name_process()}-link"
+    link.symlink_to(place.name)
+    link.replace(home / alias)
+
+
+def remove_stages(home: Path) -> None:
+    """Remove what killed publications left."""
+    for path in home.glob(f"{_STAGE}*"):
+        publisher = path.name.removeprefix(_STAGE).removesuffix("-link")
+        if not may_be_alive(publisher, changed=path.lstat().st_mtime):
+            remove_tree(path)

@@ -1,0 +1,124 @@
+"""Versions in local folders: what is read of them, and explained where it cannot be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from kedro_hone.core.contract.aliases import PULL, name_record
+from kedro_hone.core.contract.registry import explain_unknown
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.manifest import MANIFEST
+from kedro_hone.core.values.digest import digest_json
+from kedro_hone.core.workers.host.replies import read_regular
+from kedro_hone.sources.files import make_corrupt
+from kedro_hone.sources.source_format import MLMODEL
+
+SUFFIX: Final = "-hone"
+"""The folder with the winners of ``models/digits`` is ``models/digits-hone``."""
+TAGS: Final = "hone.json"
+"""The file with a published version's tags."""
+_MODELS: Final = (".onnx", ".pt2")
+_TAGS: Final = TypeAdapter(dict[str, str])
+_LONGEST: Final = 255
+"""Bytes of a file's name."""
+
+
+def find_problem(*, name: str | None, alias: str | None) -> str:
+    """Return why a folder cannot have a name, or a link in it an alias; empty where both can be."""
+    last = None if name is None else PurePath(name).name
+    odd = alias is not None and (not alias or alias.isdecimal() or "/" in alias or alias.startswith("."))
+    problems = {
+        f"hone.publish.name: {name!r} names no folder.": name is not None and (not name or last == ".."),
+        f"hone.publish.alias: {alias!r} is a version's number, a path or hidden, and an alias is a link.": odd,
+        "hone.publish: a path has no null character.": "\0" in (name or "") + (alias or ""),
+        f"hone.publish.name: {last!r} has over {_LONGEST} bytes with {SUFFIX}.": _is_long((last or "") + SUFFIX),
+        f"hone.publish.alias: {alias!r} has over {_LONGEST} bytes.": _is_long(alias or ""),
+    }
+    return next((problem for problem, is_so in problems.items() if is_so), "")
+
+
+def read_tags(path: Path) -> dict[str, str]:
+    """Return a published version's tags, or none: then it is no such version."""
+    file = path / TAGS
+    if not file.is_file():
+        return {}
+    try:
+        return _TAGS.validate_json(read_regular(file))
+    except (OSError, ValueError) as error:
+        raise make_corrupt(file, f"it holds no tags ({type(error).__name__})") from error
+
+
+def read_aliases(home: Path) -> dict[str, str]:
+    """Return the version that each link next to the versions points to."""
+    return {link.name: link.resolve().name for link in home.glob("[!.]*") if link.is_symlink()}
+
+
+def find_given(home: Path, alias: str, pull: str | None) -> str | None:
+    """Return the version that an alias was last moved to by a publication; None where that was of another pull."""
+    place = (home / name_record(alias)).resolve()
+    return place.name if pull and read_tags(place).get(PULL) == pull else None
+
+
+def list_models(root: Path) -> Iterator[Path]:
+    """Yield what is a model in a folder, and the versions that were published next to them."""
+    for path in sorted(root.iterdir()):
+        if path.name.startswith(".") or path.is_symlink():
+            continue
+        if path.is_file():
+            if path.suffix in _MODELS:
+                yield path
+        elif path.name.endswith(SUFFIX):
+            yield from (version for version in sorted(path.iterdir()) if version.name.isdecimal())
+        elif any(file.name in {MLMODEL, MANIFEST} or file.suffix in _MODELS for file in path.iterdir()):
+            yield path
+
+
+def read_stamp(path: Path) -> tuple[int, str]:
+    """Return when a model was changed last, in nanoseconds, and what changes with each of its files."""
+    files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
+    rows = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return max((changed for _, _, changed in rows), default=0), digest_json(rows)
+
+
+@contextmanager
+def explain_changes(path: Path) -> Iterator[None]:
+    """Explain that a model is changed by others while it is read: what was pulled would not be the version named."""
+    try:
+        yield
+    except (shutil.Error, FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise HoneError(
+            "model-unknown",
+            f"{path} was changed or deleted while it was read.",
+            why=str(error)[:200],
+            hint="Run again when nothing writes to it.",
+        ) from error
+
+
+def explain_odd(uri: str, error: Exception) -> HoneError:
+    """Return the error for a path that the system cannot be asked for."""
+    return HoneError(
+        "model-unknown",
+        "No file can have this path.",
+        why=f"{uri[:80]!r}: {error}"[:200],
+        hint=f"Name a model file or a folder with {MLMODEL}.",
+    )
+
+
+def explain_missing(path: Path) -> HoneError:
+    """Return the error for a path that does not exist, with the nearest name."""
+    home = next(parent for parent in path.parents if parent.is_dir())
+    names = sorted(file.name for file in home.iterdir())
+    missing = path.relative_to(home).parts[0]
+    advice = f" Name a model file or a folder with {MLMODEL}."
+    return explain_unknown("model-unknown", f"There is no {path}.", missing, names, f"files in {home}:", advice=advice)
+
+
+def _is_long(name: str) -> bool:
+    return len(os.fsencode(name)) > _LONGEST

@@ -1,0 +1,1 @@
+"""Signatures of published versions: who must have signed, checking, and signing."""

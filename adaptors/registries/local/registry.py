@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import Final
 
@@ -21,7 +21,7 @@ from kedro_hone.core.machine.processes import may_be_alive, name_process
 from kedro_hone.core.store.disk import remove_tree
 from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.values.digest import digest_file, digest_json, digest_tree
-from kedro_hone.core.workers.host.replies import read_regular
+from kedro_hone.core.values.regular import read_regular
 from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.source_format import MLMODEL
 
@@ -55,7 +55,7 @@ class LocalRegistry:
         try:
             path = (self.root / uri).resolve()
             known = path.exists()
-        except (OSError, ValueError) as error:  # it is too long, or holds a null character
+        except (OSError, ValueError, RuntimeError) as error:  # too long, a null character, or a link to itself
             raise _explain_odd(uri, error) from error
         if not known:
             raise _explain_missing(path)
@@ -63,7 +63,8 @@ class LocalRegistry:
             return self._describe(path)
 
     def _describe(self, path: Path) -> VersionInfo:
-        tags = _read_tags(path)
+        # Tags are not signed: in a download they are whatever its author wrote.
+        tags = _read_tags(path) if path.parent.name.endswith(SUFFIX) else {}
         model, links = path, dict[str, str]()
         if tags:
             model = path.parent.with_name(path.parent.name.removesuffix(SUFFIX))
@@ -233,7 +234,12 @@ def _explain_changes(path: Path) -> Iterator[None]:
 
 
 def _read_aliases(home: Path) -> dict[str, str]:
-    return {link.name: link.resolve().name for link in home.glob("[!.]*") if link.is_symlink()}
+    aliases = {}
+    for link in home.glob("[!.]*"):
+        if link.is_symlink():
+            with suppress(OSError, RuntimeError):  # a link to itself
+                aliases[link.name] = link.resolve().name
+    return aliases
 
 
 def _move_alias(home: Path, alias: str, place: Path) -> None:

@@ -28,6 +28,8 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from kedro_hone.sources.detection import _read_yaml
+
 CORPUS = Path(__file__).parent / "corpus"
 SCRATCH = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - no disk is waited for
 SECONDS = 10
@@ -68,7 +70,9 @@ VALUES = (
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(codec=None), max_size=8), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 
@@ -201,11 +205,22 @@ def mutate(random: Random, kind: str, data: bytes, fresh: object = None) -> byte
             data = random.choice((b"\n", b"\n", b"\n", b"", b"\n\n")).join(lines)
         elif kind in {"json", "yaml"} and b"&" not in data and random.random() < 0.9:  # aliases are endless as JSON
             data = _mutate_document(random, kind, data, fresh)
+    if kind == "yaml" and random.random() < 0.1:
+        data = _merge_keys(random) + data
     return _mutate_bytes(random, data) if kind == "bytes" or b"&" in data or random.random() < 0.2 else data
 
 
+def _merge_keys(random: Random) -> bytes:
+    """Return rows that are each so many times as long as the one before, once their keys are merged."""
+    rows, times = ["a0: &a0 {k: v}"], random.choice((1, 3, 10))
+    for level in range(1, random.randrange(2, 9)):
+        merged = ",".join([f"*a{level - 1}"] * times)
+        rows.append(f"a{level}: &a{level} {{{random.choice(('<<', '!!merge x', '? [x] '))}: [{merged}]}}")
+    return "\n".join([*rows, ""]).encode()
+
+
 def _mutate_document(random: Random, kind: str, data: bytes, fresh: object) -> bytes:
-    document = {"": json.loads(data) if kind == "json" else yaml.safe_load(data)}
+    document = {"": json.loads(data) if kind == "json" else _read_yaml(data.decode())}
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         _mutate_tree(random, document, fresh)
     if kind == "yaml" and random.random() < 0.5:
@@ -282,6 +297,8 @@ def _mutate_bytes(random: Random, data: bytes) -> bytes:
                     b"\n",
                     b"[" * 100,
                     b"&a [*a]",
+                    b"<<: *a0\n",
+                    b"1:59:59.5",
                     b"!!python/name:os.system ",
                     b"9" * 20,
                     bytes(changed[at:until]),

@@ -499,3 +499,30 @@ def test_a_run_signs_what_it_publishes_and_pulls_nothing_with_a_key_that_it_cann
     assert [run for run in project.runs if (run / "steps").exists()] == [
         run for run in before if (run / "steps").exists()
     ]
+
+
+@pytest.mark.attack(
+    what="tags that are added to a download",
+    who="registry",
+    stopped_by="the file of tags counts in a registry's folder only",
+)
+def test_tags_in_a_download_are_not_those_of_a_registry(signed, keys, tmp_path):
+    download = shutil.copytree(signed, tmp_path / "download")
+    done = call(download, "--key", keys[1])
+    assert done.exit_code == ExitCode.SUCCESS, done.output
+    assert "tags       NOT checked: the registry has none" in done.output
+
+
+@pytest.mark.attack(
+    what="a folder in the current one that is named as a version of a registry",
+    who="registry",
+    stopped_by="what is written as a URI is asked of its registry",
+)
+def test_a_folder_named_as_a_version_is_not_the_version(signed, policy, registry, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("models:").mkdir()
+    shutil.copytree(signed, Path("models:", "other@honed"))
+    assert catch(lambda: kedro_hone.load("models:/other@honed", verify=policy)).slug == "model-unknown"
+    done = call("models:/other@honed", "--key", policy.keys[0])
+    assert (done.exit_code, "model-unknown" in done.output) == (ExitCode.INPUT, True)
+    assert kedro_hone.load("./models:/other@honed", verify=policy).artifact.format == "onnx"

@@ -18,8 +18,9 @@ import pytest
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.outcome import Failed, FailureClass
+from kedro_hone.core.values.regular import read_regular
 from kedro_hone.core.workers.host.job import Job
-from kedro_hone.core.workers.host.replies import DEEPEST_REPLY, parse_object, read_regular
+from kedro_hone.core.workers.host.replies import DEEPEST_REPLY, parse_object
 from kedro_hone.core.workers.host.run import call_worker, open_session
 from kedro_hone.nodes.validate import _compare
 

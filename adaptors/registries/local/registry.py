@@ -34,7 +34,7 @@ class LocalRegistry:
         try:
             path = (self.root / uri).resolve()
             known = path.exists()
-        except (OSError, ValueError) as error:  # it is too long, or holds a null character
+        except (OSError, ValueError, RuntimeError) as error:  # too long, a null character, or a link to itself
             raise versions.explain_odd(uri, error) from error
         if not known:
             raise versions.explain_missing(path)
@@ -42,7 +42,8 @@ class LocalRegistry:
             return self._describe(path)
 
     def _describe(self, path: Path) -> VersionInfo:
-        tags = versions.read_tags(path)
+        # Tags are not signed: in a download they are whatever its author wrote.
+        tags = versions.read_tags(path) if path.parent.name.endswith(versions.SUFFIX) else {}
         model, links = path, dict[str, str]()
         if tags:
             model = path.parent.with_name(path.parent.name.removesuffix(versions.SUFFIX))

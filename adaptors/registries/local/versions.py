@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import Final
 
@@ -16,7 +16,7 @@ from kedro_hone.core.contract.registry import explain_unknown
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.workers.host.replies import read_regular
+from kedro_hone.core.values.regular import read_regular
 from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.source_format import MLMODEL
 
@@ -57,7 +57,12 @@ def read_tags(path: Path) -> dict[str, str]:
 
 def read_aliases(home: Path) -> dict[str, str]:
     """Return the version that each link next to the versions points to."""
-    return {link.name: link.resolve().name for link in home.glob("[!.]*") if link.is_symlink()}
+    aliases = {}
+    for link in home.glob("[!.]*"):
+        if link.is_symlink():
+            with suppress(OSError, RuntimeError):  # a link to itself
+                aliases[link.name] = link.resolve().name
+    return aliases
 
 
 def find_given(home: Path, alias: str, pull: str | None) -> str | None:

@@ -14,7 +14,8 @@ from kedro_hone.core.contract.registry import DIGEST, KEY, SOURCE, VersionInfo, 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.learner.model import find_artifact
+from kedro_hone.core.values.regular import read_regular
+from kedro_hone.learner.model import find_artifact, is_uri
 from kedro_hone.signing.policy import Policy
 from kedro_hone.signing.verify import describe_signature, verify_version
 
@@ -42,9 +43,7 @@ def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
         folder = Path(scratch, "version")
         version = find_registry(uri).pull(uri, folder)
-        tagged = (
-            bool(version.tags) or not Path(uri).exists()
-        )  # a folder that was downloaded is no version of a registry
+        tagged = bool(version.tags) or is_uri(uri)  # a folder that was downloaded is no version of a registry
         read = verify_version(folder, policy, name=version.name if tagged else None) if policy else {}
         artifact, files = find_artifact(folder, uri, due=version.tags.get(DIGEST), read=read)
         evidence = _check_evidence(folder / EVIDENCE_FOLDER, artifact, files, version)
@@ -71,7 +70,7 @@ def _check_evidence(folder: Path, artifact: Artifact, files: Path, version: Vers
         HoneError: ``evidence-incomplete``.
     """
     try:
-        claim: Any = json.loads((folder / EVIDENCE).read_bytes())
+        claim: Any = json.loads(read_regular(folder / EVIDENCE))
         tags, source = version.tags, claim["source"]
         winner = ProvenWinner(
             artifact=artifact,

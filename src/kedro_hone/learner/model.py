@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import weakref
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
@@ -110,7 +111,7 @@ def load(
         )
     with ExitStack() as stack:
         name = due = None
-        if not folder.is_dir():
+        if is_uri(asked) or not folder.is_dir():
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")))
             version = find_registry(asked).pull(asked, folder)
             name, due = version.name, version.tags.get(DIGEST)
@@ -121,6 +122,11 @@ def load(
         learner = Learner(artifact, files, interface=interface, threads=threads)
         weakref.finalize(learner, stack.pop_all().close)  # runtimes may keep the files mapped
     return learner
+
+
+def is_uri(asked: str) -> bool:
+    """Return whether a text names a version of a registry: a folder of that name is ``./models:/…``."""
+    return re.match(r"[A-Za-z][\w+.-]*:/", asked) is not None
 
 
 def find_artifact(folder: Path, asked: str, *, due: str | None, read: Mapping[Path, str]) -> tuple[Artifact, Path]:

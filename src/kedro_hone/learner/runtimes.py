@@ -39,6 +39,16 @@ def explain_native(form: Format, *, hint: str) -> HoneError:
     )
 
 
+def choose_threads(artifact: Artifact, threads: int | None) -> int:
+    """Return how many threads a runtime is given: as asked, else as measured, else one a core.
+
+    What a manifest says may be a stranger's: no more than 64 or four a core, whichever is more.
+    """
+    cores = len(os.sched_getaffinity(0))
+    measured: int = artifact.metadata.get("threads") or cores
+    return threads or min(measured, max(64, 4 * cores))
+
+
 def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any:
     """Open an artifact with its runtime, as the ``load`` of its worker does; ``run`` takes and returns arrays by name.
 
@@ -66,7 +76,7 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
         adaptor=toolchain.name,
         input=JobInput.of(artifact, files),
         shapes=artifact.static_shapes,
-        threads=threads or artifact.metadata.get("threads") or len(os.sched_getaffinity(0)),
+        threads=choose_threads(artifact, threads),
         produces=artifact.format,
     )
     try:

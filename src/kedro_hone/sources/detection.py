@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import yaml
@@ -27,7 +28,37 @@ logger = open_logger(__name__)
 LARGEST_MLMODEL: Final = 1024 * 1024
 """The largest ``MLmodel`` that is parsed, in bytes."""
 _DEEPEST_YAML: Final = 64
-_SAFE: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in Python takes half a minute for the largest
+_SAFE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Python's takes half a minute for the largest
+
+
+_BROKEN: Final = (ValueError, ArithmeticError, RecursionError, SyntaxError, MemoryError)
+"""What reads numbers, types and nested text raises for what it cannot read."""
+
+
+class PlainLoader(_SAFE):  # type: ignore[misc]  # of PyYAML
+    """YAML of texts, plain numbers, true, false and null: merge keys are gigabytes in a few rows, base 60 is slow."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, object]] = {}
+    yaml_constructors: ClassVar[dict[object, object]] = {
+        f"tag:yaml.org,2002:{kind}": _SAFE.yaml_constructors[f"tag:yaml.org,2002:{kind}"]
+        for kind in ("null", "bool", "str", "seq", "map")
+    } | {None: _SAFE.yaml_constructors[None]}
+
+    def flatten_mapping(self, node: object) -> None:
+        """Merge nothing."""
+
+
+for _kind, _pattern, _first in (
+    ("null", r"~|null|", ["~", "n", ""]),
+    ("bool", r"true|false", list("tf")),
+    ("int", r"[-+]?\d{1,18}", list("-+0123456789")),
+    ("float", r"[-+]?\d{1,18}\.\d{0,18}(e[-+]?\d{1,3})?", list("-+0123456789")),
+):
+    PlainLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(rf"^(?:{_pattern})$", re.ASCII), _first)
+for _name, _number in (("int", int), ("float", float)):
+    PlainLoader.add_constructor(
+        f"tag:yaml.org,2002:{_name}", lambda loader, node, read=_number: read(loader.construct_scalar(node))
+    )
 
 
 def read_flavor(
@@ -120,14 +151,14 @@ def _read_mlmodel(path: Path) -> MlModel:
         raise make_corrupt(path, f"it is larger than {LARGEST_MLMODEL} bytes")
     try:
         model = _read_yaml(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise make_corrupt(path, f"it is not YAML: {str(error).splitlines()[0]}") from error
+    except (yaml.YAMLError, KeyError, *_BROKEN) as error:  # KeyError: !!bool x
+        raise make_corrupt(path, f"it is not YAML: {str(error).partition(chr(10))[0]}") from error
     flavors = model.get("flavors") if isinstance(model, dict) else None
     if not isinstance(flavors, dict) or not all(isinstance(name, str) for name in flavors):
         raise make_corrupt(path, "it names no flavors")
     try:
         inputs, outputs = _read_signature(model.get("signature"))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, *_BROKEN) as error:
         raise make_corrupt(path, f"the signature cannot be read: {error!r}") from error
     return MlModel(flavors=flavors, inputs=inputs, outputs=outputs)
 
@@ -135,22 +166,29 @@ def _read_mlmodel(path: Path) -> MlModel:
 def _read_yaml(text: str) -> Any:
     """Return what YAML holds that is not too deep: at some thousand levels libyaml's loader ends the process."""
     depth = 0
-    for event in yaml.parse(text, _SAFE):
+    for event in yaml.parse(text, PlainLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST_YAML:
             raise ValueError(f"it is deeper than {_DEEPEST_YAML} levels")
-    return yaml.load(text, _SAFE)  # noqa: S506 - a safe loader
+    return yaml.load(text, PlainLoader)  # noqa: S506 - a safe loader
 
 
 def _refuse_links_out(folder: Path) -> None:
     for path in folder.rglob("*"):
-        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+        if path.is_symlink() and not _stays_in(folder, path):
             raise HoneError(
                 "model-external-data",
                 f"{path.relative_to(folder)} is a link that leads out of the model's folder.",
                 why="All files of a model must be in its folder.",
                 hint="Replace the link by the file.",
             )
+
+
+def _stays_in(folder: Path, link: Path) -> bool:
+    try:
+        return link.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # it leads to itself
+        return False
 
 
 def _read_signature(signature: Json) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:

@@ -14,6 +14,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.digest import digest_file, digest_json
+from kedro_hone.core.values.regular import read_regular
 
 SchemaId = Literal["kedro-hone/evidence/2"]
 SCHEMA_ID: Final[SchemaId] = "kedro-hone/evidence/2"
@@ -91,8 +92,8 @@ class ProvenWinner:
         self.evidence.check(self.folder)
         run = self.evidence.run_id
         try:
-            claim = json.loads((self.folder / EVIDENCE).read_bytes())
-        except (ValueError, RecursionError) as error:
+            claim = json.loads(read_regular(self.folder / EVIDENCE))
+        except (OSError, ValueError, RecursionError) as error:
             raise explain_incomplete(run, f"{EVIDENCE} is no evidence: {error}.") from error
         wanted = {
             ("schema",): SCHEMA_ID,

@@ -16,11 +16,14 @@ from typing import Final
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_file, digest_json, digest_tree_once
+from kedro_hone.core.values.regular import read_regular
 
 _LOG = open_logger(__name__)
 
 MANIFEST: Final = "artifact.json"
 """The manifest's file."""
+_LARGEST: Final = 16 << 20
+"""Bytes of a manifest: a hundred thousand files have one."""
 
 FILES: Final = "files"
 """The folder of the files, inside a place of the store: ``objects/<hex>`` or ``trees/<key>``."""
@@ -95,7 +98,7 @@ class Manifest(Value):
     @classmethod
     def read(cls, path: Path) -> Manifest:
         """Read a manifest's file; ``ValueError`` where it is damaged, ``OSError`` where it cannot be read."""
-        return cls.model_validate_json(path.read_bytes())
+        return cls.model_validate_json(read_regular(path, limit=_LARGEST))
 
     def write(self, path: Path) -> None:
         """Write the manifest's file."""

@@ -52,7 +52,10 @@ class TensorSpec(Value):
     """One input or output of a model."""
 
     name: str = Field(description="The tensor's name, as the runtime knows it.")
-    dtype: str = Field(description="The numpy name of the element type, such as `float32`.")
+    # NumPy parses as Python what has a comma, or starts with a bracket or a digit.
+    dtype: str = Field(
+        pattern=r"^[<>|=]?[A-Za-z][^,]*$", description="The numpy name of the element type, such as `float32`."
+    )
     shape: tuple[int | str, ...] = Field(description="Sizes, or names of dynamic dimensions; equal names, equal sizes.")
 
     def resolve(self, sizes: dict[str, int]) -> tuple[int, ...]:

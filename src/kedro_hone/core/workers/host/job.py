@@ -18,7 +18,7 @@ from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.artifact import Artifact, Shape, Stage, TensorSpec
 from kedro_hone.core.values.base import CPU, Device, Json, Value
 from kedro_hone.core.values.outcome import Failed, FailureClass, Trespass
-from kedro_hone.core.workers.host.replies import open_regular
+from kedro_hone.core.values.regular import open_regular
 
 AbsolutePath = Annotated[str, BeforeValidator(os.path.abspath)]
 """A path as text, made absolute when it is set: a worker starts in another directory."""

@@ -22,10 +22,11 @@ from kedro_hone.core.text import SECRET_NAME
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_code, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
+from kedro_hone.core.values.regular import read_regular
 from kedro_hone.core.workers.host import reach
 from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, Program
 from kedro_hone.core.workers.host.job import Call, End, Job, StepResult
-from kedro_hone.core.workers.host.replies import parse_object, read_regular
+from kedro_hone.core.workers.host.replies import parse_object
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.core.workers.host.verification import watch_tree
 

@@ -426,6 +426,17 @@ def test_a_policy_names_one_kind_of_signer(harm):
         kedro_hone.Policy(**harm)
 
 
+@pytest.mark.attack(
+    what="an empty setting in the place of a policy",
+    who="nobody",
+    stopped_by="what is neither a policy nor None is a TypeError",
+)
+@pytest.mark.parametrize("verify", ["", {}, [], 0, False, "publisher.pem"])
+def test_what_is_no_policy_is_no_permission(signed, verify):
+    with pytest.raises(TypeError, match="verify is a"):
+        kedro_hone.load(signed, verify=verify)
+
+
 def test_a_key_of_a_policy_that_is_none_is_named(signed, keys, tmp_path):
     for key in (tmp_path / "none.pem", keys[0], "-----BEGIN nothing"):
         error = catch(lambda key=key: kedro_hone.load(signed, verify=kedro_hone.Policy(keys=(key,))))

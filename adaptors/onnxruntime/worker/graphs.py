@@ -103,12 +103,13 @@ def read(folder: Path) -> Any:
         raise ValueError("model.onnx cannot be read: it holds no graph")
     root = folder.resolve()
     for tensor in _find(model, onnx.TensorProto):
-        location = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
-        if location is not None and not (folder / location).resolve().is_relative_to(root):
-            raise OutsideError(
-                f"external data of {tensor.name!r} is located outside the model's folder, at {location!r}. Save it "
-                "again with onnx.save_model(model, path, save_as_external_data=True, location='model.onnx.data')"
-            )
+        for location in (entry.value for entry in tensor.external_data if entry.key == "location"):
+            inside = (folder / location).resolve().is_relative_to(root)
+            if not inside or "_ORT_MEM_ADDR_" in location:  # a tag that makes the offset an address in memory
+                raise OutsideError(
+                    f"external data of {tensor.name!r} is located outside the model's folder, at {location!r}. Save it "
+                    "again with onnx.save_model(model, path, save_as_external_data=True, location='model.onnx.data')"
+                )
     onnx.load_external_data_for_model(model, str(folder))
     return model
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
+from xml.parsers import expat
 
 import numpy as np
 from hone_loading import require_cpu, set_variables
@@ -17,6 +19,7 @@ with set_variables(CI="true"):
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
+_HEAD = 1 << 16  # bytes in which the root of an IR begins
 DIMENSIONS = "kedro_hone_dimensions"  # where an IR keeps their names, which OpenVINO itself drops
 
 
@@ -62,10 +65,25 @@ def read(folder: str) -> Any:
     for name in ("model.xml", "model.bin"):
         if not Path(folder, name).is_file():
             raise ValueError(f"{name} is missing")
+    if not _is_ir(Path(folder, "model.xml")):
+        raise ValueError("model.xml cannot be read: it is no IR")
     try:
         return ov.Core().read_model(Path(folder, "model.xml"))
     except RuntimeError as error:
         raise ValueError(f"model.xml and model.bin cannot be read: truncated, corrupt or no IR ({error})") from error
+
+
+def _is_ir(path: Path) -> bool:
+    """Whether a file is XML with the root ``net``: OpenVINO takes the format from the content, as ONNX for instance."""
+    tags: list[str] = []
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = lambda tag, _: tags.append(tag)
+    parser.StartDoctypeDeclHandler = lambda *_: tags.append("a document type, which may declare entities")
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    with contextlib.suppress(expat.ExpatError):  # the rest is OpenVINO's to judge
+        parser.Parse(head, False)  # noqa: FBT003 - expat takes no names
+    return head.startswith(b"<") and tags[:1] == ["net"]
 
 
 def find_name(port: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +29,11 @@ def transform(job: Json) -> Json:
 
 def _convert(job: Json, output: Path) -> Json:
     """Convert ONNX to IR, keep the weights in their own precision, and keep the names that OpenVINO drops."""
-    model = ov.convert_model(Path(job["input"]["path"], "model.onnx"))
+    source = Path(job["input"]["path"], "model.onnx")
+    with source.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        if content.find(b"_ORT_MEM_ADDR_") >= 0 or content[:1] == b"<":
+            raise ValueError("model.onnx is no ONNX, or its external data is an address in memory and no file")
+    model = ov.convert_model(source)
     specs = (*job["input"]["inputs"], *job["input"]["outputs"])
     for port, spec in zip((*model.inputs, *model.outputs), specs, strict=True):
         if spec["name"] not in port.get_names():

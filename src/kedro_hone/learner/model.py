@@ -97,10 +97,13 @@ def load(
         HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unknown``,
             ``registry-unreachable``, ``model-corrupt``, or ``model-unsupported`` when it is no winner of ours.
         ImportError: The runtime is not installed; the message says what to install.
+        TypeError: ``verify`` is no policy.
         ValueError: There is no such interface, no such number of threads, or nothing of that name to be trusted.
     """
     if isinstance(trust, str) or set(trust) - {"native"}:
         raise ValueError(f'trust is ["native"] or empty, and not {trust!r}')
+    if not isinstance(verify, Policy | None):  # what counts as False would check nothing
+        raise TypeError(f"verify is a kedro_hone.Policy or None, and not {verify!r:.80}")
     asked, folder = str(uri_or_path), Path(uri_or_path)
     if not asked:
         raise HoneError(

@@ -445,3 +445,50 @@ def test_no_telemetry_thread_is_left(digits_ir, monkeypatch):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=600)
     assert done.stdout.strip() == "['MainThread']"
     assert module.TOOLCHAIN.environment == {}  # the learner sets these in its user's process
+
+
+def write_of_memory(path, name, address):
+    """Write ONNX whose weights are located at an address of the reader's own memory, as ONNX Runtime's tag says."""
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
+    for key, value in {"location": "*/_ORT_MEM_ADDR_/*", "offset": str(address), "length": "16"}.items():
+        weight.external_data.add(key=key, value=value)
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [vector("x", 4)], [vector("y", 4)], [weight])
+    path.mkdir()
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (path / name).write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.mark.attack(
+    what="ONNX as model.xml, or as a source, whose weights are an address in the memory of who loads it",
+    who="registry",
+    stopped_by="IR must be XML, and external data a file",
+)
+def test_openvino_would_read_memory_and_the_worker_does_not(bench, tmp_path):
+    """The fact behind the check: OpenVINO takes the format from the content, and the address as it is."""
+    import openvino
+
+    secret = np.array([1, 2, 3, 4], "f4")
+    forged = write_of_memory(tmp_path / "forged", "model.xml", secret.ctypes.data)
+    (forged / "model.bin").write_bytes(b"x")
+    compiled = openvino.Core().compile_model(forged / "model.xml", "CPU")
+    assert compiled(np.zeros(4, "f4"))[0].tolist() == secret.tolist()
+    for function in ("describe", "run"):
+        result, _ = bench.call(function, forged, "openvino-ir", expect_error=True)
+        assert "no IR" in result["raised"], function
+
+    source = write_of_memory(tmp_path / "source", "model.onnx", 0)
+    job = {"form": "onnx", "described": described_onnx(source), "expect_error": True}
+    result, _ = bench.transform("openvino.ir", source, **job)
+    assert "external data" in result["raised"]
+
+
+@pytest.mark.parametrize(
+    "text", ["<other/>", "", "\n<net/>", "<!DOCTYPE net [<!ENTITY a 'b'>]><net/>", "<!-- <net> -->"]
+)
+def test_xml_that_is_no_ir_is_named(bench, tmp_path, text):
+    (tmp_path / "model.xml").write_text(text)
+    (tmp_path / "model.bin").write_bytes(b"x")
+    result, _ = bench.call("describe", tmp_path, "openvino-ir", expect_error=True)
+    assert "no IR" in result["raised"]

@@ -267,6 +267,11 @@ def test_an_archive_that_torch_did_not_write_is_refused(tmp_path, digits_exporte
         archive.copy_checked(changed)
 
 
+def forget_origins(value):
+    """Return an object of JSON without where operators come from, which torch does not get."""
+    return {key: each for key, each in value.items() if key not in {"stack_trace", "from_node", "custom"}}
+
+
 @pytest.mark.attack(
     what="a .pt2 with more in it than a check reads",
     who="registry",
@@ -280,7 +285,7 @@ def test_torch_gets_what_was_checked_and_nothing_else(tmp_path, digits_exported)
         with zipfile.ZipFile(changed / "model.pt2") as old:
             for name in names:
                 had, kept = old.read(f"{old.namelist()[0].partition('/')[0]}/{name.partition('/')[2]}"), copy.read(name)
-                assert kept == had or json.loads(kept) == json.loads(had), name
+                assert kept == had or json.loads(kept) == json.loads(had, object_hook=forget_origins), name
 
 
 @pytest.mark.attack(
@@ -300,3 +305,142 @@ def test_pickled_example_inputs_are_not_unpickled(bench, tmp_path, digits_export
     assert not trace.exists()
     pickle.loads(payload)  # noqa: S301 - the fact behind it
     assert trace.exists()
+
+
+# --- text that torch pastes into source -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def named_program(tmp_path_factory):
+    """A program of one positional input ``x``, a keyword ``y`` that it does not use, a buffer and a dictionary."""
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = torch.nn.ModuleDict({"a-b c": torch.nn.ReLU(), "1": torch.nn.Linear(3, 3)})
+            self.parts["a-b c"].register_buffer("table", torch.ones(3))
+
+        def forward(self, x, *, y):  # noqa: ARG002
+            shifted = torch.div(self.parts["1"](x) + self.parts["a-b c"].table, 2, rounding_mode="floor")
+            return {"a key": torch.einsum("bi,bj->bij", shifted, shifted)}
+
+    folder, batch = tmp_path_factory.mktemp("named"), {0: torch.export.Dim("batch", max=1000)}
+    rows = torch.ones(2, 3)
+    program = torch.export.export(Net().eval(), (rows,), {"y": rows}, dynamic_shapes={"x": batch, "y": batch})
+    torch.export.save(program, folder / "model.pt2")
+    return folder
+
+
+def replace_text(old, new):
+    """Return a change of a JSON text wherever it is, as a key or a value, in the program and the lists of tensors."""
+    old, new = (json.dumps(text).encode() for text in (old, new))
+    return lambda name, content: content.replace(old, new) if name.endswith(".json") else content
+
+
+def change_signatures(edit):
+    """Return a change of the signatures of the program and its modules."""
+
+    def change(program):
+        for call in program["graph_module"]["module_call_graph"]:
+            if call["signature"]:
+                edit(call["signature"])
+
+    return change_program(change)
+
+
+def evil_arguments(signature):
+    signature["forward_arg_names"] = ["x", f'y={CODE}):pass\n"""\ndef other():#']  # torch writes it twice
+
+
+def evil_keyword(signature):
+    replace_keys(signature, "in_spec", ["y"], [f"y': 0 or {CODE}, 'y"])
+
+
+def evil_key(signature):
+    """A key of a dictionary may be a member of an enumeration, whose module torch imports."""
+    replace_keys(signature, "out_spec", ["a key"], [{"__enum__": True, "fqn": "hone_evil:A", "name": "a"}])
+
+
+def replace_keys(signature, side, old, new):
+    old, new = (json.dumps(json.dumps(keys)) for keys in (old, new))
+    assert old in signature[side]
+    signature[side] = signature[side].replace(old, new)
+
+
+def evil_guard_text(program):
+    """Torch writes a guard into its own message, between double quotes."""
+    code = "__import__('os').system('touch $HONE_TRACE')"
+    program["guards_code"] = ["True or L['''+ str(" + code + ") +''']"]
+
+
+def evil_symbol(program):
+    find_first(program["graph_module"], "expr_str")["expr_str"] = "Symbol('s0; import os', integer=True)"
+
+
+def evil_metadata(program):
+    find_first(program["graph_module"]["graph"]["nodes"], "metadata")["metadata"]["source_fn_stack"] = "a\nimport os,b"
+
+
+def evil_string(program):
+    """Inductor writes it into C++, between double quotes."""
+    find_first(program["graph_module"]["graph"]["nodes"], "as_string")["as_string"] = 'floor"); system("id'
+
+
+_CALL = "getattr(__import__('os'),'system')('touch $HONE_TRACE')"  # a name of a buffer is cut at its dots
+PASTED = {
+    "tensor": (replace_text("y", f"y={CODE}"), "is not a name"),
+    "arguments": (change_signatures(evil_arguments), "is not a name"),
+    "buffer": (replace_text("parts.a-b c.table", f'training"), {_CALL}, ("'), "is not a name"),
+    "guard": (change_program(evil_guard_text), "more than a comparison"),
+    "key": (change_signatures(evil_key), "have to be imported"),
+}
+PASTED_ELSEWHERE = {
+    "keyword": (change_signatures(evil_keyword), "is not a name"),
+    "metadata": (change_program(evil_metadata), "end a string"),
+    "symbol": (change_program(evil_symbol), "more than an expression"),
+    "string": (change_program(evil_string), "end a string"),
+}
+LOAD = """
+import os, sys, torch
+for folder in sys.argv[1:]:
+    os.environ["HONE_TRACE"] = folder + "/trace"
+    try:
+        program = torch.export.load(folder + "/model.pt2")
+        program.module()(torch.ones(2, 3), y=torch.ones(2, 3))
+    except Exception as error:
+        print(folder, type(error), error)
+"""
+
+
+def test_names_that_are_unusual_are_taken(named_program):
+    assert archive.copy_checked(named_program / "model.pt2")
+
+
+@pytest.mark.attack(
+    what="Python code as the name of a tensor, an argument, a buffer or a key of a .pt2, or in a guard's text",
+    who="registry",
+    stopped_by="what torch pastes into source must be a name",
+)
+def test_torch_would_run_names_and_the_check_finds_them(tmp_path, named_program):
+    """The fact behind the check: torch pastes names into the source of a function, and executes it."""
+    folders = [rewrite(named_program, tmp_path / case, change) for case, (change, _) in PASTED.items()]
+    (tmp_path / "hone_evil.py").write_text("import os, pathlib\npathlib.Path(os.environ['HONE_TRACE']).touch()")
+    command = [sys.executable, "-c", LOAD, *map(str, folders)]
+    done = subprocess.run(command, capture_output=True, check=True, text=True, cwd=tmp_path)
+    assert [folder.name for folder in folders if not (folder / "trace").exists()] == [], done.stdout
+    for folder, (_, words) in zip(folders, PASTED.values(), strict=True):
+        with pytest.raises(archive.Threat, match=words):
+            archive.copy_checked(folder / "model.pt2")
+
+
+@pytest.mark.attack(
+    what="C++ or Python in a keyword, symbol, text or metadata of a .pt2, for what torch and Inductor write",
+    who="registry",
+    stopped_by="keywords and symbols are names, and no text can end a string or a comment",
+)
+@pytest.mark.parametrize("case", PASTED_ELSEWHERE)
+def test_what_would_be_pasted_elsewhere_is_found(tmp_path, named_program, case):
+    change, words = PASTED_ELSEWHERE[case]
+    with pytest.raises(archive.Threat, match=words):
+        archive.copy_checked(rewrite(named_program, tmp_path / "changed", change) / "model.pt2")

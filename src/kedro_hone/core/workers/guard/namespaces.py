@@ -13,7 +13,7 @@ import contextlib
 import ctypes
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 _NEW_MOUNTS, _NEW_IPC, _NEW_USER, _NEW_NETWORK = 0x00020000, 0x08000000, 0x10000000, 0x40000000
 _NO_SUID, _NO_DEV, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 4096, 16384, 1 << 18
@@ -24,7 +24,9 @@ _ROOT = "/tmp"  # noqa: S108 - the new root is mounted over it, in this process'
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
 
 
-def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], shared_bytes: int, network: bool) -> None:
+def enter(
+    libc: ctypes.CDLL, *, reads: Collection[str], writes: Collection[str], shared_bytes: int, network: bool
+) -> None:
     """Move this process, which has a single thread, into such a file system, with a ``/dev/shm`` of this size.
 
     Paths that do not exist are left out. Without ``network`` it gets an empty network of its own, too, in which there
@@ -40,7 +42,7 @@ def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], sha
             stream.write(text)
     _check(libc.mount(None, b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None))
     readable, writable = _find(reads), _find(writes)  # opened before the new root covers them
-    links = [name for name in os.listdir("/") if os.path.islink("/" + name)]
+    links = _find_links([*(f"/{name}" for name in os.listdir("/")), *reads, *writes])
     _mount_memory(libc, _ROOT, "size=1m,mode=755")
     placed: set[str] = set()
     for path, descriptor in sorted(readable.items()):
@@ -50,9 +52,7 @@ def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], sha
     own = {path: descriptor for path, descriptor in sorted(writable.items()) if not _is_below(path, writable)}
     for path, descriptor in own.items():
         _bind(libc, descriptor, path)
-    for name in links:  # such as /bin, for whoever has such a path; last, since nothing may be mounted through them
-        with contextlib.suppress(FileExistsError):
-            os.symlink(os.readlink("/" + name), f"{_ROOT}/{name}")
+    _make_links(links, {*placed, *own})
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         with contextlib.suppress(OSError):
             os.symlink(f"/proc/self/{target}", f"{_ROOT}/dev/{name}")
@@ -71,13 +71,42 @@ def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], sha
 
 
 def _find(paths: Iterable[str]) -> dict[str, int]:
-    """Open what exists of these, each also under the name that has no links."""
+    """Open what exists of these, by the names that have no links: nothing can be mounted through one."""
     found: dict[str, int] = {}
-    for path in paths:
-        for name in {path, os.path.realpath(path)} - {*found, "/"}:
-            with contextlib.suppress(OSError):
-                found[name] = os.open(name, os.O_PATH | os.O_CLOEXEC)
+    for path in {os.path.realpath(path) for path in paths} - {"/"}:
+        with contextlib.suppress(OSError):
+            found[path] = os.open(path, os.O_PATH | os.O_CLOEXEC)
     return found
+
+
+def _find_links(paths: Iterable[str]) -> dict[str, str]:
+    """Return each link on the way of these, by the name that has no links, and where it points."""
+    found: dict[str, str] = {}
+    for path in paths:
+        place, parts, hops = "", _split(path), 40
+        while parts and hops:
+            step = os.path.normpath(f"{place}/{parts.pop()}")
+            if not os.path.islink(step):
+                place = step.rstrip("/")
+                continue
+            hops -= 1
+            found[step] = target = os.readlink(step)
+            place = "" if target.startswith("/") else place
+            parts += _split(target)
+    return found
+
+
+def _split(path: str) -> list[str]:
+    """Return its parts, the last one first."""
+    return [part for part in path.split("/") if part][::-1]
+
+
+def _make_links(links: dict[str, str], places: Collection[str]) -> None:
+    for name, target in links.items():
+        if not _is_below(name, places):  # otherwise it is there, and in a folder of the host
+            os.makedirs(os.path.dirname(_ROOT + name), exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.symlink(target, _ROOT + name)
 
 
 def _is_below(path: str, places: Iterable[str]) -> bool:

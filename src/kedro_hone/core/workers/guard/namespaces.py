@@ -44,6 +44,8 @@ def enter(
     readable, writable = _find(reads), _find(writes)  # opened before the new root covers them
     links = _find_links([*(f"/{name}" for name in os.listdir("/")), *reads, *writes])
     _mount_memory(libc, _ROOT, "size=1m,mode=755")
+    os.makedirs(_ROOT + _SHARED_MEMORY)  # first: what the worker uses may be below it
+    _mount_memory(libc, _ROOT + _SHARED_MEMORY, f"size={shared_bytes},mode=1777")
     placed: set[str] = set()
     for path, descriptor in sorted(readable.items()):
         if not _is_below(path, placed):
@@ -57,8 +59,6 @@ def enter(
         with contextlib.suppress(OSError):
             os.symlink(f"/proc/self/{target}", f"{_ROOT}/dev/{name}")
     os.makedirs(_ROOT + _ROOT, exist_ok=True)
-    os.makedirs(_ROOT + _SHARED_MEMORY, exist_ok=True)
-    _mount_memory(libc, _ROOT + _SHARED_MEMORY, f"size={shared_bytes},mode=1777")
     _set_read_only(libc, _ROOT, on=True)
     for path in (*own, _SHARED_MEMORY):
         _set_read_only(libc, _ROOT + path, on=False)
@@ -71,9 +71,12 @@ def enter(
 
 
 def _find(paths: Iterable[str]) -> dict[str, int]:
-    """Open what exists of these, by the names that have no links: nothing can be mounted through one."""
+    """Open what exists of these, by the names that have no links: nothing can be mounted through one.
+
+    Never the host's ``/dev/shm``.
+    """
     found: dict[str, int] = {}
-    for path in {os.path.realpath(path) for path in paths} - {"/"}:
+    for path in {os.path.realpath(path) for path in paths} - {"/", "/dev", _SHARED_MEMORY}:
         with contextlib.suppress(OSError):
             found[path] = os.open(path, os.O_PATH | os.O_CLOEXEC)
     return found

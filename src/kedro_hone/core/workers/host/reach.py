@@ -48,6 +48,7 @@ def find_reach(job: Job, *, python: Path, folder: Path, variables: Mapping[str, 
     writes = [str(folder), *(path for path in (job.temporary, job.output) if path)]
     # Folders next to each other are mounted as one, so that files can still be moved between them.
     above = collections.Counter(os.path.dirname(path) for path in writes)
+    above.pop("/dev/shm", None)  # noqa: S108 - which is each worker's own
     mounts = [os.path.dirname(path) if above[os.path.dirname(path)] > 1 else path for path in writes]
     reads = [*_SYSTEM, str(_PROGRAMS), *_find_software(variables), *_find_interpreter(python), *of_job, *named]
     return {"reads": reads, "writes": writes, "mounts": mounts}

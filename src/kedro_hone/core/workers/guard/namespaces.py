@@ -22,6 +22,7 @@ _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _MOUNT_SETATTR, _AT_RECURSIVE, _READ_ONLY = 442, 0x8000, 1
 _ROOT = "/tmp"  # noqa: S108 - the new root is mounted over it, in this process's view only
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
+_DRIVER = "/run/nvidia-persistenced/"  # whose socket is for its users
 
 
 def enter(
@@ -36,6 +37,7 @@ def enter(
         OSError: The kernel does not allow it. The process is of no use any more: it may be half-way.
     """
     user, group = os.geteuid(), os.getegid()
+    sockets = _find_sockets()
     _check(libc.unshare(_NEW_USER | _NEW_MOUNTS | _NEW_IPC | (0 if network else _NEW_NETWORK)))
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with open(f"/proc/self/{name}", "w", encoding="ascii") as stream:
@@ -54,6 +56,9 @@ def enter(
     own = {path: descriptor for path, descriptor in sorted(writable.items()) if not _is_below(path, writable)}
     for path, descriptor in own.items():
         _bind(libc, descriptor, path)
+    for path in sockets:
+        if _is_below(path, placed) and not _is_below(path, own):
+            _hide(libc, path)
     _make_links(links, {*placed, *own})
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         with contextlib.suppress(OSError):
@@ -80,6 +85,14 @@ def _find(paths: Iterable[str]) -> dict[str, int]:
         with contextlib.suppress(OSError):
             found[path] = os.open(path, os.O_PATH | os.O_CLOEXEC)
     return found
+
+
+def _find_sockets() -> list[str]:
+    """Return the sockets of this network, by the names that have no links, but not those bound by relative names."""
+    names = set()
+    with contextlib.suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as stream:
+        names = {line.rstrip("\n").partition(" /")[2] for line in stream}
+    return [path for path in {os.path.realpath("/" + name) for name in names} if not path.startswith(_DRIVER)]
 
 
 def _find_links(paths: Iterable[str]) -> dict[str, str]:
@@ -127,6 +140,13 @@ def _bind(libc: ctypes.CDLL, descriptor: int, path: str) -> None:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     _check(libc.mount(source.encode(), target.encode(), None, ctypes.c_ulong(_BIND | _RECURSIVE), None))
+
+
+def _hide(libc: ctypes.CDLL, path: str) -> None:
+    """Mount what is no socket over one: who only reads it may still connect."""
+    place = (_ROOT + path).encode(errors="surrogateescape")
+    with contextlib.suppress(FileNotFoundError):  # its server ended meanwhile
+        _check(libc.mount(b"/dev/null", place, None, ctypes.c_ulong(_BIND), None))
 
 
 def _mount_memory(libc: ctypes.CDLL, path: str, options: str) -> None:

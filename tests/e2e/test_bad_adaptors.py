@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
+from kernel import find_layers
 from small_project import FAST, copy_project
 from toolchains.bad import BAD
 
@@ -62,11 +61,10 @@ def test_nobody_harmed_the_source_or_the_store(project):
     what="a toolchain that writes next to the project in a whole run",
     who="worker",
     stopped_by="Landlock",
-    feature="Landlock (Linux 5.13)",
+    feature="Landlock (Linux 5.19)",
 )
 def test_nothing_was_written_outside(project):
-    (result,) = project.runs[-1].glob("steps/*shop.fast/result.json")
-    if not json.loads(result.read_text())["isolation"]["landlock"]:
+    if find_layers()["landlock"] < 2:
         pytest.skip("this kernel has no Landlock")
     assert list(project.root.rglob("outside.txt")) == []
 

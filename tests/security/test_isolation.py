@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import errno
-import functools
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -16,6 +13,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from kernel import find_layers
 
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.outcome import Failed, FailureClass
@@ -131,6 +129,11 @@ def try_leave_in_memory(job):
 def try_fill_memory(job):
     with open("/dev/shm/" + job["name"], "wb") as stream:
         for _ in range(job["mib"]): stream.write(bytes(1 << 20))
+def try_claim(job):
+    import __main__
+    write = __main__.write_json
+    __main__.write_json = lambda path, value: write(path, dict(value, isolation={"namespaces": True}))
+def try_report(job): return os.open(f"/proc/{os.getppid()}/fd/1", os.O_WRONLY)
 def try_core(job): return resource.getrlimit(resource.RLIMIT_CORE)
 def try_ordinary_work(job):
     import getpass, multiprocessing, multiprocessing.managers, shutil, ssl, tempfile
@@ -211,20 +214,6 @@ def secret(tmp_path) -> Path:
     return path
 
 
-@functools.cache
-def find_layers() -> dict[str, bool | int]:
-    """Ask the kernel what it has, by other means than the guard's."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    own_root = ["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/tmp"]  # noqa: S108
-    mounted = subprocess.run(own_root, capture_output=True, check=False).returncode == 0
-    release = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
-    version = libc.syscall(444, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
-    set_seccomp, by_filter = 22, 2
-    libc.prctl(set_seccomp, by_filter, None, 0, 0)
-    filters = ctypes.get_errno() == errno.EFAULT and os.uname().machine in {"x86_64", "aarch64"}
-    return {"namespaces": mounted and release >= (5, 12), "landlock": max(0, version), "seccomp": filters}
-
-
 def expect_layers() -> dict[str, bool | int]:
     """What must be in force of the layers that are tried."""
     there = {**find_layers(), "landlock": find_layers()["landlock"] * (find_layers()["landlock"] >= 2)}
@@ -234,7 +223,7 @@ def expect_layers() -> dict[str, bool | int]:
 def refuse(result, *errors: str, landlock: int = 2) -> None:
     """Skip only where the kernel lacks a layer, whatever the worker's guard says."""
     assert isinstance(result, StepResult), result
-    assert result.isolation == expect_layers()
+    assert result.end.isolation == expect_layers()
     lacks = [name for name in reach.LAYERS if find_layers()[name] < (landlock if name == "landlock" else 1)]
     if lacks:
         pytest.skip(f"this kernel or container has no {', '.join(lacks)}")
@@ -336,7 +325,7 @@ def test_a_package_that_runs_code_when_its_interpreter_starts(attack, secret, tm
     what="reading the environment and the memory of the host",
     who="worker",
     stopped_by="processes outside cannot be traced",
-    feature="namespaces (Linux 5.12) or Landlock (Linux 5.13)",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
 )
 @pytest.mark.parametrize("layers", [EVERY, ("namespaces",), ("landlock",)], ids="-".join)
 @pytest.mark.parametrize("how", ["environment", "memory"])
@@ -349,7 +338,7 @@ def test_reading_the_hosts_environment_and_memory(attack, only, how, layers):
     what="looking through /proc at the host's files",
     who="worker",
     stopped_by="processes outside cannot be traced",
-    feature="namespaces (Linux 5.12) or Landlock (Linux 5.13)",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
 )
 def test_looking_through_the_hosts_root(attack):
     refuse(attack("tree"), "EACCES", "EPERM")
@@ -682,7 +671,7 @@ def test_a_step_in_shared_memory(attack, nested):
         more = {"input": JobInput(path=str(weights.parent), format="toy"), "folder": Path(place, *["step"] * nested)}
         result = attack("read", target=weights, **more)
         assert isinstance(result, StepResult), result
-        assert (result.notes, result.isolation) == ({"got": "x"}, expect_layers())
+        assert (result.notes, result.end.isolation) == ({"got": "x"}, expect_layers())
         refuse(attack("read", target=secret, **more), *HIDDEN)
         refuse(attack("chmod", target=weights, **more), "EROFS")
 
@@ -711,8 +700,11 @@ assert seccomp.confine(libc, connects=True)  # refuses namespaces, as Docker doe
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.workers.host import reach, run
 job = run.Job.model_validate_json(Path(sys.argv[2]).read_text())
-result = run.call_worker(job, python=Path(sys.executable), toolchain=None, folder=Path(sys.argv[3]), limits=Limits())
-print(json.dumps([result.notes, result.isolation]))
+for _ in range(2):
+    result = run.call_worker(
+        job, python=Path(sys.executable), toolchain=None, folder=Path(sys.argv[3]), limits=Limits()
+    )
+print(json.dumps([result.notes, result.end.isolation]))
 """
 
 
@@ -723,21 +715,51 @@ print(json.dumps([result.notes, result.isolation]))
     feature="Landlock (Linux 5.19)",
 )
 def test_a_container_without_namespaces(worker, secret, tmp_path):
-    """Nothing fails for lack of them, and what is left still hides the key."""
+    """Nothing fails for lack of them, what is left still hides the key, and the log says so once."""
     job = Job(function="attack", worker=str(worker), adaptor="evil", how="read", aim=str(secret).lstrip("/"))
     (tmp_path / "job.json").write_text(job.model_dump_json())
     guard = Path(run.WORKER_MAIN).parents[1] / "guard"
     command = [sys.executable, "-c", CONTAINER, str(guard), str(tmp_path / "job.json"), str(tmp_path / "step")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert done.stderr.count("Workers are isolated without namespaces (") == 1
     notes, isolation = json.loads(done.stdout)
     assert (isolation["namespaces"], isolation["seccomp"]) == (False, True)
     assert isolation["landlock"] == find_layers()["landlock"]
     assert notes["denied"] == "EACCES" or not isolation["landlock"]
 
 
+@pytest.mark.attack(
+    what="claiming to be isolated",
+    who="worker",
+    stopped_by="its guard says what is in force, and its result has no such claim",
+)
+def test_claiming_to_be_isolated(attack, only):
+    only()
+    assert isinstance(attack("claim"), Failed)
+
+
+@pytest.mark.attack(
+    what="writing into the guard's reports to the host",
+    who="worker",
+    stopped_by="processes outside cannot be traced",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
+)
+@pytest.mark.parametrize("layers", [EVERY, ("namespaces",), ("landlock",)], ids="-".join)
+def test_writing_the_guards_reports(attack, only, layers):
+    only(*layers)
+    refuse(attack("report"), "EACCES", "EPERM")
+
+
+def test_a_session_has_what_was_in_force(worker, tmp_path):
+    job = Job(function="load", worker=str(worker), adaptor="evil")
+    session = run.open_session(job, python=Path(sys.executable), folder=tmp_path / "step", limits=LIMITS)
+    session.load()
+    assert session.close().isolation == expect_layers()
+
+
 def test_what_was_in_force_is_said(attack, only):
-    assert attack("core").isolation == expect_layers()
+    assert attack("core").end.isolation == expect_layers()
     only()
     without = {"namespaces": False, "landlock": 0, "seccomp": False, "capabilities": True}
-    assert attack("core").isolation == without == expect_layers()
+    assert attack("core").end.isolation == without == expect_layers()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.core.workers.guard import main as guard_module
-from kedro_hone.core.workers.guard.main import ClippedLog
+from kedro_hone.core.workers.guard.log import ClippedLog
 from kedro_hone.core.workers.guard.processes import Descendants, find_descendants
 
 GUARD = Path(guard_module.__file__)

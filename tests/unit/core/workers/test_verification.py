@@ -34,7 +34,7 @@ def job(tmp_path):
 
 
 def result(notes=None, described=None):
-    return StepResult(notes=notes or {}, seconds=1.0, described=described, isolation={}, end=End())
+    return StepResult(notes=notes or {}, seconds=1.0, described=described, end=End())
 
 
 def verify(job, notes=None, described=None):

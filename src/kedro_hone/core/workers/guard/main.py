@@ -25,10 +25,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kedro_hone.core.workers.guard.processes import NO_NAMESPACES, Descendants, become_worker, find_descendants
+    from kedro_hone.core.workers.guard.log import ClippedLog
+    from kedro_hone.core.workers.guard.processes import Descendants, become_worker, find_descendants
 else:  # run by path and isolated: our package is not importable, and the name of its module "types" is taken
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    from processes import NO_NAMESPACES, Descendants, become_worker, find_descendants
+    from log import ClippedLog
+    from processes import Descendants, become_worker, find_descendants
 
     sys.path.pop()
 
@@ -43,43 +45,6 @@ GRACE_SECONDS = 2.0
 
 KILL_SECONDS = 10.0
 """How long to wait for killed processes; one in uninterruptible sleep may never end."""
-
-
-class ClippedLog:
-    """Keeps the first and the last part of what the worker prints, half of the limit in bytes each.
-
-    The first part is written at once, the last part at the end.
-    """
-
-    def __init__(self, path: str, limit: int) -> None:
-        self.half = max(1, limit // 2)
-        self.head_left = self.half
-        self.tail = bytearray()
-        self.left_out = 0
-        self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-
-    def add(self, data: bytes) -> None:
-        """Take what was printed."""
-        head, rest = data[: self.head_left], data[self.head_left :]
-        self.head_left -= len(head)
-        self.left_out += len(head) - self._write(head)
-        self.tail += rest
-        excess = max(0, len(self.tail) - self.half)
-        self.left_out += excess
-        del self.tail[:excess]
-
-    def finish(self) -> None:
-        """Write the last half."""
-        if self.left_out:
-            self._write(f"\n[{self.left_out} bytes left out]\n".encode())
-        self.left_out += len(self.tail) - self._write(bytes(self.tail))
-        os.close(self.fd)
-
-    def _write(self, data: bytes) -> int:
-        try:
-            return os.write(self.fd, data)
-        except OSError:  # a full disk costs the log, never the drain: a worker must not block on a full pipe
-            return 0
 
 
 class Guard:
@@ -105,11 +70,11 @@ class Guard:
     def run(self) -> None:
         """Start the worker, watch it until its end, and report that last."""
         wake = self._listen_for_signals()
-        problem = self._start()
-        if problem:
-            report({"ended": {"exit": None, "signal": None, "reason": "not-started", "detail": problem}})
+        said = self._start()
+        if "problem" in said:
+            report({"ended": {"exit": None, "signal": None, "reason": "not-started", "detail": said["problem"]}})
             return
-        report({"started": self.worker})
+        report({**said, "started": self.worker})
         poller = select.poll()
         for descriptor in (0, self.log_end, wake):
             poller.register(descriptor, select.POLLIN)
@@ -138,27 +103,31 @@ class Guard:
     def _terminate(self, *_: object) -> None:
         self.reason = "terminated"
 
-    def _start(self) -> str | None:
+    def _start(self) -> dict[str, Any]:
+        """Start the worker, and return what ``become_worker`` told."""
         self.began = time.monotonic()
-        problem = self._fork()
-        if problem.startswith(NO_NAMESPACES):
+        said = self._fork()
+        if "no_namespaces" in said:
             os.waitpid(self.worker, 0)
             self.config["isolation"]["layers"].remove("namespaces")
-            problem = self._fork()
+            said.update(self._fork())
         for descriptor in (self.log_start, *self.config["keep"]):
             os.close(descriptor)
         os.set_blocking(self.log_end, False)
-        return problem.decode(errors="replace") or None
+        return said
 
-    def _fork(self) -> bytes:
-        """Start the worker, and return what kept it from starting."""
-        problem_end, problem_start = os.pipe2(os.O_CLOEXEC)
+    def _fork(self) -> dict[str, Any]:
+        """Fork, and listen until the worker's program starts, which closes its end: it can tell nothing itself."""
+        told, telling = os.pipe2(os.O_CLOEXEC)
         self.worker = os.fork()
         if self.worker == 0:
-            become_worker(self.config, self.log_start, problem_start)
-        os.close(problem_start)
-        with os.fdopen(problem_end, "rb") as stream:
-            return stream.read()
+            become_worker(self.config, self.log_start, telling)
+        os.close(telling)
+        said: dict[str, Any] = {}
+        with os.fdopen(told, "rb") as stream:
+            for line in stream:
+                said.update(json.loads(line))
+        return said
 
     def _obey(self) -> None:
         data = os.read(0, 65536)

@@ -25,8 +25,6 @@ else:  # run by path: our package is not importable
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NO_NEW_PRIVS = 38
-NO_NAMESPACES = b"\0"
-"""What the problem begins with that is none: the worker shall be started without namespaces."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -123,8 +121,12 @@ def read_whole(path: str) -> bytes:
         return b""
 
 
-def become_worker(config: dict[str, Any], log: int, problem: int) -> NoReturn:
-    """Turn the forked child into the worker: its own session, its limits, its streams, its program."""
+def become_worker(config: dict[str, Any], log: int, telling: int) -> NoReturn:
+    """Turn the forked child into the worker: its own session, its limits, its streams, its program.
+
+    Before that starts, the guard is told, in lines of JSON, the ``isolation`` in force; a ``problem``; or that there
+    are ``no_namespaces`` and why: the worker is then to be started again without.
+    """
     try:
         guard = os.getppid()
         os.setsid()
@@ -139,9 +141,8 @@ def become_worker(config: dict[str, Any], log: int, problem: int) -> NoReturn:
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)  # ignored signals would stay ignored in the new program
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        environment = config["environment"]
         if config["isolation"]:
-            environment = {**environment, "HONE_ISOLATION": json.dumps(_isolate(config["isolation"], problem))}
+            _isolate(config["isolation"], telling)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # should the guard itself be killed; other rights would unset it
         if os.getppid() != guard:
             os._exit(127)
@@ -150,9 +151,9 @@ def become_worker(config: dict[str, Any], log: int, problem: int) -> NoReturn:
         for descriptor in config["keep"]:
             os.set_inheritable(descriptor, True)  # noqa: FBT003 - it takes no names
         os.chdir(config["folder"])
-        os.execve(config["command"][0], config["command"], environment)  # noqa: S606
+        os.execve(config["command"][0], config["command"], config["environment"])  # noqa: S606
     except Exception as error:  # noqa: BLE001 - whatever it is, the host has to hear of it
-        os.write(problem, f"{config['command'][0]}: {error}".encode())
+        _tell(telling, "problem", f"{config['command'][0]}: {error}")
     finally:
         os._exit(127)
 
@@ -164,12 +165,16 @@ def _limit(kind: int, most: int | None) -> None:
         resource.setrlimit(kind, (most, most))
 
 
-def _isolate(limits: dict[str, Any], problem: int) -> dict[str, Any]:
+def _isolate(limits: dict[str, Any], telling: int) -> None:
     """Isolate this process; where there are no namespaces, end it, and let the guard try without them."""
     try:
-        return isolate(limits)
+        _tell(telling, "isolation", isolate(limits))
     except OSError as error:
         if "namespaces" not in limits["layers"]:
             raise
-        os.write(problem, NO_NAMESPACES + str(error).encode())
+        _tell(telling, "no_namespaces", str(error))
         os._exit(127)
+
+
+def _tell(telling: int, what: str, value: object) -> None:
+    os.write(telling, json.dumps({what: value}).encode() + b"\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from dataclasses import asdict, dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
 
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.workers.host.job import End
 from kedro_hone.core.workers.host.replies import LARGEST_REPLY, parse_object
@@ -21,6 +23,7 @@ from kedro_hone.core.workers.host.replies import LARGEST_REPLY, parse_object
 GUARD_SECONDS = 120.0
 """How long a guard may take to start, and to see its worker dead; it needs ten seconds, on a busy machine more."""
 
+_LOGGER = open_logger(__name__)
 _GUARD_MAIN = Path(__file__).parents[1] / "guard" / "main.py"
 
 
@@ -116,6 +119,7 @@ class Guarded:
         self.reports = LineReader(process.stdout.fileno())
         self.pid: int | None = None
         self.end: End | None = None
+        self._isolation: dict[str, Json] = {}
         self.send({**asdict(program), "host": os.getpid()})
 
     def send(self, message: Mapping[str, Json]) -> None:
@@ -132,9 +136,11 @@ class Guarded:
                 self._give_up(self._errors.read().decode(errors="replace").strip())
             return None
         if "started" in report:
-            self.pid = report["started"]
+            self.pid, self._isolation = report["started"], report.get("isolation", {})
+            if "no_namespaces" in report:
+                _warn_once(report["no_namespaces"])
         if "ended" in report:
-            self.end = End.model_validate(report["ended"])
+            self.end = End.model_validate({**report["ended"], "isolation": self._isolation})
         return report
 
     def request(self, command: str, key: str) -> Json:
@@ -182,4 +188,10 @@ class Guarded:
         if self.pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
-        self.end = End(reason="guard-lost", detail=detail)
+        self.end = End(reason="guard-lost", detail=detail, isolation=self._isolation)
+
+
+@functools.cache
+def _warn_once(why: str) -> None:
+    """Say once for each cause that workers lack namespaces, such as in every worker of a container."""
+    _LOGGER.warning("Workers are isolated without namespaces (%s); see docs/concepts/security.md.", why)

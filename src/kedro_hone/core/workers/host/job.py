@@ -109,6 +109,8 @@ class End(Value):
             kernel's count, whichever is more; 0 when not known.
         left_behind: How many processes still lived after it and had to be killed.
         log_left_out: How many bytes of its output were too many for the log.
+        isolation: What kept it inside its folders: ``namespaces``, ``capabilities``, ``seccomp``, each whether it was
+            in force, and the version of ``landlock`` or 0. Empty when it did not start.
     """
 
     exit: int | None = None
@@ -119,6 +121,7 @@ class End(Value):
     peak_memory_bytes: int = 0
     left_behind: int = 0
     log_left_out: int = 0
+    isolation: dict[str, bool | int] = Field(default_factory=dict)
 
 
 class StepResult(Value):
@@ -127,14 +130,11 @@ class StepResult(Value):
     Attributes:
         seconds: From loading the worker file to the function's end, inside the worker.
         described: For ``transform``: what the toolchain reads from the *saved* files, or None when it cannot.
-        isolation: What kept it inside its folders: ``namespaces``, ``capabilities``, ``seccomp``, each whether it was
-            in force, and the version of ``landlock`` or 0.
     """
 
     notes: dict[str, Json]
     seconds: float
     described: dict[str, Json] | None
-    isolation: dict[str, bool | int]
     end: End
 
 

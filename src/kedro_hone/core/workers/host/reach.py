@@ -1,13 +1,15 @@
 """What a worker may read and write: its toolchain, the system's libraries and programs, and the job's files."""
 
 # Paths are text here, as in jobs and variables.
-# ruff: noqa: PTH112, PTH117, PTH119, PTH120
+# ruff: noqa: PTH109, PTH111, PTH112, PTH113, PTH117, PTH119, PTH120
 
 from __future__ import annotations
 
 import ast
 import collections
+import contextlib
 import functools
+import itertools
 import os
 import re
 import sys
@@ -33,13 +35,14 @@ _SYSTEM: Final = (
     *(f"/etc/{name}" for name in _ETC),
 )
 _SOFTWARE = re.compile(r"(PATH|LD_LIBRARY_PATH|CC|CXX|(CUDA|ROCM|HIP)_(HOME|PATH|ROOT))")
+_PARTS: Final = ("bin", "include", "lib", "lib64", "share", "pyvenv.cfg")
 _PROGRAMS: Final = Path(__file__).parents[1] / "inside"
 
 
 def find_reach(job: Job, *, python: Path, folder: Path, variables: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the paths that the worker of a job ``reads`` and ``writes``, and what to mount for the latter.
 
-    What a model says of itself names nothing: only the recipe and this process do. The job's temporary folder is set.
+    Paths in a model's own description are not allowed. The job's temporary folder is set.
     """
     of_job = [job.worker_folder, *job.reads, *(path for path in job.trust if os.path.isabs(path))]
     of_job += [job.input.path] if job.input else []
@@ -50,7 +53,9 @@ def find_reach(job: Job, *, python: Path, folder: Path, variables: Mapping[str, 
     above = collections.Counter(os.path.dirname(path) for path in writes)
     above.pop("/dev/shm", None)  # noqa: S108 - which is each worker's own
     mounts = [os.path.dirname(path) if above[os.path.dirname(path)] > 1 else path for path in writes]
-    reads = [*_SYSTEM, str(_PROGRAMS), *_find_software(variables), *_find_interpreter(python), *of_job, *named]
+    software = [*_find_software(variables), *_find_interpreter(python)]
+    narrow = itertools.chain.from_iterable(map(_narrow, software))
+    reads = [*_SYSTEM, str(_PROGRAMS), *narrow, *of_job, *named]
     return {"reads": reads, "writes": writes, "mounts": mounts}
 
 
@@ -68,8 +73,28 @@ def _find_software(variables: Mapping[str, str]) -> Iterator[str]:
     for name, text in variables.items():
         if _SOFTWARE.fullmatch(name):
             for path in filter(os.path.isabs, text.split(os.pathsep)):
-                place = path if os.path.isdir(path) else os.path.dirname(path)
-                yield "/".join(place.split("/")[:3]) if place.startswith("/opt/") else place
+                folder = os.path.dirname(path)
+                place = path if os.path.isdir(path) or _is_wide(folder) else folder
+                whole = "/".join(place.split("/")[:3])
+                yield whole if place.startswith("/opt/") and not _is_wide(whole) else place
+
+
+def _narrow(path: str) -> Iterator[str]:
+    """Yield a path of software; where that would open the home or the project, its programs, libraries and packages."""
+    if not _is_wide(path):
+        yield path
+        return
+    with contextlib.suppress(OSError):
+        for child in sorted(Path(path).iterdir()):
+            if (child.name in _PARTS or os.path.isfile(child / "__init__.py")) and not _is_wide(str(child)):
+                yield str(child)
+
+
+def _is_wide(path: str) -> bool:
+    """Whether it is, or is above, the home or the project."""
+    real = os.path.realpath(path)
+    own = (os.path.realpath(place) for place in (os.path.expanduser("~"), os.getcwd()))
+    return any(os.path.commonpath((real, place)) == real for place in own)
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,7 +1,7 @@
 """The worker's own main program: run by path with the python of a toolchain's environment.
 
 It imports the standard library only (numpy where arrays are read or written), nothing of ours, and works with Python
-3.8 and later. Before it loads the worker file it gives up the right to write anywhere but in its own folders.
+3.8 and later. ``guard/isolation.py`` has isolated its process before.
 """
 
 # pathlib would cost each worker time to import.
@@ -116,7 +116,7 @@ def find_trespass(error: BaseException, job: dict[str, Any]) -> str | None:
 
 
 def is_hidden(path: str) -> bool:
-    """Whether a file is there and may not even be read: then it was not a write that was denied, or need not be."""
+    """Whether the file exists and cannot be read; then a denied open proves no write."""
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
     except FileNotFoundError:
@@ -146,25 +146,24 @@ def write_json(path: str, value: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Read the job, give up rights, work, write the result, and end at once."""
+    """Read the job, work, write the result, and end at once."""
     faulthandler.enable()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     folder = sys.argv[1]
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as stream:
         job = json.load(stream)
-    isolation = json.loads(os.environ.pop("HONE_ISOLATION", "{}"))
     if len(sys.argv) > 2:
         part = load_part("served")
         commands, replies = map(int, sys.argv[2:4])
         served = part.Served(job, load_worker)
         part.serve(served, functools.partial(protect, job=job), commands=commands, replies=replies)
     else:
-        result = dict(protect(lambda: call_function(job), job), isolation=isolation)
+        result = protect(lambda: call_function(job), job)
         path = os.path.join(folder, "result.json")
         error = protect(lambda: write_json(path, result) or {}, job)  # type: ignore[func-returns-value]
         if error:  # such as notes that are no JSON
-            write_json(path, dict(error, isolation=isolation))
+            write_json(path, error)
     for child in getattr(sys.modules.get("multiprocessing"), "active_children", list)():
         child.terminate()  # the pools of the standard library would do so at a normal exit
     sys.stdout.flush()

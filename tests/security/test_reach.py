@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,13 @@ def write(job):
 
 def talk(job):
     s = socket.socket(socket.AF_UNIX); return {"talked": attempt(lambda: s.connect(job["daemon"]))}
+
+def look(job):
+    for name in job.get("imports", ()): __import__(name)
+    return {"seen": [attempt(lambda: open("/" + aim).read()) for aim in job["aims"]]}
+
+def compile(job):
+    return {"said": subprocess.run([job["compiler"]], capture_output=True, text=True).stdout}
 
 def hamper(job):
     pid, libc = job["victim"], ctypes.CDLL(None, use_errno=True)
@@ -91,7 +100,7 @@ def test_a_data_folder_that_is_a_link(call, tmp_path, target, reads_project):
     outside.chmod(0o644)
     options = {"project": str(project) if reads_project else "relative"}
     result = call("write", folder=project / "data" / "step", options=options, aim=str(outside).lstrip("/"))
-    assert result.isolation["namespaces"] == NAMESPACES
+    assert result.end.isolation["namespaces"] == NAMESPACES
     assert result.notes["input"] == ("mine" if reads_project else "ENOENT")
     assert (project / "data" / "step" / "output" / "file").read_text() == "xx"
     if not NAMESPACES:
@@ -144,10 +153,96 @@ def test_slowing_down_other_processes(call, tmp_path):
         assert victim.stdout.readline() == b"ready\n"
         try:
             result = call("hamper", victim=victim.pid)
-            if not result.isolation["seccomp"] and os.uname().machine not in {"x86_64", "aarch64"}:
+            if not result.end.isolation["seccomp"] and os.uname().machine not in {"x86_64", "aarch64"}:
                 pytest.skip("no filter for this machine")
             assert result.notes["hampered"] == ["EPERM"] * 7
             assert os.getpriority(os.PRIO_PROCESS, victim.pid) == os.getpriority(os.PRIO_PROCESS, 0)
             assert os.sched_getscheduler(victim.pid) == os.SCHED_OTHER
         finally:
             victim.kill()
+
+
+@pytest.fixture(params=[reach.LAYERS, ("landlock", "seccomp")], ids="-".join)
+def layers(request, monkeypatch):
+    """Both layers that hide files."""
+    monkeypatch.setattr(reach, "LAYERS", request.param)
+    return request.param
+
+
+@pytest.fixture
+def denied(call, tmp_path):
+    """Whether a worker gets none of these files, in which there is something."""
+
+    def denied(*names, **more):
+        for name in names:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text("secret")
+        result = call("look", aims=[str(tmp_path / name).lstrip("/") for name in names], **more)
+        if not result.end.isolation["namespaces"] and not result.end.isolation["landlock"]:
+            pytest.skip("this kernel or container hides no files")
+        return all(seen in {"ENOENT", "EACCES"} for seen in result.notes["seen"]) or result.notes
+
+    return denied
+
+
+@pytest.mark.attack(
+    what="reading the credentials of a project whose root is installed for editing",
+    who="worker",
+    stopped_by="of such a project, its packages can be read",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
+)
+def test_a_project_that_is_installed_for_editing(denied, tmp_path, monkeypatch, layers):
+    project = tmp_path / "project"
+    for file in ("pyproject.toml", "mine/__init__.py", "single.py", "conf/base/catalog.yml"):
+        (project / file).parent.mkdir(parents=True, exist_ok=True)
+        (project / file).touch()
+    venv.create(tmp_path / "env", symlinks=True)
+    python = tmp_path / "env" / "bin" / "python"
+    (site,) = (tmp_path / "env").glob("lib/python3*/site-packages")
+    (site / "mine.pth").write_text(f"{project}\n")
+    monkeypatch.setattr(sys, "executable", str(python))
+    files = "project/conf/local/credentials.yml", "project/.env", "project/data/rows.csv"
+    assert denied(*files, python=python, imports=["mine", "single"]) is True
+
+
+@pytest.mark.attack(
+    what="reading the home where an interpreter was installed in it",
+    who="worker",
+    stopped_by="next to an interpreter, its programs and libraries can be read",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
+)
+@pytest.mark.parametrize("prefix", ["home", "home/.local", "disk"])
+def test_a_home_in_which_there_is_an_interpreter(denied, tmp_path, monkeypatch, prefix, layers):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    home, libraries = tmp_path / prefix, Path(sys.base_prefix) / "lib"
+    for folder in ("bin", "lib"):
+        (home / folder).mkdir(parents=True)
+    python = home / "bin" / "python3"
+    shutil.copy(Path(sys.executable).resolve(), python)
+    name = f"python3.{sys.version_info.minor}"
+    (home / "lib" / name).symlink_to(libraries / name)
+    files = f"{prefix}/.ssh/id", f"{prefix}/.netrc", "home/.local/share/keyrings/login"
+    assert denied(*files, python=python, options={"libraries": str(libraries)}) is True
+
+
+@pytest.mark.usefixtures("layers")
+@pytest.mark.parametrize(("name", "linked"), [("g++", False), ("clang", True), ("mycc", True)])
+def test_a_compiler_in_an_unusual_place_works(call, tmp_path, monkeypatch, name, linked):
+    """As of environment modules, Spack or Homebrew: found by ``PATH``, with its parts next to it."""
+    software = tmp_path / "software" / "gcc"
+    for folder in ("bin", "libexec"):
+        (software / folder).mkdir(parents=True)
+    part, program = software / "libexec" / "cc1plus", software / "bin" / name
+    part.write_text("#!/bin/sh\necho compiled\n")
+    program.write_text('#!/bin/sh\nexec "$(dirname "$(readlink -f "$0")")/../libexec/cc1plus"\n')
+    for file in (part, program):
+        file.chmod(0o755)
+    found = program.parent
+    if linked:
+        found = tmp_path / "brew" / "bin"
+        found.mkdir(parents=True)
+        (found / name).symlink_to(program)
+    monkeypatch.setenv("PATH", f"{found}:{os.environ['PATH']}")
+    if name == "mycc":
+        monkeypatch.setenv("CXX", f"{name} -O2")
+    assert call("compile", compiler=name).notes["said"] == "compiled\n"

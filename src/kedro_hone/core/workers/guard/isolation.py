@@ -45,8 +45,8 @@ _THREADS = 4096
 def isolate(limits: dict[str, Any]) -> dict[str, Any]:
     """Give up what ``limits`` say, and return what is in force.
 
-    They have the paths that may be read (``reads``) and written (``writes``), the size of ``/dev/shm``
-    (``shared_bytes``), and which ``layers`` to try: ``namespaces``, ``landlock``, ``seccomp``.
+    They have the paths that may be read (``reads``), listed (``lists``) and written (``writes``), the size of
+    ``/dev/shm`` (``shared_bytes``), and which ``layers`` to try: ``namespaces``, ``landlock``, ``seccomp``.
 
     Raises:
         OSError: There are no namespaces: the process is of no use any more; try without them in another.
@@ -58,14 +58,14 @@ def isolate(limits: dict[str, Any]) -> dict[str, Any]:
     own_files = "namespaces" in layers
     scoped = "landlock" in layers and landlock.find_version(libc) >= landlock.SCOPED
     if own_files:
-        shown = [*reads, *devices]
         namespaces.enter(
-            libc, reads=shown, writes=limits["mounts"], shared_bytes=limits["shared_bytes"], network=scoped
+            libc, reads=[*reads, *devices], writes=limits["mounts"], shared_bytes=limits["shared_bytes"], network=scoped
         )
         with contextlib.suppress(ValueError):  # the hard limit is lower
             resource.setrlimit(resource.RLIMIT_NPROC, (_THREADS, _THREADS))
     held: dict[str, Any] = {"namespaces": own_files, "capabilities": drop_capabilities(libc)}
-    version = landlock.confine(libc, reads=reads, writes=writes, devices=devices) if "landlock" in layers else 0
+    shown = {"reads": reads, "lists": limits["lists"], "writes": writes, "devices": devices}
+    version = landlock.confine(libc, **shown) if "landlock" in layers else 0
     # A socket's path is hidden by namespaces only, and an abstract one by a network or by Landlock.
     filtered = "seccomp" in layers and seccomp.confine(libc, connects=own_files)
     return {**held, "landlock": version, "seccomp": filtered}

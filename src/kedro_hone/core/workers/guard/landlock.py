@@ -23,8 +23,10 @@ def find_version(libc: ctypes.CDLL) -> int:
     return int(libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1)))
 
 
-def confine(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], devices: Iterable[str]) -> int:
-    """Let this process and its children open only what is below these paths, for good.
+def confine(
+    libc: ctypes.CDLL, *, reads: Iterable[str], lists: Iterable[str], writes: Iterable[str], devices: Iterable[str]
+) -> int:
+    """Let this process and its children open only what is below these paths, for good; ``lists`` as folders only.
 
     From version 4 on they use no TCP, from 6 on no signal and no abstract socket of processes outside. Other
     processes' memory and environment are out of reach from the first. Returned is the version of Landlock, or 0 when
@@ -40,7 +42,11 @@ def confine(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], d
     ruleset = libc.syscall(_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), ctypes.c_uint32(0))
     if ruleset < 0:
         return 0
-    allowed = [("/dev", _READ_FOLDER), *((path, look) for path in reads)] + [(path, look | change) for path in devices]
+    allowed = (
+        [(path, _READ_FOLDER) for path in ("/dev", *lists)]
+        + [(path, look) for path in reads]
+        + [(path, look | change) for path in devices]
+    )
     for path, rights in allowed + [(path, everything) for path in writes]:
         try:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)

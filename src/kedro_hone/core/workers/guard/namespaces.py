@@ -13,7 +13,7 @@ import contextlib
 import ctypes
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 _NEW_MOUNTS, _NEW_IPC, _NEW_USER, _NEW_NETWORK = 0x00020000, 0x08000000, 0x10000000, 0x40000000
 _NO_SUID, _NO_DEV, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 4096, 16384, 1 << 18
@@ -22,9 +22,12 @@ _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _MOUNT_SETATTR, _AT_RECURSIVE, _READ_ONLY = 442, 0x8000, 1
 _ROOT = "/tmp"  # noqa: S108 - the new root is mounted over it, in this process's view only
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
+_DRIVER = "/run/nvidia-persistenced/"  # whose socket is for its users
 
 
-def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], shared_bytes: int, network: bool) -> None:
+def enter(
+    libc: ctypes.CDLL, *, reads: Collection[str], writes: Collection[str], shared_bytes: int, network: bool
+) -> None:
     """Move this process, which has a single thread, into such a file system, with a ``/dev/shm`` of this size.
 
     Paths that do not exist are left out. Without ``network`` it gets an empty network of its own, too, in which there
@@ -34,13 +37,14 @@ def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], sha
         OSError: The kernel does not allow it. The process is of no use any more: it may be half-way.
     """
     user, group = os.geteuid(), os.getegid()
+    sockets = _find_sockets()
     _check(libc.unshare(_NEW_USER | _NEW_MOUNTS | _NEW_IPC | (0 if network else _NEW_NETWORK)))
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with open(f"/proc/self/{name}", "w", encoding="ascii") as stream:
             stream.write(text)
     _check(libc.mount(None, b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None))
     readable, writable = _find(reads), _find(writes)  # opened before the new root covers them
-    links = [name for name in os.listdir("/") if os.path.islink("/" + name)]
+    links = _find_links([*(f"/{name}" for name in os.listdir("/")), *reads, *writes])
     _mount_memory(libc, _ROOT, "size=1m,mode=755")
     os.makedirs(_ROOT + _SHARED_MEMORY)  # first: what the worker uses may be below it
     _mount_memory(libc, _ROOT + _SHARED_MEMORY, f"size={shared_bytes},mode=1777")
@@ -52,9 +56,10 @@ def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], sha
     own = {path: descriptor for path, descriptor in sorted(writable.items()) if not _is_below(path, writable)}
     for path, descriptor in own.items():
         _bind(libc, descriptor, path)
-    for name in links:  # such as /bin, for whoever has such a path; last, since nothing may be mounted through them
-        with contextlib.suppress(FileExistsError):
-            os.symlink(os.readlink("/" + name), f"{_ROOT}/{name}")
+    for path in sockets:
+        if _is_below(path, placed) and not _is_below(path, own):
+            _hide(libc, path)
+    _make_links(links, {*placed, *own})
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         with contextlib.suppress(OSError):
             os.symlink(f"/proc/self/{target}", f"{_ROOT}/dev/{name}")
@@ -71,13 +76,53 @@ def enter(libc: ctypes.CDLL, *, reads: Iterable[str], writes: Iterable[str], sha
 
 
 def _find(paths: Iterable[str]) -> dict[str, int]:
-    """Open what exists of these, each also under the name that has no links; never the host's ``/dev/shm``."""
+    """Open what exists of these, by the names that have no links: nothing can be mounted through one.
+
+    Never the host's ``/dev/shm``.
+    """
     found: dict[str, int] = {}
-    for path in paths:
-        for name in {path, os.path.realpath(path)} - {*found, "/", "/dev", _SHARED_MEMORY}:
-            with contextlib.suppress(OSError):
-                found[name] = os.open(name, os.O_PATH | os.O_CLOEXEC)
+    for path in {os.path.realpath(path) for path in paths} - {"/", "/dev", _SHARED_MEMORY}:
+        with contextlib.suppress(OSError):
+            found[path] = os.open(path, os.O_PATH | os.O_CLOEXEC)
     return found
+
+
+def _find_sockets() -> list[str]:
+    """Return the sockets of this network, by the names that have no links, but not those bound by relative names."""
+    names = set()
+    with contextlib.suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as stream:
+        names = {line.rstrip("\n").partition(" /")[2] for line in stream}
+    return [path for path in {os.path.realpath("/" + name) for name in names} if not path.startswith(_DRIVER)]
+
+
+def _find_links(paths: Iterable[str]) -> dict[str, str]:
+    """Return each link on the way of these, by the name that has no links, and where it points."""
+    found: dict[str, str] = {}
+    for path in paths:
+        place, parts, hops = "", _split(path), 40
+        while parts and hops:
+            step = os.path.normpath(f"{place}/{parts.pop()}")
+            if not os.path.islink(step):
+                place = step.rstrip("/")
+                continue
+            hops -= 1
+            found[step] = target = os.readlink(step)
+            place = "" if target.startswith("/") else place
+            parts += _split(target)
+    return found
+
+
+def _split(path: str) -> list[str]:
+    """Return its parts, the last one first."""
+    return [part for part in path.split("/") if part][::-1]
+
+
+def _make_links(links: dict[str, str], places: Collection[str]) -> None:
+    for name, target in links.items():
+        if not _is_below(name, places):  # otherwise it is there, and in a folder of the host
+            os.makedirs(os.path.dirname(_ROOT + name), exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.symlink(target, _ROOT + name)
 
 
 def _is_below(path: str, places: Iterable[str]) -> bool:
@@ -95,6 +140,13 @@ def _bind(libc: ctypes.CDLL, descriptor: int, path: str) -> None:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     _check(libc.mount(source.encode(), target.encode(), None, ctypes.c_ulong(_BIND | _RECURSIVE), None))
+
+
+def _hide(libc: ctypes.CDLL, path: str) -> None:
+    """Mount what is no socket over one: who only reads it may still connect."""
+    place = (_ROOT + path).encode(errors="surrogateescape")
+    with contextlib.suppress(FileNotFoundError):  # its server ended meanwhile
+        _check(libc.mount(b"/dev/null", place, None, ctypes.c_ulong(_BIND), None))
 
 
 def _mount_memory(libc: ctypes.CDLL, path: str, options: str) -> None:

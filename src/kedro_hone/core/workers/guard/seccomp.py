@@ -53,6 +53,9 @@ _OPEN_TREE, _FSPICK = 428, 433
 _REFUSED_EVERYWHERE = (*range(_OPEN_TREE, _FSPICK + 1), 438, 440, 442, 467)
 _SOCKET, _SOCKETPAIR, _CONNECT = (41, 198), (53, 199), (42, 203)
 _CLONE, _PRLIMIT = (56, 220), (302, 261)
+# sched_setparam, sched_setscheduler, sched_setattr. Not sched_setaffinity: libraries name their threads in it.
+_SCHEDULE = ((142, 118), (144, 119), (314, 274))
+_PRIORITY = (((141, 140), os.PRIO_USER), ((251, 30), 3))  # setpriority, ioprio_set, and what means all of a user's
 _NOT_THERE = (425, 426, 427, 435)  # io_uring, which opens sockets unfiltered; clone3, whose flags cannot be seen
 _NEW_NAMESPACES = 0x7E020000
 _SET_MODE_FILTER, _SPECULATION_ALLOWED = 1, 4
@@ -102,7 +105,11 @@ def make_filter(machine: str, *, connects: bool) -> bytes:
     for pair in (_SOCKET, _SOCKETPAIR):
         when(pair[column], *family, *kind, allow)
     when(_CLONE[column], (_LOAD, 0, 0, _FIRST), (_SET, 0, 1, _NEW_NAMESPACES), eperm, allow)
-    when(_PRLIMIT[column], (_LOAD, 0, 0, _FIRST), (_EQUAL, 1, 0, 0), eperm, allow)  # of another process
+    for call in (_PRLIMIT, *_SCHEDULE):  # of another process
+        when(call[column], (_LOAD, 0, 0, _FIRST), (_EQUAL, 1, 0, 0), eperm, allow)
+    for call, user in _PRIORITY:
+        own = (_LOAD, 0, 0, _SECOND), (_EQUAL, 1, 0, 0), eperm, allow
+        when(call[column], (_LOAD, 0, 0, _FIRST), (_EQUAL, 0, 1, user), eperm, *own)
     if not connects:
         refuse(_CONNECT[column], errno.EACCES)
     for number in _NOT_THERE:

@@ -12,6 +12,7 @@ import functools
 import itertools
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -35,12 +36,14 @@ _SYSTEM: Final = (
     *(f"/etc/{name}" for name in _ETC),
 )
 _SOFTWARE = re.compile(r"(PATH|LD_LIBRARY_PATH|CC|CXX|(CUDA|ROCM|HIP)_(HOME|PATH|ROOT))")
-_PARTS: Final = ("bin", "include", "lib", "lib64", "share", "pyvenv.cfg")
+_PARTS: Final = ("bin", "include", "lib", "lib64", "libexec", "share", "pyvenv.cfg")
+_COMPILERS: Final = ("cc", "c++", "gcc", "g++", "clang", "clang++", "ld", "as", "nvcc", "hipcc")
+_PROJECT: Final = ("pyproject.toml", "setup.py", "setup.cfg", ".git", "conf", ".env")
 _PROGRAMS: Final = Path(__file__).parents[1] / "inside"
 
 
 def find_reach(job: Job, *, python: Path, folder: Path, variables: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the paths that the worker of a job ``reads`` and ``writes``, and what to mount for the latter.
+    """Return the paths that the worker of a job ``reads``, ``writes`` and ``lists``, and what to mount to write.
 
     Paths in a model's own description are not allowed. The job's temporary folder is set.
     """
@@ -53,10 +56,12 @@ def find_reach(job: Job, *, python: Path, folder: Path, variables: Mapping[str, 
     above = collections.Counter(os.path.dirname(path) for path in writes)
     above.pop("/dev/shm", None)  # noqa: S108 - which is each worker's own
     mounts = [os.path.dirname(path) if above[os.path.dirname(path)] > 1 else path for path in writes]
-    software = [*_find_software(variables), *_find_interpreter(python)]
-    narrow = itertools.chain.from_iterable(map(_narrow, software))
+    software = [*_find_software(variables), *_find_compilers(variables), *_find_interpreter(python)]
+    narrow = [*itertools.chain.from_iterable(map(_narrow, software))]
+    # Python imports nothing from a folder that it cannot list.
+    lists = {os.path.dirname(path) for path in narrow if path.endswith(".py") or os.path.isfile(f"{path}/__init__.py")}
     reads = [*_SYSTEM, str(_PROGRAMS), *narrow, *of_job, *named]
-    return {"reads": reads, "writes": writes, "mounts": mounts}
+    return {"reads": reads, "writes": writes, "mounts": mounts, "lists": sorted(lists)}
 
 
 def _find_paths(value: Json) -> Iterator[str]:
@@ -79,21 +84,33 @@ def _find_software(variables: Mapping[str, str]) -> Iterator[str]:
                 yield whole if place.startswith("/opt/") and not _is_wide(whole) else place
 
 
+def _find_compilers(variables: Mapping[str, str]) -> Iterator[str]:
+    """Yield where compilers are that ``PATH`` finds, by their names and without links, with what is next to ``bin``."""
+    named = [text.split()[0] for name in ("CC", "CXX") if (text := variables.get(name, "").strip())]
+    for name in (*_COMPILERS, *named):
+        if program := shutil.which(name, path=variables.get("PATH", "")):
+            for place in {os.path.normpath(program), os.path.realpath(program)}:
+                folder = os.path.dirname(place)
+                yield os.path.dirname(folder) if os.path.basename(folder) == "bin" else folder
+
+
 def _narrow(path: str) -> Iterator[str]:
     """Yield a path of software; where that would open the home or the project, its programs, libraries and packages."""
-    if not _is_wide(path):
-        yield path
-        return
+    yield from _list_parts(Path(path)) if _is_wide(path) else [path]
+
+
+def _list_parts(folder: Path) -> Iterator[str]:
     with contextlib.suppress(OSError):
-        for child in sorted(Path(path).iterdir()):
-            if (child.name in _PARTS or os.path.isfile(child / "__init__.py")) and not _is_wide(str(child)):
+        for child in sorted(folder.iterdir()):
+            package = child.suffix in {".py", ".egg-info", ".dist-info"} or os.path.isfile(child / "__init__.py")
+            if (child.name in _PARTS or package) and not _is_wide(str(child)):
                 yield str(child)
 
 
 def _is_wide(path: str) -> bool:
-    """Whether it is, or is above, the home or the project."""
-    real = os.path.realpath(path)
-    own = (os.path.realpath(place) for place in (os.path.expanduser("~"), os.getcwd()))
+    """Whether it is, or is above, the home, its applications' data or the project."""
+    real, home = os.path.realpath(path), os.path.expanduser("~")
+    own = (os.path.realpath(place) for place in (home, f"{home}/.local/share", os.getcwd()))
     return any(os.path.commonpath((real, place)) == real for place in own)
 
 
@@ -101,12 +118,14 @@ def _is_wide(path: str) -> bool:
 def _find_interpreter(python: Path) -> tuple[str, ...]:
     """Return the folders of an interpreter: its environment, what that was made from, and each link on the way."""
     prefix = python.parent.parent
-    found = [prefix] if (prefix / "pyvenv.cfg").exists() else []
+    found = [python, *([prefix] if (prefix / "pyvenv.cfg").exists() else [])]
     hop = python
     while hop.is_symlink():
         found.append(hop.parent)
         hop = hop.parent / hop.readlink()
-    found += [hop.parent, hop.resolve().parent.parent]
+    base = hop.resolve().parent.parent
+    whole = base.is_relative_to("/opt") or any((base / mark).exists() for mark in ("pyvenv.cfg", "conda-meta"))
+    found += [hop.parent, *([base] if whole else map(Path, _list_parts(base)))]
     if python == Path(sys.executable):  # packages for editing run in this process already
         found += _find_edited(prefix)
     return tuple(str(path) for path in found)
@@ -117,7 +136,9 @@ def _find_edited(prefix: Path) -> Iterator[Path]:
     for site in prefix.glob("lib/python3*/site-packages"):
         for file in site.glob("*.pth"):
             lines = file.read_text(errors="replace").splitlines()
-            yield from (Path(line) for line in lines if os.path.isabs(line))
+            for folder in (Path(line) for line in lines if os.path.isabs(line)):
+                project = any((folder / mark).exists() for mark in _PROJECT)
+                yield from map(Path, _list_parts(folder)) if project else [folder]
         for file in site.glob("__editable__*_finder.py"):
             if found := re.search(r"^MAPPING\b.*?= (\{.*\})$", file.read_text(errors="replace"), re.MULTILINE):
                 yield from map(Path, ast.literal_eval(found[1]).values())

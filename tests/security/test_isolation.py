@@ -146,7 +146,8 @@ def try_ordinary_work(job):
     with open(path, "w") as stream: stream.write("x")
     os.chmod(path, 0o640); os.utime(path, (1, 1)); shutil.copy2(path, job["temporary"])
     os.rename(job["temporary"] + "/file", job["output"] + "/moved")
-    with tempfile.TemporaryFile() as stream: stream.write(b"x")
+    with tempfile.NamedTemporaryFile(delete=False) as stream: stream.write(b"x")
+    os.rename(stream.name, job["output"] + "/temporary")
     with open("/dev/null", "w") as stream: stream.write("x")
     seen = "/proc/cpuinfo", "/proc/self/maps", "/sys/devices/system/cpu/online", "/etc/ld.so.cache", "/dev/urandom"
     for place in seen:
@@ -154,7 +155,7 @@ def try_ordinary_work(job):
     assert getpass.getuser()
     # CPython's own sockets between processes: what data loaders and managers use
     try:
-        manager = multiprocessing.managers.SyncManager(address="s")  # the whole path is too long
+        manager = multiprocessing.managers.SyncManager()  # its socket is below TMPDIR, in a path of 107 bytes at most
         manager.start()
         with manager: shared = len(manager.list([1, 2]))
     except (OSError, EOFError) as error: shared = str(error)
@@ -186,10 +187,9 @@ def attack(worker, tmp_path):
             worker=str(worker),
             adaptor="evil",
             output=str(tmp_path / "scratch" / "output"),
-            temporary=str(tmp_path / "scratch" / "temporary"),
             how=how,
             host=os.getpid(),
-            **more,
+            **{"temporary": str(tmp_path / "scratch" / "temporary"), **more},
         )
         return run.call_worker(job, python=python, toolchain=None, folder=folder, limits=limits)
 
@@ -677,10 +677,10 @@ def test_a_step_in_shared_memory(attack, nested):
 
 
 @pytest.mark.parametrize("layers", [EVERY, ("landlock", "seccomp"), ("seccomp",), ("landlock",), ()], ids="-".join)
-def test_ordinary_work_goes_on(attack, only, layers):
+def test_ordinary_work_goes_on(attack, only, layers, tmp_path):
     """Processes, pipes, temporary files, modes and times of its own files, and what runtimes read of the machine."""
     only(*layers)
-    result = attack("ordinary_work")
+    result = attack("ordinary_work", temporary=str(tmp_path / "scratch" / ("long" * 20)))
     assert isinstance(result, StepResult), (result, Path(getattr(result, "log", "/dev/null")).read_text())
     found = result.notes["got"]
     assert found["owner"] == [os.getuid(), os.getgid()]

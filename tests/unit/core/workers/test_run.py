@@ -284,7 +284,8 @@ def test_where_a_worker_runs(call, tmp_path, monkeypatch):
     assert "hush" not in (tmp_path / "step" / "job.json").read_text()
     assert environment["CUDA_VISIBLE_DEVICES"] == "0"
     assert environment["OMP_NUM_THREADS"] == environment["MKL_NUM_THREADS"] == "3"
-    assert environment["HOME"] == environment["TMPDIR"] == seen["cwd"] == scratch
+    assert environment["HOME"] == seen["cwd"] == scratch
+    assert environment["TMPDIR"] in {"/hone-tmp", scratch}  # a short name where there are namespaces
     assert environment["TORCHINDUCTOR_CACHE_DIR"].startswith(scratch)
     assert not Path(scratch).exists()
     assert seen["core"] == [0, 0]

@@ -46,7 +46,8 @@ def isolate(limits: dict[str, Any]) -> dict[str, Any]:
     """Give up what ``limits`` say, and return what is in force.
 
     They have the paths that may be read (``reads``), listed (``lists``) and written (``writes``), the size of
-    ``/dev/shm`` (``shared_bytes``), and which ``layers`` to try: ``namespaces``, ``landlock``, ``seccomp``.
+    ``/dev/shm`` (``shared_bytes``), links to make (``links``), and which ``layers`` to try:
+    ``namespaces``, ``landlock``, ``seccomp``.
 
     Raises:
         OSError: There are no namespaces: the process is of no use any more; try without them in another.
@@ -59,7 +60,12 @@ def isolate(limits: dict[str, Any]) -> dict[str, Any]:
     scoped = "landlock" in layers and landlock.find_version(libc) >= landlock.SCOPED
     if own_files:
         namespaces.enter(
-            libc, reads=[*reads, *devices], writes=limits["mounts"], shared_bytes=limits["shared_bytes"], network=scoped
+            libc,
+            reads=[*reads, *devices],
+            writes=limits["mounts"],
+            new_links=limits["links"],
+            shared_bytes=limits["shared_bytes"],
+            network=scoped,
         )
         with contextlib.suppress(ValueError):  # the hard limit is lower
             resource.setrlimit(resource.RLIMIT_NPROC, (_THREADS, _THREADS))

@@ -26,11 +26,19 @@ _DRIVER = "/run/nvidia-persistenced/"  # whose socket is for its users
 
 
 def enter(
-    libc: ctypes.CDLL, *, reads: Collection[str], writes: Collection[str], shared_bytes: int, network: bool
+    libc: ctypes.CDLL,
+    *,
+    reads: Collection[str],
+    writes: Collection[str],
+    new_links: dict[str, str],
+    shared_bytes: int,
+    network: bool,
 ) -> None:
     """Move this process, which has a single thread, into such a file system, with a ``/dev/shm`` of this size.
 
-    Paths that do not exist are left out. Without ``network`` it gets an empty network of its own, too, in which there
+    Paths that do not exist are left out. ``new_links`` are made, from path to target.
+
+    Without ``network`` it gets an empty network of its own, too, in which there
     are no abstract sockets of others.
 
     Raises:
@@ -59,7 +67,7 @@ def enter(
     for path in sockets:
         if _is_below(path, placed) and not _is_below(path, own):
             _hide(libc, path)
-    _make_links(links, {*placed, *own})
+    _make_links({**links, **new_links}, {*placed, *own})
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         with contextlib.suppress(OSError):
             os.symlink(f"/proc/self/{target}", f"{_ROOT}/dev/{name}")

@@ -141,8 +141,8 @@ def become_worker(config: dict[str, Any], log: int, telling: int) -> NoReturn:
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)  # ignored signals would stay ignored in the new program
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        if config["isolation"]:
-            _isolate(config["isolation"], telling)
+        if config["isolation"] and _isolate(config["isolation"], telling)["namespaces"]:
+            config["environment"].update(config["isolation"]["variables"])
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # should the guard itself be killed; other rights would unset it
         if os.getppid() != guard:
             os._exit(127)
@@ -165,15 +165,17 @@ def _limit(kind: int, most: int | None) -> None:
         resource.setrlimit(kind, (most, most))
 
 
-def _isolate(limits: dict[str, Any], telling: int) -> None:
+def _isolate(limits: dict[str, Any], telling: int) -> dict[str, Any]:
     """Isolate this process; where there are no namespaces, end it, and let the guard try without them."""
     try:
-        _tell(telling, "isolation", isolate(limits))
+        held = isolate(limits)
+        _tell(telling, "isolation", held)
     except OSError as error:
         if "namespaces" not in limits["layers"]:
             raise
         _tell(telling, "no_namespaces", str(error))
         os._exit(127)
+    return held
 
 
 def _tell(telling: int, what: str, value: object) -> None:

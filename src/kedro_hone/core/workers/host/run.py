@@ -53,6 +53,10 @@ _FIXED: Final = MappingProxyType(
     }
 )
 _GPU_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+_SHORT = "/hone-tmp"
+"""A worker's name for its temporary folder, where it has a file system of its own.
+
+Python's managers and data loaders put sockets below ``TMPDIR``, and a socket's path has 107 bytes at most."""
 _JOB_INTERVAL, _SESSION_INTERVAL = 0.025, 0.05  # seconds between two looks; a session may be being measured
 
 
@@ -173,7 +177,13 @@ def _start(call: Call, python: Path, toolchain: Toolchain | None, *, keep: tuple
             address_bytes=addresses,
             file_bytes=limits.file_bytes,
             processes=limits.processes,
-            isolation={**allowed, "layers": reach.LAYERS, "shared_bytes": memory},
+            isolation={
+                **allowed,
+                "layers": reach.LAYERS,
+                "shared_bytes": memory,
+                "links": {_SHORT: temporary},
+                "variables": {"TMPDIR": _SHORT},
+            },
             interval=_SESSION_INTERVAL if keep else _JOB_INTERVAL,
             keep=keep,
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kedro.pipeline import Pipeline
 
-from kedro_hone.nodes.transform import apply_adaptor, convert_to_backend
+from kedro_hone.nodes.convert import convert_to_backend
+from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.pipelines.binding import place_node
 from kedro_hone.recipe.plan import SOURCE, Plan
 

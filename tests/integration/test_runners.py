@@ -139,7 +139,7 @@ def test_both_runners_hand_on_the_same_values(finished, spawned):
     """All that the verdict rests on, but for times and what is measured."""
     for name in ("source", "samples", "reference", "version"):
         one, other = (json.loads((each.work / "work" / f"{name}.json").read_text()) for each in (finished, spawned))
-        for measured in ("cold_start_ms", "peak_memory_bytes", "run", "since"):
+        for measured in ("cold_start_ms", "peak_memory_bytes", "pulled", "run", "since"):
             assert (one.pop(measured, 0) != 0) == (other.pop(measured, 0) != 0), measured
         assert one == other, name
     one, other = finished.evidence, spawned.evidence

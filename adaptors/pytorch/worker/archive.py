@@ -259,10 +259,10 @@ def _find_class(spec: str) -> str | None:
         keys = [*_list_keys(spec)]
     except (ValueError, TypeError):
         return spec
-    if not all(isinstance(key, str | int | float | None) for each in keys for key in each):
-        return "a key"
     types = (value for key, value in _walk(tree) if key == "type" and not isinstance(value, dict))
-    return next((str(name) for name in types if name not in _TREE_TYPES), None)
+    if unknown := next((str(name) for name in types if name not in _TREE_TYPES), None):
+        return unknown
+    return None if all(isinstance(key, str | int | float | None) for each in keys for key in each) else "a key"
 
 
 def _list_keys(spec: str) -> Iterator[list[Any]]:

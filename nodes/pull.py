@@ -86,7 +86,7 @@ def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFol
     described = _describe(toolchain, unread, recipe, run)
     specs, noted = _read_description(described, recipe.model.uri)
     metadata: dict[str, Json] = {"interface": flavor.interface, **name_source(flavor), "threads": recipe.thread_count}
-    specs = {side: specs[side] or getattr(flavor, side) for side in specs}
+    specs = {side: specs[side] or getattr(unread, side) for side in specs}
     return store.seal(files, format=flavor.format, runtime=toolchain.name, metadata={**metadata, **noted}, **specs)
 
 

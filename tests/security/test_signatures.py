@@ -437,6 +437,14 @@ def test_what_is_no_policy_is_no_permission(signed, verify):
         kedro_hone.load(signed, verify=verify)
 
 
+@pytest.mark.parametrize(
+    "options", [("--identity", "", "--issuer", ""), ("--issuer", ""), ("--source", ""), ("--key", "")]
+)
+def test_verify_takes_no_empty_option_for_none(signed, options):
+    """Such as ``--identity "$SIGNER"`` where nobody set it: nothing is called right for lack of a question."""
+    assert call(signed, *options).exit_code not in {ExitCode.SUCCESS, None}
+
+
 def test_a_key_of_a_policy_that_is_none_is_named(signed, keys, tmp_path):
     for key in (tmp_path / "none.pem", keys[0], "-----BEGIN nothing"):
         error = catch(lambda key=key: kedro_hone.load(signed, verify=kedro_hone.Policy(keys=(key,))))

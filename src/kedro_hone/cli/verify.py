@@ -37,7 +37,9 @@ def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
     cannot be checked.
     """
     try:
-        policy = Policy.model_validate({"keys": keys, **asked}) if keys or any(asked.values()) else None
+        # An empty option, as of a variable that nobody set, is a mistake: it asks for something and names nothing.
+        named = keys or any(value is not None for value in asked.values())
+        policy = Policy.model_validate({"keys": keys, **asked}) if named else None
     except ValueError as error:
         raise click.UsageError("Name --key, or --identity with --issuer; --source is sha256:….") from error
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:

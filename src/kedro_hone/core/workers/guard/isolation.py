@@ -37,7 +37,7 @@ _DEVICES = (
     "dxg",
     "accel/*",
 )
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - named to be closed, not written to
 _THREADS = 4096
 """Of a user in one worker. Linux counts it for each user namespace, and not for root; the guard counts processes."""
 
@@ -54,6 +54,7 @@ def isolate(limits: dict[str, Any]) -> dict[str, Any]:
     """
     libc = ctypes.CDLL(None, use_errno=True)
     layers, reads = limits["layers"], [path for path in limits["reads"] if path != "/"]
+    # pathlib would take longer to import than the guard takes to start.
     devices = [path for name in _DEVICES for path in glob.glob("/dev/" + name) if not os.path.isdir(path)]  # noqa: PTH112, PTH207
     writes = [*limits["writes"], _SHARED_MEMORY]
     own_files = "namespaces" in layers

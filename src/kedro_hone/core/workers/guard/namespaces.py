@@ -21,7 +21,7 @@ _DETACH = 2
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _MOUNT_SETATTR, _AT_RECURSIVE, _READ_ONLY = 442, 0x8000, 1
 _ROOT = "/tmp"  # noqa: S108 - the new root is mounted over it, in this process's view only
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a new one is mounted over it, in this process's view only
 _DRIVER = "/run/nvidia-persistenced/"  # whose socket is for its users
 
 

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.nodes import pull
+from kedro_hone.recipe.schema import read_recipe
+
+SAID = [{"name": "image", "dtype": "float32", "shape": ["batch", 4]}]
+
+
+@pytest.mark.parametrize(("found", "named"), [([], "image"), ([{**SAID[0], "name": "pixels"}], "pixels")])
+def test_inputs_of_the_recipe_fill_in_for_those_that_the_runtime_does_not_know(tmp_path, monkeypatch, found, named):
+    (tmp_path / "model.onnx").write_bytes(b"model")
+    monkeypatch.setattr(pull, "_describe", lambda *_: {"inputs": found, "outputs": []})  # as a runtime of others' may
+    store = Store(tmp_path / "store")
+    run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
+    recipe = read_recipe({"model": {"uri": str(tmp_path / "model.onnx"), "inputs": SAID}, "program": {"name": "fidelity"}})
+    artifact = pull.pull(recipe, store, run)[1]
+    assert [spec.name for spec in artifact.inputs] == [named]

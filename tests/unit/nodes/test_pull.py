@@ -16,6 +16,7 @@ def test_inputs_of_the_recipe_fill_in_for_those_that_the_runtime_does_not_know(t
     monkeypatch.setattr(pull, "_describe", lambda *_: {"inputs": found, "outputs": []})  # as a runtime of others' may
     store = Store(tmp_path / "store")
     run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
-    recipe = read_recipe({"model": {"uri": str(tmp_path / "model.onnx"), "inputs": SAID}, "program": {"name": "fidelity"}})
+    model = {"uri": str(tmp_path / "model.onnx"), "inputs": SAID}
+    recipe = read_recipe({"model": model, "program": {"name": "fidelity"}})
     artifact = pull.pull(recipe, store, run)[1]
     assert [spec.name for spec in artifact.inputs] == [named]

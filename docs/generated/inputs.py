@@ -1,0 +1,56 @@
+"""Which source model becomes which backend's format, and by which adaptors: from the descriptions of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from generated.models import make_table
+from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.values.artifact import Stage
+from kedro_hone.core.values.base import BACKENDS
+from kedro_hone.sources.catalogue import read_sources
+
+COLUMNS = (*BACKENDS, "openvino-ir")
+
+
+def list_conversions() -> str:
+    """Return a row for each source format, with what converts it to each backend, or why nothing does."""
+    converters = [each for each in read_catalogue().adaptors.values() if each.stage is Stage.CONVERT]
+    rows = []
+    for source, _ in read_sources()[0].values():
+        for form in sorted(source.seals) or ["any"]:
+            cells = [describe_cell(form, column, converters) for column in COLUMNS]
+            refusal = source.unsupported and f"not taken: {source.unsupported}"
+            rows.append(
+                (f"`{source.name}`: {source.noun}", *([refusal] + [""] * (len(cells) - 1) if refusal else cells))
+            )
+    return make_table(rows, "source", *(f"`{column}`" for column in COLUMNS))
+
+
+def describe_cell(form: str, backend: str, converters: Iterable[Adaptor]) -> str:
+    """Return the shortest chains of converters from a format to a backend's, or the reason why there is none."""
+    if form == backend:
+        return "as it is"
+    if form == "any":
+        return "as what was published"
+    chains = find_chains(form, backend, tuple(converters))
+    if not chains:
+        made = {each.produces for each in converters}
+        return "no adaptor writes it" if backend not in made else f"no adaptor from `{form}`"
+    return "; or ".join(" ▸ ".join(f"[{name}](../adaptors/{name}.md)" for name in chain) for chain in chains)
+
+
+def find_chains(form: str, backend: str, converters: tuple[Adaptor, ...]) -> list[tuple[str, ...]]:
+    """Return the shortest chains of converters, all of the same length, in the catalogue's order."""
+    paths: list[tuple[str, tuple[str, ...]]] = [(form, ())]
+    seen = {form}
+    while paths:
+        longer = [
+            (each.produces, (*names, each.name)) for at, names in paths for each in converters if at in each.accepts
+        ]
+        if found := [names for at, names in longer if at == backend]:
+            return found
+        paths = [(at, names) for at, names in longer if at not in seen]
+        seen |= {at for at, _ in paths}
+    return []

@@ -21,10 +21,9 @@ def list_conversions() -> str:
     for source, _ in read_sources()[0].values():
         for form in sorted(source.seals) or ["any"]:
             cells = [describe_cell(form, column, converters) for column in COLUMNS]
-            refusal = source.unsupported and f"not taken: {source.unsupported}"
-            rows.append(
-                (f"`{source.name}`: {source.noun}", *([refusal] + [""] * (len(cells) - 1) if refusal else cells))
-            )
+            if source.unsupported:
+                cells = [f"not taken: {source.unsupported}", *("" for _ in COLUMNS[1:])]
+            rows.append((f"`{source.name}`: {source.noun}", *cells))
     return make_table(rows, "source", *(f"`{column}`" for column in COLUMNS))
 
 

@@ -24,7 +24,7 @@ from kedro_hone.recipe.schema import Recipe
 from kedro_hone.signing.policy import SIGNATURE, Policy
 from kedro_hone.signing.sign import find_signer
 from kedro_hone.signing.verify import verify_version
-from kedro_hone.sources.catalogue import name_source
+from kedro_hone.sources.catalogue import name_source, read_sources
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.files import write_files
 from kedro_hone.sources.source_format import AuthorClass, Flavor
@@ -50,8 +50,8 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
         version = registry.pull(model.uri, pulled)
         pointers = read_aliases(registry, recipe.publish.name or version.name)
         trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
-        flavor = read_flavor(pulled, trust=trust, author=author, due=version.tags.get(DIGEST))
-        write_files(flavor, pulled, files)
+        flavor = read_flavor(pulled, trust=trust, author=author, task=model.task, due=version.tags.get(DIGEST))
+        (read_sources()[0][flavor.source][0].write or write_files)(flavor, pulled, files)
         artifact = _seal(files, flavor, recipe, store, run)
     known = {"uri": run.relate(version.uri), "pointers": pointers, "pulled": run.run_id}
     version = version.model_copy(update=known)
@@ -82,10 +82,12 @@ def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFol
             hint="See `kedro hone toolchains` for the formats that can be run.",
         )
     inputs = recipe.model.inputs or flavor.inputs
-    unread = JobInput(path=str(files), format=flavor.format, inputs=inputs, outputs=flavor.outputs)
+    given = {"inputs": inputs, "outputs": flavor.outputs, "metadata": flavor.metadata}
+    unread = JobInput(path=str(files), format=flavor.format, **given)
     described = _describe(toolchain, unread, recipe, run)
     specs, noted = _read_description(described, recipe.model.uri)
     metadata: dict[str, Json] = {"interface": flavor.interface, **name_source(flavor), "threads": recipe.thread_count}
+    metadata |= flavor.metadata
     specs = {side: specs[side] or getattr(unread, side) for side in specs}
     return store.seal(files, format=flavor.format, runtime=toolchain.name, metadata={**metadata, **noted}, **specs)
 
@@ -107,7 +109,7 @@ def _read_description(
             why=f"Its worker described it in a way that cannot be read: {' '.join(str(error).split())}",
             hint="Check the file in the registry.",
         ) from error
-    return specs, {name: described[name] for name in ("graph", "structure") if described.get(name)}
+    return specs, {name: described[name] for name in ("graph", "structure", "transformers") if described.get(name)}
 
 
 def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder) -> dict[str, Json]:

@@ -28,7 +28,7 @@ class CompileRunOptions(RunOptions):
 TOOLCHAIN = Toolchain(
     name="pytorch",
     folder=Path(__file__).resolve().parent,
-    runs=frozenset({"pytorch", "pytorch-module", "torchscript", "aot-inductor"}),
+    runs=frozenset({"pytorch", "pytorch-module", "transformers", "torchscript", "aot-inductor"}),
     native=frozenset({"torchscript", "aot-inductor"}),  # a class is refused by the worker, unless it is trusted
     environment={
         "AOTI_RUNTIME_CHECK_INPUTS": "1",  # otherwise static packages return wrong outputs for other batch sizes
@@ -43,6 +43,7 @@ TOOLCHAIN = Toolchain(
 )
 
 _MODULE = frozenset({"pytorch-module"})
+_CLASS = _MODULE | {"transformers"}
 _PROGRAM = frozenset({"pytorch"})
 _SUPPORTS = {
     Capability.DYNAMIC_BATCH: Support.FULL,
@@ -107,9 +108,9 @@ ADAPTORS = (
     _adaptor(
         name="pytorch.export",
         stage=Stage.CONVERT,
-        accepts=_MODULE,
+        accepts=_CLASS,
         produces="pytorch",
-        summary="Exports the author's class with torch.export, its dynamic sizes kept.",
+        summary="Exports the author's class, or that of Transformers, with torch.export, its dynamic sizes kept.",
     ),
     _adaptor(
         name="pytorch.onnx",
@@ -135,7 +136,7 @@ ADAPTORS = (
     _adaptor(
         name="pytorch.torchscript",
         stage=Stage.COMPILE,
-        accepts=_MODULE | _PROGRAM,
+        accepts=_CLASS | _PROGRAM,
         produces="torchscript",
         summary="Traces the model into frozen TorchScript, which needs no class to run.",
         supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.UNSUPPORTED},

@@ -104,7 +104,7 @@ def _list_graphs(model: nn.Module) -> list[fx.GraphModule]:
 def trace(job: Job) -> Notes:
     """Trace a model into frozen TorchScript and check it at another batch size."""
     described = job["input"]
-    if described["format"] == "pytorch-module":
+    if described["format"] in {"pytorch-module", "transformers"}:
         flat = jobs.open_module(job)
     else:
         program, described = jobs.read_program(job)

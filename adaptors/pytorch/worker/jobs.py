@@ -13,8 +13,10 @@ from hone_loading import load_file
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from . import archive, models
+from . import archive, models, pretrained
 from .models import Flat, Job, Notes, Spec
+
+_UNLIMITED = 1 << 30
 
 
 def describe(job: Job) -> Notes | None:
@@ -26,6 +28,8 @@ def describe(job: Job) -> Notes | None:
             return _describe_file(folder / "model.pt2", job["trust"])
         case "pytorch-module":
             return _describe_module(job)
+        case "transformers":
+            return pretrained.describe(job)
         case "torchscript":
             files = {archive.NAMES_FILE: ""}
             model = torch.jit.load(folder / "model.ts", map_location="cpu", _extra_files=files)
@@ -70,6 +74,8 @@ def open_module(job: Job) -> Flat:
         PermissionError: The recipe does not trust the class, or a file is outside the folder.
         ValueError: Nothing says what it takes.
     """
+    if job["input"]["format"] == "transformers":
+        return Flat(pretrained.open_model(job), [spec["name"] for spec in job["input"]["inputs"]])
     folder, names = Path(job["input"]["path"]), [spec["name"] for spec in job["input"]["inputs"]]
     if not names:
         raise ValueError("a class does not say what it takes: the recipe must state its inputs")
@@ -123,10 +129,24 @@ def _name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str])
 
 
 def choose_sizes(job: Job, specs: Sequence[Spec]) -> dict[str, int]:
-    """Return example sizes: those of the recipe's first shape, and 3 rows, since torch treats 0 and 1 as constants."""
+    """Return example sizes: those of the recipe's first shape, and 3 rows, since torch treats 0 and 1 as constants.
+
+    No two are equal, and none is over the model's own limit: an export would take equal ones for one size.
+    """
     given = job["shapes"][0]["sizes"] if job["shapes"] else {}
     dynamic = {dim for spec in specs for dim in spec["shape"] if isinstance(dim, str)}
-    return {name: 3 if name == "batch" else max(2, given.get(name, 8)) for name in sorted(dynamic)}
+    limits, sizes = find_limits(job), {"batch": 3}
+    for name in sorted(dynamic - {"batch"}):
+        size = min(max(2, given.get(name, pretrained.SIZES.get(name, 8))), limits.get(name, _UNLIMITED))
+        while size in sizes.values():
+            size += 1 if size < limits.get(name, _UNLIMITED) else -1
+        sizes[name] = size
+    return {name: sizes[name] for name in sorted(dynamic)}
+
+
+def find_limits(job: Job) -> dict[str, int]:
+    """Return the largest sizes that the model itself allows, by dimension."""
+    return dict(job["input"].get("metadata", {}).get("transformers", {}).get("limits", {}))
 
 
 def read_program(job: Job) -> tuple[torch.export.ExportedProgram, Notes]:

@@ -28,7 +28,8 @@ def export(job: Job) -> Notes:
     # The module of another class would be needed to load the program.
     plain = not absent and type(result) in (torch.Tensor, tuple, list, dict)
     try:
-        program = _export_dynamic(flat if plain else Flat(flat), examples, inputs, bounds={})
+        bounds = {name: {"max": limit} for name, limit in jobs.find_limits(job).items()}
+        program = _export_dynamic(flat if plain else Flat(flat), examples, inputs, bounds=bounds)
     except Exception as error:  # noqa: BLE001 - torch raises dozens of classes; only the reason is used
         return jobs.fail("convert", "torch.export cannot keep the sizes dynamic", error)
     described = models.describe_program(program, job["input"])

@@ -77,6 +77,6 @@ def _find_dtype(name: str) -> np.dtype[Any] | None:
 
 
 INTERFACES: Final[Mapping[str, Callable[[Run, Artifact], Callable[..., Any]]]] = MappingProxyType(
-    {"pytorch": make_tensors_interface, "onnx": make_arrays_interface}
+    {"pytorch": make_tensors_interface, "onnx": make_arrays_interface, "transformers": make_tensors_interface}
 )
 """What makes a function that is called as the source model was, by the name in an artifact's ``interface``."""

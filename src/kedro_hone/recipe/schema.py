@@ -43,6 +43,11 @@ class ModelSection(Section):
         "the baseline, run as its author runs it. Needs trust: [module].",
     )
     kwargs: FiniteOptions = Field(default_factory=dict, description="Arguments of that class.")
+    task: str | None = Field(
+        None,
+        description="For Transformers: what the model is for, such as text-classification, where its config.json does "
+        "not say so or another one is wanted.",
+    )
     inputs: tuple[TensorSpec, ...] = Field((), description="Its inputs, where neither model nor signature tells them.")
 
 
@@ -149,12 +154,12 @@ class Recipe(Section):
     """The user's settings for one optimization."""
 
     model: ModelSection
-    trust: Annotated[frozenset[Literal["module", "native", "pickle"]], PlainSerializer(sorted, when_used="json")] = (
-        Field(
-            frozenset(),
-            description="What may be executed: module (the class named above), native (a source that is "
-            "a winner in machine code), pickle.",
-        )
+    trust: Annotated[
+        frozenset[Literal["module", "native", "pickle", "remote-code"]], PlainSerializer(sorted, when_used="json")
+    ] = Field(
+        frozenset(),
+        description="What may be executed: module (the class named above), native (a source that is "
+        "a winner in machine code), pickle.",
     )
     program: ProgramSection = ProgramSection()
     shapes: Shapes = Field(

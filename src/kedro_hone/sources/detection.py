@@ -62,7 +62,12 @@ for _name, _number in (("int", int), ("float", float)):
 
 
 def read_flavor(
-    folder: Path, *, trust: frozenset[str], author: AuthorClass | None = None, due: str | None = None
+    folder: Path,
+    *,
+    trust: frozenset[str],
+    author: AuthorClass | None = None,
+    task: str | None = None,
+    due: str | None = None,
 ) -> Flavor:
     """Return what a pulled folder (an MLflow model, or a model's file) holds: the source formats are asked in order.
 
@@ -76,7 +81,7 @@ def read_flavor(
     """
     _refuse_links_out(folder)
     mlmodel = _read_mlmodel(folder / MLMODEL) if (folder / MLMODEL).is_file() else None
-    pulled = Pulled(folder=folder, mlmodel=mlmodel, author=author, due=due)
+    pulled = Pulled(folder=folder, mlmodel=mlmodel, author=author, due=due, trust=trust, task=task)
     sources, broken = read_sources()
     for place, error in broken.items():
         logger.warning("the source format of %s cannot be imported: %s", place, describe_exception(error))
@@ -117,6 +122,13 @@ def _check_taken(source: SourceFormat, found: Flavor, pulled: Pulled, *, trust: 
             "The recipe names a class, and the model takes none.",
             why=f"hone.model.module is {pulled.author.place!r}, and the model is {source.noun}.",
             hint="Leave hone.model.module out, or name the model that holds the state of that class.",
+        )
+    if pulled.task is not None and not source.takes_task:
+        raise HoneError(
+            "recipe-invalid",
+            "The recipe names a task, and the model takes none.",
+            why=f"hone.model.task is {pulled.task!r}, and the model is {source.noun}.",
+            hint="Leave hone.model.task out: it says what a model of Transformers is for.",
         )
 
 

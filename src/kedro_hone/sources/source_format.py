@@ -49,12 +49,16 @@ class Pulled:
     Attributes:
         folder: The pulled files, as the registry holds them. No link in it leads out of it.
         due: The digest that the registry has for the winner in it; None where it knows of none.
+        trust: What the recipe trusts by name.
+        task: What the recipe says that a model of Transformers is for; None where it leaves that to the model.
     """
 
     folder: Path
     mlmodel: MlModel | None = None
     due: str | None = None
     author: AuthorClass | None = None
+    trust: frozenset[str] = frozenset()
+    task: str | None = None
 
 
 class Flavor(Value):
@@ -68,6 +72,7 @@ class Flavor(Value):
         source: The name of the source format that recognised them; filled in by ``read_flavor``.
         interface: As of ``SourceFormat``, whose own it is where ``detect`` leaves it empty.
         inputs: What the files say of the inputs; the signature's where ``detect`` leaves it empty. So are ``outputs``.
+        metadata: What the files say beyond that; the toolchain gets it, and the artifact keeps it.
     """
 
     format: Format
@@ -77,6 +82,7 @@ class Flavor(Value):
     interface: str = ""
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
+    metadata: dict[str, Json] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,12 +99,16 @@ class SourceFormat:
         baseline: How the source is run when candidates are measured against it, as words that follow "measured
             against", with ``{threads}`` in place of the number of threads. Empty: the runtime's and format's names.
         order: Formats are asked in ascending order, and the first that recognises a folder is used. Built in are
-            pytorch-module (10), published (20), onnx (30), pytorch (40) and pickle (90).
+            pytorch-module (10), published (20), transformers (25), onnx (30), pytorch (40), diffusers (80),
+            tensorflow (81), keras (82) and pickle (90).
         trust: What the recipe must list under ``trust`` before such a model is used; None for nothing.
         untrusted: Why trust is needed; required with ``trust``.
         unsupported: Why such a model is recognised and still not taken; None when it is taken.
         hint: What to do when it is not trusted or not taken.
         takes_class: Whether the recipe's ``model.module`` is part of such a model.
+        takes_task: Whether the recipe's ``model.task`` says what such a model is for.
+        write: Writes the files of what was recognised from the pulled folder into the artifact's, where copying them is
+            not enough.
     """
 
     name: str
@@ -113,6 +123,8 @@ class SourceFormat:
     unsupported: str | None = None
     hint: str = ""
     takes_class: bool = False
+    takes_task: bool = False
+    write: Callable[[Flavor, Path, Path], None] | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9-]*", self.name):

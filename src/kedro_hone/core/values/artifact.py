@@ -15,6 +15,7 @@ FORMATS: Final[Mapping[Format, tuple[str, ...]]] = {
     "onnx": ("model.onnx",),
     "pytorch": ("model.pt2",),
     "pytorch-module": ("module.json",),
+    "transformers": ("config.json", "*.[bs][ai][fn]*"),  # safetensors; .bin where pickles are trusted
     "torchscript": ("model.ts",),
     "aot-inductor": ("*.pt2",),
     "openvino-ir": ("model.xml", "model.bin"),

@@ -1,0 +1,203 @@
+"""Transformers: a model in the layout of the Hugging Face Hub, bare or as MLflow's flavor ``transformers``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import open_logger
+from kedro_hone.core.values.base import Json
+from kedro_hone.sources.files import find_entry, make_corrupt, name_in, write_files
+from kedro_hone.sources.huggingface import documents, tasks, weights
+from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
+
+logger = open_logger(__name__)
+
+CONFIG: Final = "config.json"
+WEIGHTS: Final = "model.safetensors"
+_TEXTS: Final = re.compile(
+    r"generation_config\.json|tokenizer(_config)?\.json|special_tokens_map\.json|added_tokens\.json|vocab\.\w+|merges\.txt"
+    r"|\w[\w.-]*\.(model|spm|tiktoken)|chat_template[\w.-]*|(video_)?preprocessor_config\.json|processor_config\.json"
+    r"|normalizer\.json|modules\.json|sentence_bert_config\.json|config_sentence_transformers\.json"
+)
+_PARTS: Final = re.compile(r"\d+_\w+/(config\.json|model\.safetensors)")
+"""Files of the modules after the model in a repository of sentence-transformers."""
+_TOKENIZERS: Final = re.compile(r"tokenizer\.json|vocab\.\w+|\w[\w.-]*\.(model|spm|tiktoken)|tokenizer_config\.json")
+_PICKLES: Final = re.compile(r"pytorch_model([\w.-]*)\.bin(\.index\.json)?")
+_COMPONENT: Final = re.compile(r"components/(tokenizer|processor|image_processor|feature_extractor)/([\w.-]+)")
+_UNTRUSTED: Final = "Loading a pickle runs whatever code its author put in, and the recipe does not trust it."
+
+
+def detect(pulled: Pulled) -> Flavor | None:
+    """Recognise ``config.json`` of Transformers, or the folder that MLflow's flavor ``transformers`` names.
+
+    It becomes a folder in the Hub's layout with the files that are needed: the configuration, the weights in one file,
+    and those of the tokenizer or processor.
+
+    Raises:
+        HoneError: ``model-corrupt``, ``model-unsupported``, ``pickle-not-trusted``, ``remote-code-not-trusted``, or
+            ``recipe-invalid`` for a task that there is not.
+    """
+    entry = find_entry(pulled, "transformers", "model_binary")
+    if pulled.mlmodel is not None and entry is None:
+        return None
+    root = entry or pulled.folder
+    if not (root / CONFIG).is_file():
+        if entry is not None:
+            raise make_corrupt(pulled.folder, f"{entry.name} has no {CONFIG}")
+        return None
+    config = documents.read_document(root / CONFIG)
+    names = {path.name for path in root.iterdir() if path.is_file()}
+    if not (isinstance(config.get("model_type"), str) or "architectures" in config or "auto_map" in config):
+        return None
+    heavy = _find_weights(root, names)
+    if not heavy and entry is None and any(name.endswith((".onnx", ".pt2", ".h5", ".keras")) for name in names):
+        return None  # another format, whose author left the configuration next to it
+    _check_code(config, pulled)
+    _check_weights(heavy, pulled)
+    found = dict(_find_files(pulled.folder, root))
+    purpose = _find_purpose(config, tuple(found.values()), pulled)
+    if purpose.kind == "text" and not any(map(_TOKENIZERS.fullmatch, found.values())):
+        logger.warning("warning   the model has no tokenizer: a program that is given text cannot prepare it")
+    safe = [root / name for name in heavy if name.endswith(".safetensors")]
+    try:
+        dtype = weights.find_dtype([tensor for path in safe for tensor in weights.read_tensors(path)])
+    except ValueError as error:
+        raise make_corrupt(root, f"its weights are no safetensors: {error}") from error
+    stripped = {CONFIG: documents.strip(config, dtype=dtype)}
+    for path, name in found.items():
+        if documents.CANONICAL.fullmatch(name):
+            stripped[name] = documents.strip(documents.read_document(pulled.folder / path))
+    of_weights = [(name_in(pulled.folder, root / name), WEIGHTS if safe else name) for name in heavy]
+    plain = [(path, name) for path, name in found.items() if name not in stripped]
+    said: dict[str, Json] = {
+        "task": purpose.task,
+        "auto_class": purpose.auto_class,
+        "kind": purpose.kind,
+        "class": tasks.read_architecture(config),
+        "config": stripped[CONFIG],
+    }
+    if "generation_config.json" in stripped:
+        said["generation"] = stripped["generation_config.json"]
+    return Flavor(
+        format="transformers",
+        files=(*sorted(of_weights), *sorted(plain)),
+        texts=tuple((name, documents.write(document)) for name, document in sorted(stripped.items())),
+        metadata={"transformers": said},
+    )
+
+
+def _find_purpose(config: dict[str, Json], names: tuple[str, ...], pulled: Pulled) -> tasks.Purpose:
+    try:
+        purpose = tasks.find_purpose(config, names, task=pulled.task)
+    except KeyError as error:
+        raise HoneError(
+            "recipe-invalid",
+            f"There is no task {pulled.task!r}.",
+            why=f"hone.model.task is one of {', '.join(tasks.TASKS)}.",
+            hint="Name one of these, or leave it out where the model's config.json names an architecture.",
+        ) from error
+    if isinstance(purpose, str):
+        raise HoneError(
+            "model-unsupported",
+            "The model is of Transformers, and what it is for is not known.",
+            why=f"{purpose[:1].upper()}{purpose[1:]}.",
+            hint=f"Set hone.model.task to one of {', '.join(tasks.TASKS)} if it is for one of these.",
+        )
+    return purpose
+
+
+def _find_weights(root: Path, names: set[str]) -> list[str]:
+    """Return the names of the files of the weights: one, or those that an index names; safetensors before pickles."""
+    if WEIGHTS in names:
+        return [WEIGHTS]
+    if (index := f"{WEIGHTS}.index.json") in names:
+        placed = documents.read_document(root / index).get("weight_map")
+        parts = sorted({str(part) for part in placed.values()}) if isinstance(placed, dict) else []
+        if strange := [part for part in parts if part not in names or not part.endswith(".safetensors")]:
+            raise make_corrupt(root, f"its weights are in {strange[0][:200]!r}, which is not there")
+        return parts
+    others = sorted(name for name in names if name.endswith(".safetensors"))
+    if len(others) == 1:
+        return others
+    return sorted(filter(_PICKLES.fullmatch, names))
+
+
+def _check_weights(names: list[str], pulled: Pulled) -> None:
+    if not names:
+        raise HoneError(
+            "model-unsupported",
+            "The model has a configuration and no weights.",
+            why=f"There is no {WEIGHTS} next to its {CONFIG}, nor weights in several parts with their index.",
+            hint="Save it by save_pretrained, and name the folder or repository that this wrote.",
+        )
+    if names[0].endswith(".safetensors") or "pickle" in pulled.trust:
+        return
+    raise HoneError(
+        "pickle-not-trusted",
+        f"The model's weights are a pickle ({names[0]}).",
+        why=_UNTRUSTED,
+        hint="Save it again by save_pretrained, which writes safetensors, or add trust: [pickle] to the recipe.",
+    )
+
+
+def _check_code(config: dict[str, Json], pulled: Pulled) -> None:
+    if config.get("auto_map") and "remote-code" not in pulled.trust:
+        raise HoneError(
+            "remote-code-not-trusted",
+            "The model runs code that came with it.",
+            why=f"Its {CONFIG} names classes of its own (auto_map), and the recipe does not trust them.",
+            hint="Read that code; then add trust: [remote-code] to the recipe.",
+        )
+
+
+def _find_files(folder: Path, root: Path) -> Iterator[tuple[str, str]]:
+    """Yield the small files that are needed: path in the pulled folder, and name in the artifact."""
+    taken = set()
+    code = bool(documents.read_document(root / CONFIG).get("auto_map"))
+    for path in sorted(path for path in root.rglob("*") if path.is_file()):
+        name = path.relative_to(root).as_posix()
+        if _TEXTS.fullmatch(name) or _PARTS.fullmatch(name) or (code and re.fullmatch(r"\w+\.py", name)):
+            taken.add(name)
+            yield name_in(folder, path), name
+    if root == folder:
+        return
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        found = _COMPONENT.fullmatch(path.relative_to(folder).as_posix())
+        if found and found[2] not in taken and _TEXTS.fullmatch(found[2]):
+            taken.add(found[2])
+            yield name_in(folder, path), found[2]
+
+
+def write(flavor: Flavor, pulled: Path, folder: Path) -> None:
+    """Write the files of a model: its weights as one file in one order, its JSON in one form, all else as it is.
+
+    Raises:
+        HoneError: ``model-corrupt``: the weights cannot be read.
+        OSError: A file cannot be read or written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    heavy = [pulled / path for path, name in flavor.files if name == WEIGHTS]
+    if heavy:
+        try:
+            weights.write_canonical(heavy, folder / WEIGHTS)
+        except ValueError as error:
+            raise make_corrupt(heavy[0], f"its weights are no safetensors: {error}") from error
+    rest = tuple((path, name) for path, name in flavor.files if name != WEIGHTS)
+    write_files(flavor.model_copy(update={"files": rest}), pulled, folder)
+
+
+SOURCE_FORMAT = SourceFormat(
+    name="transformers",
+    noun="a model of Transformers",
+    detect=detect,
+    seals=frozenset({"transformers"}),
+    interface="transformers",
+    baseline="the model's own class of Transformers in eager PyTorch, with its default attention and {threads}",
+    order=25,
+    takes_task=True,
+    write=write,
+)

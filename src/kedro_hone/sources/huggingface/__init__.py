@@ -1,0 +1,1 @@
+"""What is known of models in the layout of the Hugging Face Hub, from their names, JSON and headers alone."""

@@ -1,0 +1,77 @@
+"""The JSON files of a model of Transformers, read within bounds and written in one form.
+
+Whoever saves a model adds where it came from, by which version it was saved, and in which type it happened to be open.
+None of that is the model. Without it, and with sorted keys, the same model is the same text, whichever registry it is
+from.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kedro_hone.core.values.base import Json
+from kedro_hone.sources.files import make_corrupt
+
+LARGEST: Final = 16 * 1024 * 1024
+"""The largest configuration that is parsed, in bytes."""
+_DEEPEST: Final = 64
+
+_OF_A_COPY: Final = re.compile(
+    r"_name_or_path|name_or_path|transformers_version|_commit_hash|is_local|local_files_only|tokenizer_file"
+    r"|_attn_implementation(_autoset|_internal)?|_experts_implementation|torch_dtype|dtype|_from_model_config"
+)
+"""Keys that say something of one copy of a model, and nothing of the model."""
+CANONICAL: Final = re.compile(
+    r"(config|generation_config|tokenizer_config|special_tokens_map|preprocessor_config|processor_config)\.json"
+)
+"""Names of the files that are written anew."""
+
+
+def read_document(path: Path) -> dict[str, Json]:
+    """Return the dictionary in a file.
+
+    Raises:
+        HoneError: ``model-corrupt``: it is too large, too deep, or no dictionary in JSON.
+    """
+    if path.stat().st_size > LARGEST:
+        raise make_corrupt(path, f"it is larger than {LARGEST} bytes")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        _check_depth(found, _DEEPEST)
+    except (ValueError, RecursionError) as error:
+        raise make_corrupt(path, f"it is no JSON: {str(error).partition(chr(10))[0]:.200}") from error
+    if not isinstance(found, dict):
+        raise make_corrupt(path, "it holds no dictionary")
+    return found
+
+
+def _refuse(text: str) -> None:
+    raise ValueError(f"{text} is no number")
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if left == 0:
+        raise ValueError(f"it is deeper than {_DEEPEST} levels")
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_depth(item, left - 1)
+
+
+def strip(document: Mapping[str, Json], *, dtype: str | None = None) -> dict[str, Json]:
+    """Return a configuration without what is of one copy; with ``dtype``, the type that its weights really have."""
+    kept = _strip(document)
+    return {**kept, "dtype": dtype} if dtype else kept
+
+
+def _strip(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _strip(item) for key, item in value.items() if not _OF_A_COPY.fullmatch(key)}
+    return [_strip(item) for item in value] if isinstance(value, list) else value
+
+
+def write(document: Mapping[str, Json]) -> str:
+    """Return a configuration as text: two spaces, sorted keys, as Transformers writes it."""
+    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

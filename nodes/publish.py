@@ -77,7 +77,8 @@ def publish(
 
 def find_metrics(evidence: Evidence) -> dict[str, float]:
     """Return the numbers of the winner that a registry shows next to a model."""
-    metrics = {quality.metric: quality.candidate for quality in evidence.subject_quality}
+    found = (quality for own in evidence.subject_quality for quality in (own, *own.others))
+    metrics = {quality.metric: quality.candidate for quality in found}
     if evidence.speedup:
         ratio = evidence.speedup.ratio
         metrics |= {"speedup": ratio.estimate, "speedup_low": ratio.low, "speedup_high": ratio.high}

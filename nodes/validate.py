@@ -30,10 +30,11 @@ from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import Quality, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Outcome, Refused
 from kedro_hone.core.values.samples import SEARCH, Reference, Split
+from kedro_hone.programs.shared.targets import UNLABELLED
 
 logger = open_logger(__name__)
 
-VERSION = 7
+VERSION = 8
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 ODD_BATCH = 7
@@ -57,7 +58,7 @@ def validate(
     note = (restricted or read_catalogue().find_toolchain(str(outcome.runtime))).note
     judge = partial(judge, publishable=restricted is None, note=note)
     gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
-    asked = [gates.drop, gates.confidence, setting.recipe.seed]
+    asked = [gates.drop, gates.drops, gates.confidence, setting.recipe.seed]
     key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome)])
     found = setting.store.read_value(key, Validation.model_validate)
     if found is not None:
@@ -97,10 +98,12 @@ def _check(
     if isinstance(scores, str):
         return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
     where, worst = max(scores.items(), key=lambda item: item[1].drop.estimate)
-    limit, wrong = setting.recipe.gates.drop, _find_wrong(errors, scores)
-    if worst.drop.low > limit:
-        fell = f"{worst.metric} on the search split fell from {worst.source:.4f} to {worst.candidate:.4f} at {where}"
-        wrong = f"{fell}; the recipe allows {limit:g}"
+    wrong = _find_wrong(errors, scores)
+    for place, each in ((where, worst), *((where, other) for where, one in scores.items() for other in one.others)):
+        if each.limit is not None and each.drop.low > each.limit:
+            fell = f"{each.metric} on the search split fell from {each.source:.4f} to {each.candidate:.4f} at {place}"
+            wrong = f"{fell}; the recipe allows {each.limit:g}"
+            break
     return judge(
         status=Status.DROPPED if wrong else Status.MEASURED,
         slug="quality" if wrong else "",
@@ -189,7 +192,7 @@ def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Qu
     why it cannot be scored where one cannot be.
     """
     with open_arrays(setting.locate(split.targets)) as targets:
-        labelled = bool(targets.files)
+        labelled = not all(name.startswith(UNLABELLED) for name in targets.files)
     groups: dict[Path, dict[str, Path]] = {}
     for trial in trials:
         if trial.feeds == setting.locate(split.feeds) or not labelled:

@@ -8,7 +8,7 @@ from kedro_hone.core.stats.intervals import needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import TrackedFile
 from kedro_hone.programs import call_program, digest_metric, digest_programs, find_program
@@ -41,11 +41,13 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
     asked = recipe.program
     program = find_program(asked.name, project=run.project)
     metric = digest_metric(asked.metric, project=run.project)
-    inputs = [digest_programs(), program.digest, asked.model_dump(mode="json"), metric, gate.md5]
+    others = {name: digest_metric(name, project=run.project) for name in recipe.gates.drops}
+    inputs = [digest_programs(), program.digest, asked.model_dump(mode="json"), metric, gate.md5, others]
     key = digest_json(["recipe-checks", VERSION, *inputs])
     found = store.read_value(key, _Checked.model_validate)
     if found is None:
-        job = {"program": program.path, "program_options": {**asked.options}, "metric": asked.metric, "gate": gate.path}
+        job: dict[str, Json] = {"program": program.path, "program_options": {**asked.options}, "gate": gate.path}
+        job |= {"metric": asked.metric, "metrics": list(others)}
         found = _Checked.model_validate(call_program("check", job=job, store=store, run=run))
         store.write_value(key, found.model_dump())
     if found.rows:  # no rows at all are an error of the data, which preparing them explains

@@ -76,9 +76,10 @@ class GatesSection(Section):
 
     require_improvement: bool = Field(default=False, description="FAIL instead of KEEP when nothing is faster.")
     confidence: float = Field(0.95, gt=0.5, le=0.9999, description="Confidence of every interval.")
-    if TYPE_CHECKING:  # the other keys are those of the gates; these two are also needed to plan what is measured
+    if TYPE_CHECKING:  # the other keys are those of the gates; these are also needed to plan what is measured
         speedup: float = 0.0
         drop: float = 0.0
+        drops: dict[str, float] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         return _read_gates, (self.model_dump(),)  # the class with the gates' keys is in no module

@@ -19,3 +19,15 @@ class BadOptionError(ValueError):
     """An option of the program cannot be followed."""
 
     slug = "recipe-invalid"
+
+
+class TokenizerMissingError(ValueError):
+    """The tokenizer or the processor of the model is not there, or cannot be used."""
+
+    slug = "tokenizer-missing"
+
+
+class TaskMismatchError(ValueError):
+    """The model is for another task than the program."""
+
+    slug = "task-mismatch"

@@ -22,6 +22,7 @@ from kedro_hone.core.values.digest import digest_json
 
 REGISTRIES: Final[Mapping[str, str]] = {
     "models": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
+    "hf": "kedro_hone.adaptors.registries.huggingface.registry:HuggingFaceRegistry",
     "": "kedro_hone.adaptors.registries.local.registry:LocalRegistry",
 }
 """Our model registries: the scheme of a URI to the class that serves it. A path has no scheme."""
@@ -198,6 +199,7 @@ _RETURNS: Final[Mapping[str, type]] = {
     "pull": VersionInfo,
     "versions_since": tuple,
     "publish": Publication,
+    "propose": Publication,
     "find_problem": str,
     "list_aliases": dict,
 }

@@ -46,6 +46,100 @@ def make_bert(head: str, **kwargs):
     return getattr(transformers, head)(config).eval()
 
 
+def make_vit():
+    """Return a tiny classifier of images with its example and shapes."""
+    import transformers
+
+    torch.manual_seed(0)
+    sizes = {
+        key: SIZES[key] for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "attn_implementation")
+    }
+    config = transformers.ViTConfig(image_size=16, patch_size=8, intermediate_size=37, num_labels=5, **sizes)
+    examples = {"pixel_values": torch.rand(2, 3, 16, 16)}
+    return (
+        transformers.ViTForImageClassification(config).eval(),
+        examples,
+        {"pixel_values": ("batch", 3, 16, 16)},
+    )
+
+
+def make_ctc():
+    """Return a tiny recognizer of speech with its example and shapes."""
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.Wav2Vec2Config(
+        vocab_size=9,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=37,
+        conv_dim=(16, 16),
+        conv_stride=(5, 4),
+        conv_kernel=(10, 4),
+        num_conv_pos_embeddings=16,
+        num_conv_pos_embedding_groups=2,
+        num_feat_extract_layers=2,
+        attn_implementation="eager",
+        apply_spec_augment=False,
+    )
+    examples = {"input_values": torch.randn(2, 811)}
+    return transformers.Wav2Vec2ForCTC(config).eval(), examples, {"input_values": ("batch", "samples")}
+
+
+def make_gpt(**kwargs):
+    """Return a tiny language model with its example and shapes; its weights are large, so that tokens differ."""
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(
+        vocab_size=len(VOCABULARY),
+        n_positions=64,
+        n_embd=32,
+        n_layer=2,
+        n_head=2,
+        initializer_range=0.5,
+        attn_implementation="eager",
+        bos_token_id=2,
+        eos_token_id=3,
+        pad_token_id=0,
+        **kwargs,
+    )
+    ids = make_text()["input_ids"]
+    examples = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    return transformers.GPT2LMHeadModel(config).eval(), examples, {name: TEXT[name] for name in examples}
+
+
+def make_t5():
+    """Return a tiny sequence-to-sequence model with its example and shapes."""
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.T5Config(
+        vocab_size=len(VOCABULARY),
+        d_model=32,
+        d_kv=16,
+        d_ff=37,
+        num_layers=2,
+        num_heads=2,
+        decoder_start_token_id=0,
+        eos_token_id=3,
+        initializer_factor=3.0,
+        attn_implementation="eager",
+    )
+    text = make_text()
+    examples = {
+        "input_ids": text["input_ids"],
+        "attention_mask": text["attention_mask"],
+        "decoder_input_ids": text["input_ids"][:, :4],
+    }
+    shapes = {
+        "decoder_input_ids": ("batch", "target"),
+        **{name: TEXT[name] for name in ("input_ids", "attention_mask")},
+    }
+    return transformers.T5ForConditionalGeneration(config).eval(), examples, shapes
+
+
 def seal(folder: Path, model, examples: dict, *, shapes: dict, task: str, optional=None, static=(), drop=()):
     """Export a model to ONNX into a folder, with the metadata of its source; return its artifact and the folder.
 

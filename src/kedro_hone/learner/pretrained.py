@@ -35,7 +35,7 @@ def make_pretrained(artifact: Artifact, files: Path, *, threads: int | None) -> 
 
     def forward(self: PretrainedLearner, *args: Any, **kwargs: Any) -> Any:
         """Return what the source's ``forward`` returns."""
-        return self._call(*args, **kwargs)
+        return self(*args, **kwargs)
 
     forward.__signature__ = inspect.signature(source.forward)  # type: ignore[attr-defined]  # inspect reads it
     members = {
@@ -46,7 +46,13 @@ def make_pretrained(artifact: Artifact, files: Path, *, threads: int | None) -> 
         "base_model_prefix": source.base_model_prefix,
         "input_modalities": getattr(source, "input_modalities", ("text",)),
     }
-    made: type[PretrainedLearner] = type(source.__name__, (PretrainedLearner,), members)
+    from kedro_hone.learner.generating import GeneratingLearner, is_generating  # noqa: PLC0415 - it imports this module
+
+    base: type[PretrainedLearner] = PretrainedLearner
+    if is_generating(source, artifact):
+        base = GeneratingLearner
+        members["prepare_inputs_for_generation"] = source.prepare_inputs_for_generation
+    made: type[PretrainedLearner] = type(source.__name__, (base,), members)
     return made(artifact, files, interface="transformers", threads=threads)
 
 
@@ -85,7 +91,7 @@ class PretrainedLearner(Learner):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the source's ``forward`` returns."""
-        return self._call(*args, **kwargs)
+        return self(*args, **kwargs)
 
     def can_generate(self) -> bool:
         """Tell whether there is ``generate``."""
@@ -140,6 +146,10 @@ class PretrainedLearner(Learner):
     def float(self) -> PretrainedLearner:
         """Return the model as ``to(torch.float32)`` does."""
         return self.to(torch.float32)
+
+    def half(self) -> PretrainedLearner:
+        """Return the model as ``to(torch.float16)`` does."""
+        return self.to(torch.float16)
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raise an ``AttributeError`` that says why there is no such thing."""

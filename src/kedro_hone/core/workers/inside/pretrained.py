@@ -53,17 +53,14 @@ def make_pretrained_interface(run: Run, artifact: Artifact) -> Callable[..., Any
     """
     torch = import_torch()
     about = artifact.metadata["transformers"]
-    names = [spec.name for spec in artifact.inputs]
-    lower = _make_lowering(artifact, torch)
+    bind, lower = make_binding(artifact), _make_lowering(artifact, torch)
     check_shapes = make_shape_check(artifact.inputs)
     make_output, make_tuple = _make_outputs(artifact, torch)
     by_default = (about.get("config") or {}).get("return_dict") is not False
-    order: list[str] = []
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if args:
-            order[:] = order or list_parameters(about) or names
-            kwargs = _bind(order, args, kwargs)
+            kwargs = bind(args, kwargs)
         asked = kwargs.pop("return_dict", None)
         feeds = lower(kwargs)
         check_shapes(feeds)
@@ -112,10 +109,26 @@ def _read_tensor(name: str, value: Any, dtype: Any, torch: Any) -> np.ndarray[An
     return array
 
 
-def list_parameters(about: Mapping[str, Any]) -> list[str]:
-    """Return the names of the arguments of the source class's ``forward``, in order; [] for a class not known here."""
-    forward = getattr(find_class(str(about.get("class"))), "forward", None)
-    return list(inspect.signature(forward).parameters)[1:] if forward else []
+def make_binding(artifact: Artifact) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
+    """Return what gives each argument its name: in the order of ``forward`` of the source's class.
+
+    Where that class is not known, in the order of the inputs.
+    """
+    order: list[str] = []
+
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        if not order:
+            forward = getattr(find_class(str(artifact.metadata["transformers"].get("class"))), "forward", None)
+            known = [*inspect.signature(forward).parameters][1:] if forward else []
+            order.extend(known or [spec.name for spec in artifact.inputs])
+        if len(args) > len(order):
+            raise TypeError(f"the model takes {len(order)} arguments ({', '.join(order)}); {len(args)} were given")
+        given = dict(zip(order, args, strict=False))
+        if twice := given.keys() & kwargs.keys():
+            raise TypeError(f"{min(twice)} was given twice")
+        return given | kwargs
+
+    return bind
 
 
 def find_class(name: str) -> Any:
@@ -207,15 +220,6 @@ def _make_filling(specs: tuple[TensorSpec, ...], optional: Mapping[str, Any]) ->
     return fill
 
 
-def _bind(order: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    if len(args) > len(order):
-        raise TypeError(f"the model takes {len(order)} arguments ({', '.join(order)}); {len(args)} were given")
-    given = dict(zip(order, args, strict=False))
-    if twice := given.keys() & kwargs.keys():
-        raise TypeError(f"{min(twice)} was given twice")
-    return given | kwargs
-
-
 def _refuse(name: str, value: Any, inputs: Mapping[str, Any]) -> None:
     """Raise an error for an argument that is no input, unless it asks for nothing.
 
@@ -227,6 +231,10 @@ def _refuse(name: str, value: Any, inputs: Mapping[str, Any]) -> None:
         if value is None or value is False:
             return
         raise ValueError(f"{name} is not served: {REFUSED[name]}")
+    if name == "attention_mask" and value is not None:
+        if bool((value == 1).all()):  # as without a mask
+            return
+        raise ValueError("attention_mask is not served: the source was converted without one; give rows of one length")
     if value is not None:
         raise TypeError(f"the model has no input {name}; it takes {', '.join(inputs)}")
 

@@ -41,7 +41,8 @@ class ModelSection(Section):
     module: Place | None = Field(
         None,
         description="For PyTorch: the author's class as package.module:Class or path/to/file.py:Class. It becomes "
-        "the baseline, run as its author runs it. Needs trust: [module].",
+        "the baseline, run as its author runs it. Its file imports installed packages only, no other file of yours. "
+        "Needs trust: [module].",
     )
     kwargs: FiniteOptions = Field(default_factory=dict, description="Arguments of that class.")
     inputs: tuple[TensorSpec, ...] = Field((), description="Its inputs, where neither model nor signature tells them.")

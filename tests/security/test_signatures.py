@@ -509,6 +509,8 @@ def test_a_run_signs_what_it_publishes_and_pulls_nothing_with_a_key_that_it_cann
     assert not list(project.root.glob("models/*-hone"))
     project.environment[SIGNING_KEY] = str(private)
     project.run("--pipelines", "publish")
+    publication = json.loads((project.work / "latest" / "publication.json").read_text())
+    assert publication["signer"] == digest_file(public)
     (place,) = project.root.glob("models/*-hone/honed")
     asked = (str(place.relative_to(project.root)), "--key", str(public))
     done = project.call("hone", "verify", *asked)

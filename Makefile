@@ -38,7 +38,7 @@ run: $(RUN_READY) ## install, train the demo's network, and make it faster (HONE
 
 test: $(DEV_READY) ## install and run every test
 	@command -v chromium >/dev/null || ./tools/install-chromium
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 fuzz: $(DEV_READY) ## ten minutes of crafted inputs for every parser that runs in the host (SECONDS=3600 for an hour)
 	PYTHONPATH=tests $(BIN)/python tests/security/fuzzing.py --keep --seconds $(or $(SECONDS),600)

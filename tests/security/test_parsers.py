@@ -161,6 +161,25 @@ def test_a_link_to_itself(tmp_path):
     assert registry.resolve("m-hone/1").aliases == ("good",)
 
 
+@pytest.mark.attack(
+    what="links to what never ends, in a model's folder or next to its file",
+    who="registry",
+    stopped_by="what is outside the folder is not read, and what is no file is not copied",
+)
+def test_links_to_what_never_ends(tmp_path):
+    model, registry = write_model(tmp_path / "m", FLAVORS), LocalRegistry(tmp_path)
+    before = registry.resolve("m").version
+    (tmp_path / "outside").write_bytes(b"as /proc/self/pagemap, which has 256 GiB")
+    (model / "link").symlink_to("../outside")
+    assert registry.resolve("m").version == before
+    (tmp_path / "net.onnx").write_bytes(b"net")
+    (tmp_path / "net.onnx.data").write_bytes(b"weights")
+    (tmp_path / "net.onnx.zero").symlink_to("/dev/null")
+    (tmp_path / "net.onnx_old").mkdir()
+    registry.pull("net.onnx", tmp_path / "pulled")
+    assert sorted(path.name for path in (tmp_path / "pulled").iterdir()) == ["net.onnx", "net.onnx.data"]
+
+
 def seal(folder: Path, **attributes: object) -> Path:
     """Write a manifest as an attacker would: its digests fit."""
     folder.mkdir(exist_ok=True)

@@ -69,12 +69,19 @@ class VersionInfo(Value):
 
 
 class Publication(Value):
-    """Where a winner went: its new version, the alias that points to it, and why none does where one was to."""
+    """Where a winner went.
+
+    Attributes:
+        version: Its new version.
+        alias: The alias that points to it; None where none does, and ``note`` says why if one was to.
+        signer: What signed it, as the tag ``hone.signer``; empty where it is not signed. The node ``publish`` sets it.
+    """
 
     uri: str
     version: str
     alias: str | None
     note: str = ""
+    signer: str = ""
 
 
 PUBLICATIONS: TypeAdapter[tuple[Publication, ...]] = TypeAdapter(tuple[Publication, ...])

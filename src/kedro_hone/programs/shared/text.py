@@ -66,11 +66,13 @@ class Tokens:
         BadOptionError: The option ``length`` is beyond the model's positions, or not the size of its input.
     """
 
-    def __init__(self, job: Json, options: Json, *, name: str = "input_ids", most: int | None = None) -> None:
-        self._job, self._name = job, name
+    def __init__(self, job: Json, options: Json, *, most: int | None = None, fast: bool = False) -> None:
+        self._job = job
         self.config = read_config(job, options)
         self.tokenizer = load_tokenizer(job, options)
-        self._length = _choose_length(options, job, name, positions := count_positions(self.config))
+        if fast and not self.tokenizer.is_fast:
+            raise TokenizerMissingError("the program needs to know where tokens are in the text: save tokenizer.json")
+        self._length = _choose_length(options, job, "input_ids", positions := count_positions(self.config))
         usual = self.tokenizer.model_max_length  # a very large number where the tokenizer knows none
         self.limit = self._length or min(known for known in (positions, usual, most) if known is not None)
 

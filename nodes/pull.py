@@ -8,6 +8,7 @@ from pathlib import Path
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.registry import DIGEST, VersionInfo, find_registry
+from kedro_hone.core.contract.target import find_target
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.errors import SLUGS, HoneError
@@ -50,7 +51,9 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
         pulled, files = scratch / "pulled", scratch / "files"
         pulled.mkdir()
         version = registry.pull(model.uri, pulled)
-        pointers = read_aliases(registry, recipe.publish.name or version.name)
+        publish = recipe.publish
+        target = find_target(model.uri, uri=publish.uri, name=publish.name, project=run.project)
+        pointers = read_aliases(target.registry, target.name or version.name)
         trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
         flavor = read_flavor(pulled, trust=trust, author=author, task=model.task, due=version.tags.get(DIGEST))
         (read_sources()[0][flavor.source][0].write or write_files)(flavor, pulled, files)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from hub_server import state
@@ -62,12 +62,17 @@ class Hub:
         return sum(re.search(pattern, line) is not None for line in self.requests)
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """A response that is an error."""
 
     def __init__(self, status: int, message: str, code: str = "") -> None:
         super().__init__(message)
         self.status, self.message, self.code = status, message, code
+
+
+def refuse(status: int, message: str, code: str = "") -> NoReturn:
+    """Raise the response that is an error."""
+    raise RefusalError(status, message, code)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -91,7 +96,7 @@ class Handler(BaseHTTPRequestHandler):
             if self.fault is None or not self._fail_first(self.fault):
                 self._route(unquote(parts.path))
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = answer
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - http.server names them
 
     def _fail_first(self, fault: Fault) -> bool:
         """Do what a fault asks for before the Hub's own work; return whether that was all."""
@@ -113,8 +118,8 @@ class Handler(BaseHTTPRequestHandler):
                 if self.command in method and (match := re.fullmatch(pattern, path)):
                     function(self, *match.groups())
                     return
-            raise Refusal(404, f"no such page: {path}")
-        except Refusal as refusal:
+            refuse(404, f"no such page: {path}")
+        except RefusalError as refusal:
             self.body()
             named = {"X-Error-Message": refusal.message}
             named |= {"X-Error-Code": refusal.code} if refusal.code else {}
@@ -161,30 +166,32 @@ class Handler(BaseHTTPRequestHandler):
         if not text:
             return None
         if text not in self.hub.tokens:
-            raise Refusal(401, "Invalid credentials in Authorization header")
+            raise RefusalError(401, "Invalid credentials in Authorization header")
         return self.hub.tokens[text]
 
     def find(self, name: str, *, write: bool = False, content: bool = False) -> state.Repository:
         """Return a repository that the caller may use in this way."""
         token, repository = self.token(), self.hub.repositories.get(name)
         if repository is None or (repository.private and not (token and token.owns(name))):
-            raise Refusal(404, GONE, "RepoNotFound") if token else Refusal(401, "Invalid username or password.")
+            raise (
+                RefusalError(404, GONE, "RepoNotFound") if token else RefusalError(401, "Invalid username or password.")
+            )
         if write and token is None:
-            raise Refusal(401, "Invalid username or password.")
+            raise RefusalError(401, "Invalid username or password.")
         if write and token and (token.role != "write" or not token.owns(name)):
             opens = "create_pr" in self.query and token.role == "write"
             if not opens:
-                raise Refusal(403, "You don't have the rights to write to this repository")
+                raise RefusalError(403, "You don't have the rights to write to this repository")
         if content and repository.gated and not (token and (token.owns(name) or name in token.accepted)):
             text = "Access to this model is restricted, ask for access on its page."
-            raise Refusal(403 if token else 401, text, "GatedRepo")
+            raise RefusalError(403 if token else 401, text, "GatedRepo")
         return repository
 
     def find_commit(self, repository: state.Repository, revision: str) -> str:
         """Return the commit of a revision."""
         sha = repository.find(revision)
         if sha is None:
-            raise Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
+            raise RefusalError(404, f"Invalid rev id: {revision}", "RevisionNotFound")
         return sha
 
     # Reading
@@ -234,10 +241,10 @@ class Handler(BaseHTTPRequestHandler):
         repository = self.find(name, content=True)
         sha, path = state.read_revision(repository, rest)
         if sha is None:
-            raise Refusal(404, f"Invalid rev id: {rest}", "RevisionNotFound")
+            raise RefusalError(404, f"Invalid rev id: {rest}", "RevisionNotFound")
         content = repository.commits[sha].files.get(path)
         if content is None:
-            raise Refusal(404, "Entry not found", "EntryNotFound")
+            raise RefusalError(404, "Entry not found", "EntryNotFound")
         large = state.is_large(path, content.size)
         etag = content.sha256 if large else content.oid
         headers = {"X-Repo-Commit": sha, "ETag": f'"{etag}"', "Accept-Ranges": "bytes"}
@@ -271,7 +278,7 @@ class Handler(BaseHTTPRequestHandler):
         """Say whose token it is."""
         token = self.token()
         if token is None:
-            raise Refusal(401, "Invalid username or password.")
+            raise RefusalError(401, "Invalid username or password.")
         orgs = [{"name": name, "type": "org"} for name in token.orgs]
         access = {"accessToken": {"role": token.role}}
         self.send(200, {"type": "user", "name": token.user, "orgs": orgs, "auth": access})
@@ -288,12 +295,12 @@ class Handler(BaseHTTPRequestHandler):
         """Make an empty repository."""
         asked, token = json.loads(self.body()), self.token()
         if token is None or token.role != "write":
-            raise Refusal(403 if token else 401, "You don't have the rights to create a model")
+            raise RefusalError(403 if token else 401, "You don't have the rights to create a model")
         name = f"{asked.get('organization') or token.user}/{asked['name']}"
         if not token.owns(name):
-            raise Refusal(403, f"You don't have the rights to create a model under {name}")
+            raise RefusalError(403, f"You don't have the rights to create a model under {name}")
         if name in self.hub.repositories:
-            raise Refusal(409, "You already created this model repo")
+            raise RefusalError(409, "You already created this model repo")
         private = asked.get("visibility") == "private" or bool(asked.get("private"))
         self.hub.repositories[name] = state.Repository(name, private=private)
         self.send(200, {"url": f"{self.hub.url}/{name}"})
@@ -346,7 +353,7 @@ class Handler(BaseHTTPRequestHandler):
                     self.close_connection = True
                     return
         if digest.hexdigest() != oid:
-            raise Refusal(400, "The file is not what its digest says")
+            raise RefusalError(400, "The file is not what its digest says")
         place.rename(self.hub.folder / oid)
         self.send(200)
 
@@ -354,7 +361,7 @@ class Handler(BaseHTTPRequestHandler):
         """Say whether a large file has arrived."""
         self.body()
         if not (self.hub.folder / oid).exists():
-            raise Refusal(404, "There is no such object")
+            raise RefusalError(404, "There is no such object")
         self.send(200)
 
     def commit(self, name: str, revision: str) -> None:
@@ -366,7 +373,7 @@ class Handler(BaseHTTPRequestHandler):
             tip, proposes = self.find_commit(repository, revision), "create_pr" in self.query
             parent = head.get("parentCommit")
             if parent and not proposes and not tip.startswith(parent):
-                raise Refusal(412, "A commit has happened since. Please refresh and try again.")
+                raise RefusalError(412, "A commit has happened since. Please refresh and try again.")
             base = self.find_commit(repository, parent) if parent and proposes else tip
             files = self._read_operations(rows[1:], repository.commits[base].files)
             ref = f"refs/pr/{len(repository.pulls) + 1}" if proposes else f"refs/heads/{revision}"
@@ -390,11 +397,11 @@ class Handler(BaseHTTPRequestHandler):
                 place = self.hub.folder / value["oid"]
                 known = next((one for one in there.values() if one.sha256 == value["oid"]), None)
                 if not place.exists() and known is None:
-                    raise Refusal(400, f"The large file of {path} was never uploaded")
+                    raise RefusalError(400, f"The large file of {path} was never uploaded")
                 files[path] = known or state.Content(place)
             elif row["key"] == "deletedFile":
                 if path not in there:
-                    raise Refusal(404, "A file with this name doesn't exist", "EntryNotFound")
+                    raise RefusalError(404, "A file with this name doesn't exist", "EntryNotFound")
                 files[path] = None
         return files
 
@@ -403,7 +410,7 @@ class Handler(BaseHTTPRequestHandler):
         repository = self.find(name, write=True)
         ref = f"refs/tags/{json.loads(self.body())['tag']}"
         if ref in repository.refs:
-            raise Refusal(409, "Tag already exists")
+            raise RefusalError(409, "Tag already exists")
         repository.refs[ref] = self.find_commit(repository, revision)
         self.send(200)
 
@@ -411,7 +418,7 @@ class Handler(BaseHTTPRequestHandler):
         """Remove a tag."""
         repository = self.find(name, write=True)
         if repository.refs.pop(f"refs/tags/{tag}", None) is None:
-            raise Refusal(404, f"Invalid rev id: {tag}", "RevisionNotFound")
+            raise RefusalError(404, f"Invalid rev id: {tag}", "RevisionNotFound")
         self.send(200)
 
     def show_discussions(self, name: str) -> None:

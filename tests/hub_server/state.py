@@ -88,7 +88,7 @@ class Token:
 
     def owns(self, name: str) -> bool:
         """Return whether a repository is the account's or its organizations'."""
-        return name.split("/")[0] in {self.user, *self.orgs}
+        return name.partition("/")[0] in {self.user, *self.orgs}
 
 
 def is_large(path: str, size: int) -> bool:
@@ -164,7 +164,7 @@ class Repository:
             "_id": self.name,
             "id": self.name,
             "modelId": self.name,
-            "author": self.name.split("/")[0],
+            "author": self.name.partition("/")[0],
             "sha": sha,
             "lastModified": commit.created,
             "createdAt": self.commits[next(iter(self.commits))].created,

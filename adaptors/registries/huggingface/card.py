@@ -113,9 +113,9 @@ def _write_section(winner: ProvenWinner, claim: Mapping[str, Any], target: str) 
     lines = [
         "## A faster version of this model",
         "",
-        f"kedro-hone made it from `{_clean(winner.source_uri)}` by {_clean(route)}, and gated it on the author's own "
-        f"metric: verdict **{_clean(claim.get('verdict', 'PASS'))}**. All that was measured is in `evidence/` "
-        f"(`report.md` to read), of the run `{_clean(run)}`.",
+        f"kedro-hone made it from `{_clean(winner.source_uri)}` by {_clean(route)}, and gated it on data of its users.",
+        f"The verdict is **{_clean(claim.get('verdict', 'PASS'))}**. All that was measured is in `evidence/`, where",
+        f"`report.md` is to be read; the run was `{_clean(run)}`.",
         "",
         _write_table(claim) + "```python",
         *_write_usage(winner, target),
@@ -143,7 +143,7 @@ def _write_table(claim: Mapping[str, Any]) -> str:
         source, after = row["source"], row.get("winner")
         if after:
             ratio = ratios.get(source["shape"])
-            gain = f"{_write_interval(ratio)} × faster" if ratio else ""
+            gain = f"{_write_interval(ratio)} times faster" if ratio else ""
             times = (f"{source['p50_ms']:.3g} ms", f"{after['p50_ms']:.3g} ms")
             rows.append((f"median time, {_clean(source['shape'])}", *times, gain))
     if not rows:

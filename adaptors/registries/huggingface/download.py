@@ -17,18 +17,18 @@ from typing import Any, Final
 
 from huggingface_hub import hf_hub_download, hf_hub_url, snapshot_download
 from huggingface_hub.file_download import http_get
-from huggingface_hub.utils import WeakFileLock, build_hf_headers
-from tqdm import tqdm
+from huggingface_hub.utils import WeakFileLock, build_hf_headers, tqdm
 
 from kedro_hone import __version__
 from kedro_hone.adaptors.registries.huggingface import connection
-from kedro_hone.adaptors.registries.huggingface.connection import Connection, Place
+from kedro_hone.adaptors.registries.huggingface.connection import Connection
+from kedro_hone.adaptors.registries.huggingface.explaining import Place
 from kedro_hone.adaptors.registries.huggingface.versions import File, Snapshot
 
 _PARTIAL: Final = "incomplete"
 
 
-class Silent(tqdm):
+class Silent(tqdm):  # type: ignore[misc]  # its base has no types
     """No progress bar: the run has a display of its own, and a program that loads a winner has its own, too."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
@@ -97,7 +97,7 @@ def _finish(hub: Connection, snapshot: Snapshot, path: str) -> None:
             try:
                 _continue(hub, snapshot, path, own)
                 if _is_whole(own, file):
-                    os.replace(own, blob)
+                    own.replace(blob)
             finally:
                 if not blob.exists() and own.exists() and _measure(own) >= file.size:
                     own.unlink()  # it is not the file: huggingface_hub begins anew

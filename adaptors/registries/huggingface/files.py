@@ -1,4 +1,4 @@
-"""Which files of a repository are a model's, by their names: the fewest that its format needs, and never two weights."""
+"""Which files of a repository are a model's, by their names: as few as its format needs, and one kind of weights."""
 
 from __future__ import annotations
 

@@ -19,8 +19,9 @@ from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_b
 
 from kedro_hone.adaptors.registries.huggingface import connection, versions
 from kedro_hone.adaptors.registries.huggingface.card import write_card
-from kedro_hone.adaptors.registries.huggingface.connection import Connection, Place, explain_moved
+from kedro_hone.adaptors.registries.huggingface.connection import Connection
 from kedro_hone.adaptors.registries.huggingface.download import fetch
+from kedro_hone.adaptors.registries.huggingface.explaining import Place, explain_moved, explain_offline
 from kedro_hone.adaptors.registries.huggingface.files import CARD, TAGS, is_ours
 from kedro_hone.adaptors.registries.huggingface.versions import Published, Reference, Snapshot
 from kedro_hone.adaptors.registries.model_folder import write_winner
@@ -66,7 +67,7 @@ def open_target(hub: Connection, order: Order) -> Snapshot:
         HoneError: As ``find_snapshot``.
     """
     if hub.offline:
-        raise hub.explain_offline(order.place)
+        raise explain_offline(order.place)
     try:
         return versions.find_snapshot(hub, order.target)
     except HoneError as error:
@@ -166,7 +167,7 @@ def commit(hub: Connection, order: Order, head: Snapshot, *, proposes: bool) -> 
 def _prepare(
     hub: Connection, order: Order, head: Snapshot, folder: Path
 ) -> list[CommitOperationAdd | CommitOperationDelete]:
-    """Write what is committed into a folder, and return the operations: files to add, and old ones of ours to remove."""
+    """Write what is committed into a folder, and return the operations: files to add, and old ones to remove."""
     winner, name = order.winner, order.target.name
     write_winner(folder, winner, name=name)
     files = tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()))

@@ -92,7 +92,8 @@ class HuggingFaceRegistry:
                 ``registry-denied``, ``registry-full``, ``registry-limited``, ``registry-unreachable``,
                 ``registry-offline``, ``toolchain-unknown`` or ``evidence-incomplete``.
         """
-        return self._publish(winner, name, tags, alias, metrics or {}, before, proposes=False)
+        order = self._make_order(winner, name, tags, alias=alias, metrics=metrics)
+        return self._publish(order, alias, before, proposes=False)
 
     def propose(
         self,
@@ -109,24 +110,28 @@ class HuggingFaceRegistry:
         Raises:
             HoneError: As ``publish``.
         """
-        return self._publish(winner, name, tags, alias, metrics or {}, before, proposes=True)
+        order = self._make_order(winner, name, tags, alias=alias, metrics=metrics)
+        return self._publish(order, alias, before, proposes=True)
 
-    def _publish(
+    def _make_order(
         self,
         winner: ProvenWinner,
         name: str,
         tags: Mapping[str, str],
-        alias: str | None,
-        metrics: Mapping[str, float],
-        before: Mapping[str, str] | None,
         *,
-        proposes: bool,
-    ) -> Publication:
+        alias: str | None,
+        metrics: Mapping[str, float] | None,
+    ) -> Order:
         check_names(self, name=name, alias=alias)
-        hub, target = self._hub, versions.read_target(name)
+        target = versions.read_target(name)
         key = derive_key(winner, name=target.name, tags=tags)
-        order = Order(winner, target, {KEY: key, **tags}, metrics)
-        with lock_publication(hub.endpoint, target.name):
+        return Order(winner, target, {KEY: key, **tags}, metrics or {})
+
+    def _publish(
+        self, order: Order, alias: str | None, before: Mapping[str, str] | None, *, proposes: bool
+    ) -> Publication:
+        hub, name = self._hub, order.target.name
+        with lock_publication(hub.endpoint, name):
             head = publishing.open_target(hub, order)
             sha = publishing.find_published(hub, order, head)
             if sha is None and proposes:
@@ -135,8 +140,7 @@ class HuggingFaceRegistry:
                 publishing.check_parent(hub, order, head)
                 sha = str(publishing.commit(hub, order, head, proposes=False).oid)
             note = "" if alias is None else self._point(order, alias, sha, before)
-        uri = f"hf://{target.name}@{sha}"
-        return Publication(uri=uri, version=sha, alias=None if note else alias, note=note)
+        return Publication(uri=f"hf://{name}@{sha}", version=sha, alias=None if note else alias, note=note)
 
     def _propose(self, order: Order, head: versions.Snapshot, alias: str | None) -> Publication:
         found = publishing.find_proposed(self._hub, order)

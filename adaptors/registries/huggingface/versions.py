@@ -16,7 +16,10 @@ from typing import Any, Final, NamedTuple
 from huggingface_hub import get_cached_repo_tree, hf_hub_download
 from huggingface_hub.errors import CachedRepoTreeNotFoundError
 from huggingface_hub.utils import HFValidationError, validate_repo_id
-from kedro_hone.adaptors.registries.huggingface.connection import Connection, Place
+from pydantic import Field
+
+from kedro_hone.adaptors.registries.huggingface.connection import Connection
+from kedro_hone.adaptors.registries.huggingface.explaining import Place, explain_offline
 from kedro_hone.adaptors.registries.huggingface.files import TAGS, is_authors
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.errors import HoneError
@@ -27,10 +30,9 @@ from kedro_hone.sources.files import make_corrupt
 
 MAIN: Final = "main"
 _URI: Final = re.compile(r"hf:/+(?P<name>[^/@]+/[^/@]+?)(?:@(?P<revision>[^@]+?))?/?")
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_COMMIT: Final = re.compile(r"^[0-9a-f]{40}$")
 _REF: Final = re.compile(r"(?![./-])(?!.*(\.\.|//|@\{|\.lock(/|$)))[A-Za-z0-9._/+-]+(?<![./])")
 """What git takes as the name of a branch or a tag, of the characters that a URI may have."""
-_LARGEST: Final = 1_000_000
 
 
 class Reference(NamedTuple):
@@ -57,7 +59,7 @@ class Snapshot(Value):
     """A commit of a repository with its files by their path."""
 
     name: str
-    sha: str
+    sha: str = Field(pattern=_COMMIT.pattern)
     files: dict[str, File]
 
     @property
@@ -150,11 +152,9 @@ def find_snapshot(hub: Connection, reference: Reference) -> Snapshot:
             one.rfilename: File(blob=one.blob_id, size=one.size, sha256=one.lfs.sha256 if one.lfs else "")
             for one in info.siblings
         }
-        if not _COMMIT.fullmatch(info.sha):
-            raise ValueError(f"{info.sha!r} is no commit")
+        return Snapshot(name=name, sha=info.sha, files=files)
     except (TypeError, ValueError, AttributeError) as error:
         raise hub.explain(error, place) from error
-    return Snapshot(name=name, sha=info.sha, files=files)
 
 
 def _find_cached(hub: Connection, reference: Reference) -> Snapshot:
@@ -166,7 +166,7 @@ def _find_cached(hub: Connection, reference: Reference) -> Snapshot:
             sha = (hub.find_folder(name) / "refs" / revision).read_text(encoding="utf-8").strip()
         tree = get_cached_repo_tree(name, revision=sha)
     except (OSError, ValueError, CachedRepoTreeNotFoundError) as error:
-        raise hub.explain_offline(Place(name, revision)) from error
+        raise explain_offline(Place(name, revision)) from error
     files = {one.path: File(blob=one.blob_id, size=one.size, sha256=one.lfs.sha256 if one.lfs else "") for one in tree}
     return Snapshot(name=name, sha=sha, files=files)
 
@@ -199,8 +199,6 @@ def read_published(hub: Connection, snapshot: Snapshot, *, stale: bool = False) 
     call = _name_download(hub, name, TAGS, sha)
     path = Path(hub.ask(call, Place(name, sha)))
     try:
-        if path.stat().st_size > _LARGEST:
-            raise ValueError("it is too large")
         said = Published.model_validate_json(read_regular(path.resolve()))
     except (OSError, ValueError) as error:
         raise make_corrupt(Path(TAGS), f"it says nothing of a winner ({type(error).__name__})") from error

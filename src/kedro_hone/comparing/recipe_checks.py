@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kedro_hone.core.contract.registry import check_names, find_registry
+from kedro_hone.core.contract.registry import check_names
+from kedro_hone.core.contract.target import find_target, find_writer
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.intervals import needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
@@ -26,7 +27,7 @@ class _Checked(Value):
 def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:
     """Check where the winner goes, the program, the metric, and whether the gate split can prove the recipe's limit.
 
-    The registry is asked that the model comes from and the winner goes to, and the key that signs is tried. A worker
+    The registry is asked that the winner goes to, and the key that signs is tried. A worker
     opens the program and the data; the model is not needed. What was found is remembered in the store.
 
     Raises:
@@ -35,8 +36,10 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
             ``data-unreadable``, ``gate-unprovable`` or ``signing-unusable``.
     """
     if recipe.publish.enabled:
-        registry = find_registry(recipe.model.uri, project=run.project)
-        check_names(registry, name=recipe.publish.name, alias=recipe.publish.alias)
+        publish = recipe.publish
+        target = find_target(recipe.model.uri, uri=publish.uri, name=publish.name, project=run.project)
+        check_names(target.registry, name=target.name, alias=publish.alias)
+        find_writer(target.registry, pull_request=publish.pull_request)
         find_signer()
     asked = recipe.program
     program = find_program(asked.name, project=run.project)

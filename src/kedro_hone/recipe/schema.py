@@ -141,7 +141,15 @@ class PublishSection(Section):
     """Where the winner goes."""
 
     enabled: bool = Field(default=True, description="Publish a winner; the verdict does not change.")
+    uri: Place | None = Field(
+        None,
+        description="The model that the winner goes to where that is in another registry: `hf://owner/name`, or "
+        "`hf://owner/name@branch`; `models:/name`; or a path. The source's registry when empty.",
+    )
     name: Place | None = Field(None, description="The registered model's name; the source's own when empty.")
+    pull_request: bool = Field(
+        default=False, description="Open a pull request in place of a commit: on the Hugging Face Hub only."
+    )
     alias: str = Field(
         "honed", min_length=1, max_length=255, description="The alias that is moved to the new version, last."
     )

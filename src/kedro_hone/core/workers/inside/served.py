@@ -79,7 +79,9 @@ class Served:
         if hasattr(self.session, "prepare"):
             return self.session.prepare(feeds)  # type: ignore[no-any-return]  # a session has no types
         # Where transformers is missing, its results are dictionaries: there is nothing else to be timed.
-        needed = {"pytorch": ("torch",), "transformers": ("torch", "transformers")}.get(self.job.get("interface"), ())
+        needed = {"pytorch": ("torch",), "transformers": ("torch", "transformers")}.get(
+            str(self.job.get("interface")), ()
+        )
         found = [bool(importlib.util.find_spec(name)) for name in needed]
         if not any(found[:1]):
             return functools.partial(self.session.run, feeds)

@@ -1,4 +1,4 @@
-"""A program (.pt2) cannot run code in the process that loads it: each attack is a real file, loaded as a consumer does."""
+"""A program (.pt2) cannot run code in the process that loads it: each attack is a real file that a consumer loads."""
 
 from __future__ import annotations
 

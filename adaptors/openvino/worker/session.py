@@ -91,7 +91,7 @@ def _find_problem(path: Path, weights: int) -> str:
 
     parser = expat.ParserCreate()
     parser.StartElementHandler = start
-    parser.StartDoctypeDeclHandler = lambda *_: problems.append("it has a document type, which may declare entities")
+    parser.StartDoctypeDeclHandler = lambda *_: problems.append("it is no IR, which has no document type")
     with path.open("rb") as file:
         if file.read(1) != b"<":
             return "it is no IR"

@@ -18,6 +18,8 @@ _TEXTS = _ATTRIBUTES | frozenset(
     in_spec name out_spec path_name target torch_version type user_input_name verifiers""".split()  # noqa: SIM905 - words
 )
 """Under which keys the schema of torch.export has texts."""
+_ENDLESS = re.compile(r"-?(Infinity|inf)|NaN|nan")
+"""Numbers that JSON does not have, which torch writes as texts."""
 
 
 def find_misplaced(program: Any) -> Iterator[str]:
@@ -33,7 +35,9 @@ def find_misplaced(program: Any) -> Iterator[str]:
 
 
 def _holds_text(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, list) and any(map(_holds_text, value)))
+    if isinstance(value, str):
+        return _ENDLESS.fullmatch(value) is None
+    return isinstance(value, list) and any(map(_holds_text, value))
 
 
 def find_pasted(key: str, value: Any) -> Iterator[str]:

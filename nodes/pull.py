@@ -49,8 +49,9 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
     with store.workspace() as scratch:
         pulled, files = scratch / "pulled", scratch / "files"
         pulled.mkdir()
+        # First: who moves an alias while a large model is copied has moved it since.
+        pointers = read_aliases(registry, recipe.publish.name or registry.resolve(model.uri).name)
         version = registry.pull(model.uri, pulled)
-        pointers = read_aliases(registry, recipe.publish.name or version.name)
         trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
         flavor = read_flavor(pulled, trust=trust, author=author, due=version.tags.get(DIGEST))
         write_files(flavor, pulled, files)

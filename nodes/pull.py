@@ -50,10 +50,11 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
     with store.workspace() as scratch:
         pulled, files = scratch / "pulled", scratch / "files"
         pulled.mkdir()
-        version = registry.pull(model.uri, pulled)
         publish = recipe.publish
         target = find_target(model.uri, uri=publish.uri, name=publish.name, project=run.project)
-        pointers = read_aliases(target.registry, target.name or version.name)
+        # First: who moves an alias while a large model is copied has moved it since.
+        pointers = read_aliases(target.registry, target.name or registry.resolve(model.uri).name)
+        version = registry.pull(model.uri, pulled)
         trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
         flavor = read_flavor(pulled, trust=trust, author=author, task=model.task, due=version.tags.get(DIGEST))
         (read_sources()[0][flavor.source][0].write or write_files)(flavor, pulled, files)

@@ -107,6 +107,26 @@ def test_an_mlmodel_that_grows_when_it_is_read(tmp_path, text):
     assert float(seconds) < 10  # of one processor: the flavor was found, and it took minutes before
 
 
+def repeat(name: str, shape: str, count: int) -> str:
+    """Return a signature that says a name and a shape often, in few bytes."""
+    first = f"{{type: tensor, name: &n {name}, tensor-spec: {{dtype: float32, shape: &s [{shape}]}}}}"
+    again = ",{type: tensor, name: *n, tensor-spec: {dtype: float32, shape: *s}}"
+    return FLAVORS + f"signature: {{inputs: [{first}{again * count}]}}\n"
+
+
+@pytest.mark.attack(
+    what="an MLmodel whose signature says a long name or a long shape thousands of times, by aliases",
+    who="registry",
+    stopped_by="what a signature says is bounded as it is written out",
+)
+@pytest.mark.parametrize(
+    "text", [repeat("x", "1," * 100_000, 10_000), repeat("n" * 400_000, "1,-1,-1,-1", 8_000)], ids=["shape", "name"]
+)
+def test_a_signature_that_grows_when_it_is_read(tmp_path, text):
+    write_model(tmp_path / "m", text)
+    assert "no end" in run(limit(8 << 30) + READ.replace("error.slug", "error.why"), tmp_path / "m")
+
+
 def sign(text: str) -> str:
     return FLAVORS + "signature: {inputs: '" + text + "'}\n"
 

@@ -428,6 +428,7 @@ def test_a_winner_that_this_publisher_signed_is_trusted_as_a_source(signed, tmp_
         {"identity": "a@b.c", "issuer": ""},  # sigstore compares no issuer then: `--issuer "$UNSET"`
         {"identity": "", "issuer": "https://b.c"},
         {"keys": ["a"], "identity": "", "issuer": ""},
+        {"keys": ["a"], "name": ""},
     ],
 )
 def test_a_policy_names_one_kind_of_signer(harm):
@@ -446,12 +447,22 @@ def test_what_is_no_policy_is_no_permission(signed, verify):
         kedro_hone.load(signed, verify=verify)
 
 
+@pytest.mark.attack(
+    what="a folder with another model's signed version, for who verifies it with an empty name or key",
+    who="registry",
+    stopped_by="an empty option is a mistake",
+)
 @pytest.mark.parametrize(
-    "options", [("--identity", "", "--issuer", ""), ("--issuer", ""), ("--source", ""), ("--key", "")]
+    "options",
+    [("--identity", "", "--issuer", ""), ("--issuer", ""), ("--source", ""), ("--key", ""), ("--name", "")],
 )
 def test_verify_takes_no_empty_option_for_none(signed, options):
     """Such as ``--identity "$SIGNER"`` where nobody set it: nothing is called right for lack of a question."""
     assert call(signed, *options).exit_code not in {ExitCode.SUCCESS, None}
+
+
+def test_verify_takes_no_empty_name_with_a_key(signed, keys):
+    assert call(signed, "--key", str(keys[1]), "--name", "").exit_code not in {ExitCode.SUCCESS, None}
 
 
 def test_a_key_of_a_policy_that_is_none_is_named(signed, keys, tmp_path):

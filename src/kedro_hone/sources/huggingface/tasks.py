@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,8 +45,8 @@ _HEADS: Final = (
     (r"\w+(Model|Encoder)", "feature-extraction"),
 )
 _SEQ2SEQ: Final = frozenset(
-    """bart mbart t5 mt5 umt5 longt5 pegasus pegasus_x marian m2m_100 blenderbot blenderbot-small prophetnet led mvp plbart
-    switch_transformers nllb-moe fsmt encoder-decoder bigbird_pegasus t5gemma""".split()  # noqa: SIM905 - a list of words
+    """bart mbart t5 mt5 umt5 longt5 pegasus pegasus_x marian m2m_100 blenderbot blenderbot-small prophetnet led mvp
+    plbart switch_transformers nllb-moe fsmt encoder-decoder bigbird_pegasus t5gemma""".split()  # noqa: SIM905 - a list of words
 )
 _AUDIO: Final = frozenset(
     """wav2vec2 wav2vec2-bert wav2vec2-conformer hubert wavlm unispeech unispeech-sat sew sew-d data2vec-audio mctct
@@ -77,8 +77,8 @@ def read_architecture(config: Mapping[str, Json]) -> str | None:
     return known if isinstance(known, str) and re.fullmatch(r"[A-Za-z]\w{0,199}", known, re.ASCII) else None
 
 
-def find_purpose(config: Mapping[str, Json], files: Sequence[str], *, task: str | None) -> Purpose | str:
-    """Return what a model is for, by its configuration, the names of its files and the recipe; or why it is not taken.
+def find_purpose(config: Mapping[str, Json], *, task: str | None) -> Purpose | str:
+    """Return what a model is for, by its configuration and the recipe; or why it is not taken.
 
     Raises:
         KeyError: The recipe's task is none that is known.

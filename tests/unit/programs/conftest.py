@@ -97,6 +97,7 @@ def run_program(worker, make_job, save, tmp_path):
         job["input"]["path"] = str(folder)
         notes = worker.read(job)
         if "error" in notes:
+            print(notes["error"]["why"])  # noqa: T201 - for a test that did not expect it
             return notes
         kept = f"{job['output']}/gate"
         notes |= {"feeds": load(f"{kept}/feeds.npz"), "targets": load(f"{kept}/targets.npz")}

@@ -7,9 +7,7 @@ import pytest
 from text_models import WORDS, list_ids
 
 LOGITS = [{"name": "logits", "dtype": "float32", "shape": ["batch", "length", len(WORDS)]}]
-TEXTS = [
-    f"{a} good {b} film went to the {c}" for a in "abc" for b in "def" for c in ("paris", "rome to the dull film")
-]
+TEXTS = [f"{a} good {b} film went to the {c}" for a in "abc" for b in "def" for c in ("paris", "rome to the dull film")]
 CONFIG = {"model_type": "bert", "max_position_embeddings": 32, "vocab_size": len(WORDS)}
 MASK = WORDS.index("[MASK]")
 

@@ -7,11 +7,15 @@ is downloaded.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from .errors import BadOptionError, TokenizerMissingError, UnreadableError
 
@@ -21,6 +25,7 @@ _TOKENIZERS = (
     *("tokenizer.json", "vocab.txt", "vocab.json"),
     *("tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
 )
+_IMAGES = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
 _INSTALL = "the program needs transformers, which is not installed: pip install 'kedro-hone[huggingface]'"
 
 _FROM_PAD = frozenset(
@@ -139,6 +144,25 @@ def load_feature_extractor(job: Json, options: Json) -> Any:
         from transformers import AutoFeatureExtractor  # noqa: PLC0415 - workers of toolchains have none
 
         return AutoFeatureExtractor.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+
+
+def open_image(content: bytes, row: int) -> Any:
+    """Return the pixels of the file of an image, as (height, width, 3) and ``uint8``.
+
+    Raises:
+        UnreadableError: It is none, or has more pixels than Pillow opens.
+    """
+    try:
+        from PIL import Image  # noqa: PLC0415 - only files of images need it
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(content), formats=_IMAGES) as image:
+                return np.asarray(image.convert("RGB"))
+    except ImportError as error:
+        raise UnreadableError("files of images need Pillow: pip install pillow") from error
+    except Exception as error:
+        raise UnreadableError(f"row {row} is no image that can be opened: {error}") from error
 
 
 @contextlib.contextmanager

@@ -66,13 +66,15 @@ class Tokens:
         BadOptionError: The option ``length`` is beyond the model's positions, or not the size of its input.
     """
 
-    def __init__(self, job: Json, options: Json, *, most: int | None = None, fast: bool = False) -> None:
+    def __init__(
+        self, job: Json, options: Json, *, name: str = "input_ids", most: int | None = None, fast: bool = False
+    ) -> None:
         self._job = job
         self.config = read_config(job, options)
         self.tokenizer = load_tokenizer(job, options)
         if fast and not self.tokenizer.is_fast:
             raise TokenizerMissingError("the program needs to know where tokens are in the text: save tokenizer.json")
-        self._length = _choose_length(options, job, "input_ids", positions := count_positions(self.config))
+        self._length = _choose_length(options, job, name, positions := count_positions(self.config))
         usual = self.tokenizer.model_max_length  # a very large number where the tokenizer knows none
         self.limit = self._length or min(known for known in (positions, usual, most) if known is not None)
 
@@ -99,12 +101,16 @@ class Tokens:
         more = (self._length or 0) - packed.shape[1]
         return np.pad(packed, ((0, 0), (0, more)), constant_values=fill) if more > 0 else packed
 
-    def feed(self, encoded: Any, **more: Array) -> Arrays:
+    def feed(self, encoded: Any) -> Arrays:
         """Return an array for each input of the model.
 
         Raises:
             TaskMismatchError: The model takes an input that is not made of text.
         """
+        return choose_feeds(self.make(encoded), self._job)
+
+    def make(self, encoded: Any) -> Arrays:
+        """Return the arrays that models take of a text, by their usual names."""
         tokenizer = self.tokenizer
         fill = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id or 0
         made = {"input_ids": self.pad(encoded["input_ids"], fill)}
@@ -112,7 +118,7 @@ class Tokens:
         kinds = encoded.get("token_type_ids")
         made["token_type_ids"] = np.zeros_like(made["input_ids"]) if kinds is None else self.pad(kinds, 0)
         made["position_ids"] = np.broadcast_to(np.arange(made["input_ids"].shape[1]), made["input_ids"].shape)
-        return choose_feeds({**made, **more}, self._job)
+        return made
 
 
 def choose_feeds(made: Arrays, job: Json) -> Arrays:

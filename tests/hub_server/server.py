@@ -90,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         self.query = parse_qs(parts.query)
         line = f"{self.command} {unquote(parts.path)}" + (f"?{parts.query}" if parts.query else "")
-        self.hub.requests.append(line)
+        self.hub.requests.append(line + (f" {self.headers['Range']}" if "Range" in self.headers else ""))
         self.fault = self.hub.find_fault(line)
         with suppress(BrokenPipeError, ConnectionResetError):
             if self.fault is None or not self._fail_first(self.fault):
@@ -327,7 +327,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def plan_large(self, name: str) -> None:
         """Say where large files are to be put; those that are there already need not be."""
-        self.find(name, write=True) if "create_pr" not in self.query else self.find(name)
+        self.find(name)  # who may only propose uploads, too; whether to a commit is asked before and after
+        token = self.token()
+        if token is None or token.role != "write":
+            raise RefusalError(403 if token else 401, "You don't have the rights to write to this repository")
         rows = []
         for one in json.loads(self.body())["objects"]:
             row = {"oid": one["oid"], "size": one["size"]}

@@ -152,8 +152,8 @@ def _explain_unreachable(why: str, endpoint: str) -> HoneError:
         "registry-unreachable",
         f"The Hub at {endpoint} does not respond as it should.",
         why=why,
-        hint="Check the network and HF_ENDPOINT, then run again: what was downloaded is kept. HF_HUB_OFFLINE=1 reads only "
-        "the cache.",
+        hint="Check the network and HF_ENDPOINT, then run again: what was downloaded is kept. HF_HUB_OFFLINE=1 "
+        "reads the cache alone.",
     )
 
 

@@ -8,7 +8,7 @@ and the next publication need not upload them again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,11 +26,14 @@ from kedro_hone.adaptors.registries.huggingface.files import CARD, TAGS, is_ours
 from kedro_hone.adaptors.registries.huggingface.versions import Published, Reference, Snapshot
 from kedro_hone.adaptors.registries.model_folder import write_winner
 from kedro_hone.core.contract.aliases import PULL
-from kedro_hone.core.contract.proof import EVIDENCE, ProvenWinner
+from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER, TIMINGS, ProvenWinner
 from kedro_hone.core.contract.registry import KEY, explain_refused
 from kedro_hone.core.errors import HoneError
 
 _TITLE: Final = "Add a faster version, made and measured by kedro-hone"
+_LARGE: Final = 1_000_000
+"""Bytes from which a file is uploaded by itself, as those of ``_BINARY`` are."""
+_BINARY: Final = ("artifact/", f"{EVIDENCE_FOLDER}/{TIMINGS}")
 _SHOWN: Final = 12
 """Characters of a publication's key in a title: enough to find it again; the whole key is in the commit."""
 
@@ -144,8 +147,7 @@ def commit(hub: Connection, order: Order, head: Snapshot, *, proposes: bool) -> 
     with TemporaryDirectory(prefix="kedro-hone-") as scratch, hide_progress():
         folder = Path(scratch)
         operations = _prepare(hub, order, head, folder)
-        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        patience = connection.PATIENCE_SECONDS + size / connection.SLOWEST_UPLOAD
+        _upload(hub, order, operations, proposes=proposes)
         title, (name, branch) = f"{_TITLE} ({_shorten(order.key)})", order.target
         description = f"{KEY}: {order.key}\n\nFrom {order.winner.source_uri}; the evidence is in evidence/report.md."
 
@@ -161,7 +163,33 @@ def commit(hub: Connection, order: Order, head: Snapshot, *, proposes: bool) -> 
             )
 
         # A commit is not tried again by itself: the Hub may have made it and lost its response.
-        return hub.ask(push, order.place, tries=1, patience=patience)
+        return hub.ask(push, order.place, tries=1)
+
+
+def _upload(
+    hub: Connection,
+    order: Order,
+    operations: Sequence[CommitOperationAdd | CommitOperationDelete],
+    *,
+    proposes: bool,
+) -> None:
+    """Upload the large files, one after the other; what the Hub has already is not sent again.
+
+    Of several at once, huggingface_hub would upload each in a thread that this process has to wait for at its end, even
+    where the Hub asked it to sleep for an hour.
+    """
+    name, branch = order.target
+    for one in operations:
+        size = one.upload_info.size if isinstance(one, CommitOperationAdd) else 0
+        if size >= _LARGE or one.path_in_repo.startswith(_BINARY):
+            patience = connection.PATIENCE_SECONDS + size / connection.SLOWEST_UPLOAD
+            hub.ask(_name_upload(hub, name, branch, one, proposes=proposes), order.place, tries=1, patience=patience)
+
+
+def _name_upload(
+    hub: Connection, name: str, branch: str, one: CommitOperationAdd, *, proposes: bool
+) -> Callable[[], None]:
+    return lambda: hub.api.preupload_lfs_files(name, [one], revision=branch, create_pr=proposes, free_memory=False)
 
 
 def _prepare(

@@ -24,7 +24,12 @@ class Learner:
         artifact: What was loaded: its specs, format, runtime and digest. Its files are in the folder ``files``.
         run: From a dictionary of arrays to a dictionary of arrays: the runtime's own session with nothing in between,
             except for models that were compiled for some numbers of rows, where rows are split and filled up.
+        fallback_reason: Why this is the source in the place of a winner that does not compute here what it should; None
+            for the winner itself. ``source_uri`` says which version it is.
     """
+
+    fallback_reason: str | None = None
+    source_uri: str | None = None
 
     def __init__(
         self, artifact: Artifact, files: Path, *, interface: Interface | None = None, threads: int | None = None

@@ -7,6 +7,7 @@ import re
 import weakref
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +16,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.learner.manifest import read_artifact
+from kedro_hone.learner.mismatch import CHOICES, Loading, OnMismatch
 from kedro_hone.learner.model import Interface, Learner, open_learner
 from kedro_hone.learner.runtimes import refuse_native
 from kedro_hone.signing.policy import Policy
@@ -28,6 +30,7 @@ def load(
     threads: int | None = None,
     verify: Policy | None = None,
     trust: Collection[str] = (),
+    on_mismatch: OnMismatch = "fallback",
 ) -> Learner:
     """Load a winner.
 
@@ -36,21 +39,28 @@ def load(
 
     Args:
         uri_or_path: ``models:/digits@honed``, ``models:/digits/4``, or a folder.
-        interface: ``pytorch`` for tensors, ``onnx`` for arrays; the source's own when not given.
+        interface: ``transformers`` for tensors and a ``ModelOutput``, ``pytorch`` for tensors, ``onnx`` for arrays; the
+            source's own when not given.
         threads: How many threads the runtime may use; as it was measured when not given.
         verify: Whose signature it must have, whatever its format.
         trust: ``["native"]`` to run native code that is not signed.
+        on_mismatch: What to do where the winner's outputs for its golden rows are others than where it was measured:
+            ``fallback`` loads the source in its place and warns, ``warn`` only warns, ``refuse`` raises.
 
     Raises:
         HoneError: ``native-not-trusted``, ``signature-invalid`` or ``signing-unusable``: as the last two arguments ask.
+        HoneError: ``winner-differs``: so it is, and the source cannot take its place, or is not to.
         HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unknown``,
             ``registry-unreachable``, ``model-corrupt``, or ``model-unsupported`` when it is no winner of ours.
         ImportError: The runtime is not installed; the message says what to install.
         TypeError: ``verify`` is no policy.
-        ValueError: There is no such interface, no such number of threads, or nothing of that name to be trusted.
+        ValueError: There is no such interface, number of threads or answer to a mismatch, or nothing of that name to be
+            trusted.
     """
     if isinstance(trust, str) or set(trust) - {"native"}:
         raise ValueError(f'trust is ["native"] or empty, and not {trust!r}')
+    if on_mismatch not in CHOICES:
+        raise ValueError(f"on_mismatch is {', '.join(CHOICES[:-1])} or {CHOICES[-1]}, and not {on_mismatch!r}")
     if not isinstance(verify, Policy | None):  # what counts as False would check nothing
         raise TypeError(f"verify is a kedro_hone.Policy or None, and not {verify!r:.80}")
     asked, folder = str(uri_or_path), Path(uri_or_path)
@@ -62,16 +72,18 @@ def load(
             hint="Load models:/<name>@honed or a folder; the current one is '.'.",
         )
     with ExitStack() as stack:
-        name = due = None
+        version = None
         if is_uri(asked) or not folder.is_dir():
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")))
             version = find_registry(asked).pull(asked, folder)
-            name, due = version.name, version.tags.get(DIGEST)
-        read = verify_version(folder, verify, name=name) if verify else {}
+        read = verify_version(folder, verify, name=version.name if version else None) if verify else {}
+        due = version.tags.get(DIGEST) if version else None
         artifact, files = find_artifact(folder, asked, due=due, read=read)
         if verify is None and not trust:
             refuse_native(artifact)
-        learner = open_learner(artifact, files, interface=interface, threads=threads)
+        opened = partial(open_learner, interface=interface, threads=threads)
+        loading = Loading(folder=folder, version=version, on_mismatch=on_mismatch, open=opened, stack=stack)
+        learner = loading.load(artifact, files)
         weakref.finalize(learner, stack.pop_all().close)  # runtimes may keep the files mapped
     return learner
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnxruntime.transformers import optimizer
-from onnxruntime.transformers.fusion_options import FusionOptions
 
 from . import graphs
 
@@ -24,10 +22,9 @@ _WIDTHS = ("hidden_size", "n_embd", "dim", "d_model")
 _VIEWS = {"Cast", "Identity", "Unsqueeze", "Reshape"}
 _REACH = 8  # how many operators (masks, scales, views) may be between two that belong together
 
-
 NO_ATTENTION = (
-    "no attention of the graph could be fused, and the rest ONNX Runtime fuses by itself; eager attention exported "
-    "through TorchScript can be"
+    "no attention of the graph could be fused, and the rest ONNX Runtime fuses by itself (attention can be that was "
+    "exported eager and through TorchScript)"
 )
 
 
@@ -53,6 +50,10 @@ def fuse(job: Json, model: Any) -> Any:
             option ``model_type`` names a family for those that are something else.
         model: The ONNX model.
     """
+    if not {"Softmax", "Attention"} & graphs.count(model).keys():  # nothing to look for, and the import takes seconds
+        return model
+    from onnxruntime.transformers import optimizer
+
     config = job["input"].get("metadata", {}).get("transformers", {}).get("config", {})
     chosen = job["options"]["model_type"]
     kind = str(config.get("model_type")) if chosen == "auto" else chosen
@@ -65,10 +66,12 @@ def fuse(job: Json, model: Any) -> Any:
 
 
 def _fuse_as(model: Any, kind: str, *, heads: int, width: int) -> Any:
+    from onnxruntime.transformers import fusion_options, optimizer
+
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     del copy.graph.value_info[:]  # exporters' shapes, which the fused operators would contradict
-    fused = optimizer.optimize_by_fusion(copy, kind, heads, width, optimization_options=FusionOptions(kind)).model
+    fused = optimizer.optimize_by_fusion(copy, kind, heads, width, fusion_options.FusionOptions(kind)).model
     if all(each.domain != graphs.OWN for each in fused.opset_import):
         fused.opset_import.append(onnx.helper.make_opsetid(graphs.OWN, 1))
     return fused

@@ -156,7 +156,7 @@ class Bench:
                 "device": job.pop("device", "cpu"),
                 "run_options": job.pop("run_options", {}),
                 "static_shapes": [],
-                "metadata": {},
+                "metadata": job.pop("metadata", {}),
             },
             "output": str(folder / "output"),
             "temporary": str(folder / "temporary"),

@@ -115,3 +115,35 @@ class TestAdaptor(AdaptorSuite):
     @pytest.fixture
     def trust(self) -> tuple[str, ...]:
         return ("module",)
+
+
+@pytest.fixture(scope="session")
+def eager(transformers, tmp_path_factory) -> Artifact:
+    """A small encoder with eager attention."""
+    copy = tmp_path_factory.mktemp("eager") / "onnx"
+    shutil.copytree(transformers / "eager", copy)
+    return describe("onnxruntime", "onnx", copy)[0]
+
+
+class TestFused(AdaptorSuite):
+    """Those that fuse attention, on an encoder that has some; the net above has none, so that they refuse it."""
+
+    @pytest.fixture(params=["onnxruntime.fused", "onnxruntime.int8-fused"])
+    def adaptor(self, request) -> Adaptor:
+        return read_catalogue().find_adaptor(request.param)
+
+    @pytest.fixture
+    def files(self, transformers) -> Path:
+        return transformers / "eager"
+
+    @pytest.fixture
+    def artifact(self, eager) -> Artifact:
+        return eager
+
+    @pytest.fixture
+    def shapes(self) -> tuple[Shape, ...]:
+        return tuple(Shape(name=f"{b}x{n}", sizes={"batch": b, "length": n}) for b, n in ((1, 12), (2, 5), (5, 12)))
+
+    @pytest.fixture
+    def python(self) -> Path:
+        return Path(sys.executable)

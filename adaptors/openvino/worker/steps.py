@@ -70,6 +70,8 @@ def _quantize(job: Json, output: Path) -> Json:
     # Seven bits for all weights, or NNCF's own default: for those of the first convolutions.
     fix = nncf.OverflowFix.ENABLE if options["reduce_range"] else nncf.OverflowFix.FIRST_LAYER
     advanced = nncf.AdvancedQuantizationParameters(overflow_fix=fix)
+    if options["smooth_quant"] is not None:
+        advanced.smooth_quant_alphas = nncf.AdvancedSmoothQuantParameters(matmul=options["smooth_quant"])
     arguments = {
         "preset": nncf.QuantizationPreset(options["preset"]) if options["preset"] else None,
         "model_type": nncf.ModelType.TRANSFORMER if transformer else None,

@@ -82,7 +82,7 @@ def test_a_folder_becomes_candidates_that_agree_with_the_authors_class(template,
 def copies(tiny, tmp_path_factory) -> Path:
     """The same models as MLflow writes them, and as repositories of the Hub in small parts with a card."""
     folder = tmp_path_factory.mktemp("copies")
-    script = Path(__file__).with_name("transformers_flavor.py")
+    script = Path(__file__).parents[1] / "transformers_flavor.py"
     quiet = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TORCHAO_FORCE_SKIP_LOADING_SO_FILES": "1"}
     places = map(str, (tiny, folder / "flavor", folder / "hub"))
     done = subprocess.run(

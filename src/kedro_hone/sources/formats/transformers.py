@@ -62,8 +62,10 @@ def detect(pulled: Pulled) -> Flavor | None:
     for path, name in found.items():
         if documents.CANONICAL.fullmatch(name):
             stripped[name] = documents.strip(documents.read_document(pulled.folder / path))
+    small = {*found.values()} - stripped.keys()
+    stripped = documents.settle(stripped)
     of_weights = [(name_in(pulled.folder, root / name), WEIGHTS if safe else name) for name in heavy]
-    plain = [(path, name) for path, name in found.items() if name not in stripped]
+    plain = [(path, name) for path, name in found.items() if name in small]
     said: dict[str, Json] = {
         "task": purpose.task,
         "auto_class": purpose.auto_class,

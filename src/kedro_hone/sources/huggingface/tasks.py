@@ -33,11 +33,11 @@ _ALIASES: Final = {
     "translation": "text2text-generation",
 }
 _HEADS: Final = (
-    (r"(Open)?GPT2?LMHeadModel|\w+ForCausalLM|\w+LMHeadModel", "text-generation"),
+    (r"\w+(ForMaskedLM|WithLMHeadModel)", "fill-mask"),
+    (r"\w+(ForCausalLM|LMHeadModel)", "text-generation"),
     (r"\w+ForSequenceClassification", "text-classification"),
     (r"\w+ForTokenClassification", "token-classification"),
     (r"\w+ForQuestionAnswering(Simple)?", "question-answering"),
-    (r"\w+(ForMaskedLM|WithLMHeadModel)", "fill-mask"),
     (r"\w+ForConditionalGeneration", "text2text-generation"),
     (r"\w+ForImageClassification(WithTeacher)?", "image-classification"),
     (r"\w+ForCTC", "automatic-speech-recognition"),
@@ -52,7 +52,7 @@ _AUDIO: Final = frozenset(
     """wav2vec2 wav2vec2-bert wav2vec2-conformer hubert wavlm unispeech unispeech-sat sew sew-d data2vec-audio mctct
     audio-spectrogram-transformer""".split()  # noqa: SIM905 - a list of words
 )
-_LATER: Final = frozenset("whisper speech_to_text speecht5 clap encodec moonshine".split())  # noqa: SIM905
+_LATER: Final = frozenset("whisper speech_to_text speecht5 clap encodec moonshine clip siglip siglip2 blip".split())  # noqa: SIM905
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,14 @@ INPUT = {"name": "pixel_values", "dtype": "float32", "shape": ["batch", 3, 8, 8]
 LOGITS = [{"name": "logits", "dtype": "float32", "shape": ["batch", 2]}]
 PROCESSOR = {
     "image_processor_type": "ViTImageProcessor",
-    "do_resize": True, "size": {"height": 8, "width": 8}, "resample": 2,
-    "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True,
-    "image_mean": [0.5, 0.4, 0.3], "image_std": [0.5, 0.25, 0.2],
+    "do_resize": True,
+    "size": {"height": 8, "width": 8},
+    "resample": 2,
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_normalize": True,
+    "image_mean": [0.5, 0.4, 0.3],
+    "image_std": [0.5, 0.25, 0.2],
 }
 CONFIG = {"model_type": "vit", "id2label": {"0": "cat", "1": "dog"}}
 

@@ -119,6 +119,30 @@ def test_bad_input_is_explained(run, change, slug, said):
     assert (error["slug"], said in error["why"]) == (slug, True), error
 
 
+@pytest.mark.parametrize(
+    ("program", "head", "metadata", "own"),
+    [
+        ("text-classification", "BertForMaskedLM", None, "masked-language-modeling"),
+        ("token-classification", "BertForSequenceClassification", None, "text-classification"),
+        ("masked-language-modeling", "GPT2LMHeadModel", None, "causal-language-modeling"),
+        ("causal-language-modeling", "BertForMaskedLM", None, "masked-language-modeling"),
+        ("speech-recognition", "WhisperForConditionalGeneration", None, "sequence-to-sequence"),
+        ("image-classification", "Wav2Vec2ForCTC", None, "speech-recognition"),
+        ("text-classification", "BertForSequenceClassification", "BertForMaskedLM", "masked-language-modeling"),
+        ("sentence-embedding", "BertModel", "BertForTokenClassification", "token-classification"),
+    ],
+)
+def test_a_model_of_another_task_is_refused_by_its_class(  # noqa: PLR0917 - fixtures
+    worker, make_job, save, make_model_folder, program, head, metadata, own
+):
+    data = {"text": np.array(["a"]), "x": np.zeros((1, 3, 4, 4)), "label": np.array([0])}
+    job = make_job(program, outputs=[], splits={"gate": {"path": save("a.npz", **data)}})
+    job["input"]["path"] = str(make_model_folder(config={**CONFIG, "architectures": [head]}))
+    job["input"]["metadata"] = {"transformers": {"class": metadata}} if metadata else {}
+    error = worker.read(job)["error"]
+    assert (error["slug"], f"is a {metadata or head}, which is for {own}" in error["why"]) == ("task-mismatch", True)
+
+
 def test_a_source_without_a_tokenizer_is_refused(run_program, make_model_folder):
     """Of config.json alone transformers makes a tokenizer that knows no word, without a word of warning."""
     folder = make_model_folder(config=CONFIG, tokenizer=False)

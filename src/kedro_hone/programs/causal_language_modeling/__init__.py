@@ -11,7 +11,7 @@ from ..shared.arrays import Array, Arrays
 from ..shared.errors import UnreadableError
 from ..shared.ratios import SumMetric
 from ..shared.text import OPTIONS as TEXT
-from ..shared.text import TEXTS, Tokens, check_rank, need_texts
+from ..shared.text import TEXTS, Tokens, check_task, need_texts
 
 METRIC = "perplexity"
 HIGHER_IS_BETTER = False
@@ -35,7 +35,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
         BadOptionError: The option ``length`` is beyond the model's positions.
     """
     options = job["program"]["options"]
-    check_rank(job, options["output"], rank=3, task="causal-language-modeling")
+    check_task(job, options, task="causal-language-modeling", rank=3)
     tokens = Tokens(job, options)
     encoded = tokens.encode(need_texts(data, "text", options, TEXTS))
     rows = encoded["input_ids"]

@@ -9,7 +9,7 @@ import numpy as np
 from ..shared import classes
 from ..shared.arrays import Array, Arrays, read_inputs
 from ..shared.errors import UnreadableError
-from ..shared.pretrained import list_labels, read_config
+from ..shared.pretrained import check_head, list_labels, read_config
 from .processing import process
 
 OPTIONS: dict[str, Any] = {
@@ -41,10 +41,13 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
 
     Raises:
         TokenizerMissingError: The processor cannot be opened.
+        TaskMismatchError: The model is for another task.
         UnreadableError: An input has no array.
         LabelsMismatchError: The labels are not classes of the model.
     """
     options, specs = job["program"]["options"], job["input"]["inputs"]
+    config = read_config(job, options) if "path" in job["input"] else {}
+    check_head(job, config, "image-classification")
     images = read_inputs(data, specs, options["arrays"], kind="array", aliases=IMAGES)
     made = process(images[specs[0]["name"]], job) if len(specs) == 1 else None
     if made is not None:
@@ -52,8 +55,8 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     else:
         feeds = {spec["name"]: _prepare_images(images[spec["name"]], spec["shape"], options) for spec in specs}
     labels = classes.find_labels(data, options)
-    if labels is not None and labels.dtype.kind not in "biuf" and not options["classes"] and "path" in job["input"]:
-        options = {**options, "classes": list_labels(read_config(job, options))}
+    if labels is not None and labels.dtype.kind not in "biuf" and not options["classes"]:
+        options = {**options, "classes": list_labels(config)}
     return feeds, classes.read_targets(labels, job, options)
 
 

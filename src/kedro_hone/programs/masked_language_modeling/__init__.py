@@ -11,7 +11,7 @@ from ..shared.arrays import Array, Arrays
 from ..shared.errors import BadOptionError, UnreadableError
 from ..shared.ratios import SumMetric
 from ..shared.text import OPTIONS as TEXT
-from ..shared.text import TEXTS, Tokens, check_rank, find_token, need_texts
+from ..shared.text import TEXTS, Tokens, check_task, find_token, need_texts
 
 METRIC = "masked_accuracy"
 HIGHER_IS_BETTER = True
@@ -39,7 +39,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     options = job["program"]["options"]
     if not 0 < options["share"] <= 1:
         raise BadOptionError(f"share is {options['share']!r}, and it is more than 0 and at most 1")
-    check_rank(job, options["output"], rank=3, task="masked-language-modeling")
+    check_task(job, options, task="masked-language-modeling", rank=3)
     tokens = Tokens(job, options)
     encoded = tokens.encode(need_texts(data, "text", options, TEXTS), return_special_tokens_mask=True)
     feeds = tokens.feed(encoded)

@@ -10,7 +10,7 @@ from ..shared.arrays import Array, Arrays, find_array
 from ..shared.errors import LabelsMismatchError, UnreadableError
 from ..shared.ratios import RowMetric
 from ..shared.text import OPTIONS as TEXT
-from ..shared.text import Tokens, check_rank, find_output, need_texts
+from ..shared.text import Tokens, check_task, find_output, need_texts
 from .answers import compare_exactly, compare_words, find_spans
 
 METRIC = "answer_f1"
@@ -37,7 +37,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
         BadOptionError: The option ``length`` is beyond the model's positions.
     """
     options = job["program"]["options"]
-    check_rank(job, options["start"], rank=2, task="question-answering")
+    check_task(job, options, task="question-answering", rank=2, output="start")
     questions = [text.strip() for text in need_texts(data, "question", options, ("query",))]
     contexts = need_texts(data, "context", options, ("passage", "document"))
     tokens = Tokens(job, options, fast=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..shared.arrays import Array, Arrays
+from ..shared.pretrained import check_head
 from ..shared.ratios import RowMetric
 from ..shared.text import OPTIONS as TEXT
 from ..shared.text import TEXTS, Tokens, need_texts
@@ -33,6 +34,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
         TaskMismatchError: The model has a part after the pooling, which its outputs do not contain.
     """
     options = job["program"]["options"]
+    check_head(job, {}, "sentence-embedding")  # encoders are often saved with the head that they were trained with
     way = pooling.read_way(job, options)
     texts = need_texts(data, "text", options, TEXTS)
     tokens = Tokens(job, options, most=way.most)

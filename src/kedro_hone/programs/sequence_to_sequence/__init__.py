@@ -12,7 +12,7 @@ from ..shared.errors import TaskMismatchError
 from ..shared.pieces import read_text, write_table
 from ..shared.ratios import SumMetric
 from ..shared.text import OPTIONS as TEXT
-from ..shared.text import TEXTS, Tokens, check_rank, choose_feeds, find_output, find_texts, need_texts
+from ..shared.text import TEXTS, Tokens, check_task, choose_feeds, find_output, find_texts, need_texts
 from .chrf import count_ngrams, measure_chrf
 
 METRIC = "exact_match"
@@ -41,7 +41,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     options, inputs = job["program"]["options"], [spec["name"] for spec in job["input"]["inputs"]]
     if "decoder_input_ids" not in inputs:
         raise TaskMismatchError(f"the model takes {', '.join(inputs)}, and no decoder_input_ids")
-    check_rank(job, options["output"], rank=3, task="sequence-to-sequence")
+    check_task(job, options, task="sequence-to-sequence", rank=3)
     texts = need_texts(data, "text", options, SOURCES)
     wanted = find_texts(data, "target", options, TARGETS)
     tokens, target = (

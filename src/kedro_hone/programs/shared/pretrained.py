@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import BadOptionError, TokenizerMissingError, UnreadableError
+from .errors import BadOptionError, TaskMismatchError, TokenizerMissingError, UnreadableError
 
 Json = dict[str, Any]
 
@@ -27,6 +27,19 @@ _TOKENIZERS = (
 )
 _IMAGES = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
 _INSTALL = "the program needs transformers, which is not installed: pip install 'kedro-hone[huggingface]'"
+
+_HEADS = {
+    "ForSequenceClassification": "text-classification",
+    "ForTokenClassification": "token-classification",
+    "ForQuestionAnswering": "question-answering",
+    "ForMaskedLM": "masked-language-modeling",
+    "ForCausalLM": "causal-language-modeling",
+    "LMHeadModel": "causal-language-modeling",
+    "ForConditionalGeneration": "sequence-to-sequence",
+    "ForCTC": "speech-recognition",
+    "ForImageClassification": "image-classification",
+}
+"""How the classes of transformers end that are for one task."""
 
 _FROM_PAD = frozenset(
     {"roberta", "xlm-roberta", "xlm-roberta-xl", "roberta-prelayernorm", "camembert", "mpnet", "longformer"}
@@ -70,6 +83,20 @@ def read_config(job: Json, options: Json) -> Json:
     """Return the model's ``config.json``, from the source or from where its tokenizer is; empty where there is none."""
     folders = (Path(job["input"]["path"]), find_folder(job, options))
     return next((found for folder in folders if (found := dict(read_json(folder, "config.json")))), {})
+
+
+def check_head(job: Json, config: Json, task: str) -> None:
+    """Refuse a model whose class, as its source or its ``config.json`` names it, is for another task.
+
+    Raises:
+        TaskMismatchError: It is.
+    """
+    known = job["input"].get("metadata", {}).get("transformers", {}).get("class")
+    listed = config.get("architectures")
+    name = str(known or (listed[0] if isinstance(listed, list) and listed else ""))
+    own = next((other for ending, other in _HEADS.items() if name.endswith(ending)), task)
+    if own != task:
+        raise TaskMismatchError(f"the model is a {name}, which is for {own}; the program is {task}")
 
 
 def list_labels(config: Json) -> list[str] | None:

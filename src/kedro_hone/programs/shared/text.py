@@ -9,7 +9,7 @@ import numpy as np
 
 from .arrays import Array, Arrays, find_array
 from .errors import BadOptionError, TaskMismatchError, TokenizerMissingError, UnreadableError
-from .pretrained import count_positions, load_tokenizer, read_config
+from .pretrained import check_head, count_positions, load_tokenizer, read_config
 from .targets import pack
 
 Json = dict[str, Any]
@@ -67,7 +67,13 @@ class Tokens:
     """
 
     def __init__(
-        self, job: Json, options: Json, *, name: str = "input_ids", most: int | None = None, fast: bool = False
+        self,
+        job: Json,
+        options: Json,
+        *,
+        name: str = "input_ids",
+        most: int | None = None,
+        fast: bool = False,
     ) -> None:
         self._job = job
         self.config = read_config(job, options)
@@ -176,12 +182,16 @@ def find_output(outputs: Arrays, name: str | None, *, rank: int, words: tuple[st
     return outputs[chosen]
 
 
-def check_rank(job: Json, name: str | None, *, rank: int, task: str) -> None:
-    """Refuse a model none of whose outputs has so many dimensions, where it tells them.
+def check_task(job: Json, options: Json, *, task: str, rank: int, output: str = "output") -> None:
+    """Refuse a model of another task, by the name of its class, or by the dimensions of its outputs.
+
+    One of the outputs, or the one that an option (``output``) names, must have so many dimensions.
 
     Raises:
         TaskMismatchError: It is for another task.
     """
+    check_head(job, read_config(job, options), task)
+    name = options[output]
     outputs = [spec for spec in job["input"].get("outputs", []) if name in (None, spec["name"])]
     if outputs and all(len(spec["shape"]) != rank for spec in outputs):
         shapes = ", ".join(f"{spec['name']} {tuple(spec['shape'])}" for spec in outputs)

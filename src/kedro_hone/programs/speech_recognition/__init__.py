@@ -12,7 +12,7 @@ from ..shared.errors import BadOptionError
 from ..shared.pieces import read_text, write_table
 from ..shared.pretrained import load_feature_extractor, load_tokenizer, read_config
 from ..shared.ratios import SumMetric, measure_share
-from ..shared.text import check_rank, choose_feeds, find_output, find_texts
+from ..shared.text import check_task, choose_feeds, find_output, find_texts
 from .sound import read_sounds
 from .words import count_edits
 
@@ -43,7 +43,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     options = job["program"]["options"]
     if options["case"] not in {None, "lower", "upper"}:
         raise BadOptionError(f"case is {options['case']!r}, and there are lower and upper")
-    check_rank(job, options["output"], rank=3, task="speech-recognition")
+    check_task(job, options, task="speech-recognition", rank=3)
     extractor, config = load_feature_extractor(job, options), read_config(job, options)
     column = find_array(data, "audio", arrays=options["arrays"], aliases=SOUNDS)
     sounds = read_sounds(column, list(data), rate=int(extractor.sampling_rate), given=options["rate"])

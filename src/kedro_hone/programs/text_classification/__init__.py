@@ -11,7 +11,7 @@ from ..shared.arrays import Array, Arrays
 from ..shared.errors import BadOptionError, LabelsMismatchError
 from ..shared.pretrained import list_labels, read_config
 from ..shared.text import OPTIONS as TEXT
-from ..shared.text import PAIRS, TEXTS, Tokens, check_rank, find_texts, need_texts
+from ..shared.text import PAIRS, TEXTS, Tokens, check_task, find_texts, need_texts
 from . import several
 
 OPTIONS: dict[str, Any] = {
@@ -38,7 +38,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
         BadOptionError: The option ``length`` is beyond the model's positions.
     """
     options = job["program"]["options"]
-    check_rank(job, options["output"], rank=2, task="text-classification")
+    check_task(job, options, task="text-classification", rank=2)
     config = read_config(job, options)
     if config.get("problem_type") == "multi_label_classification" and not options["multi_label"]:
         raise BadOptionError("a row may have several classes, as the model's config.json says: set multi_label: true")

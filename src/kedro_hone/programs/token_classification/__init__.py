@@ -12,7 +12,7 @@ from ..shared.pretrained import list_labels
 from ..shared.ratios import SumMetric, measure_f1, measure_share
 from ..shared.targets import pack
 from ..shared.text import OPTIONS as TEXT
-from ..shared.text import Tokens, check_rank, find_output
+from ..shared.text import Tokens, check_task, find_output
 from .entities import has_entities, list_entities
 
 METRIC = "entity_f1"
@@ -41,7 +41,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
         BadOptionError: The option ``length`` is beyond the model's positions.
     """
     options = job["program"]["options"]
-    check_rank(job, options["output"], rank=3, task="token-classification")
+    check_task(job, options, task="token-classification", rank=3)
     sentences = _read_lists(data, "words", options, WORDS)
     if sentences is None:
         raise UnreadableError(f"no column of words ({', '.join(WORDS)}); the data have {', '.join(data)}")

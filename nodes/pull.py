@@ -8,7 +8,7 @@ from pathlib import Path
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.registry import DIGEST, VersionInfo, find_registry
-from kedro_hone.core.contract.target import find_target
+from kedro_hone.core.contract.target import find_source, find_target
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.errors import SLUGS, HoneError
@@ -48,7 +48,7 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
     with store.workspace() as scratch:
         pulled, files = scratch / "pulled", scratch / "files"
         pulled.mkdir()
-        version = registry.pull(model.uri, pulled)
+        version = registry.pull(find_source(registry, model.uri), pulled)
         publish = recipe.publish
         target = find_target(model.uri, uri=publish.uri, name=publish.name, project=run.project)
         pointers = read_aliases(target.registry, target.name or version.name)

@@ -200,6 +200,7 @@ _RETURNS: Final[Mapping[str, type]] = {
     "versions_since": tuple,
     "publish": Publication,
     "propose": Publication,
+    "find_source": str,
     "find_problem": str,
     "list_aliases": dict,
 }

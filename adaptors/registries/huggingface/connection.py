@@ -7,10 +7,13 @@ asks for, so that its calls are made in a thread that is not waited for any long
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -98,16 +101,34 @@ def run_bounded(call: Callable[[], T], *, patience: float, progress: Callable[[]
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             future.set_exception(error)
 
-    threading.Thread(target=work, name="hone-hub", daemon=True).start()
-    last, since = progress(), time.monotonic()
-    while not wait([future], min(1.0, patience)).done:
-        now = progress()
-        if now != last:
-            last, since = now, time.monotonic()
-        elif time.monotonic() - since >= patience:
-            raise StalledError(f"It sent nothing for {patience:g} seconds.")
+    with _listen() as heard:
+        threading.Thread(target=work, name="hone-hub", daemon=True).start()
+        last, since = progress(), time.monotonic()
+        while not wait([future], min(1.0, patience)).done:
+            now = progress()
+            if now != last:
+                last, since = now, time.monotonic()
+            elif time.monotonic() - since >= patience:
+                raise StalledError(patience, " ".join(heard))
     result: T = future.result()
     return result
+
+
+@contextmanager
+def _listen() -> Iterator[deque[str]]:
+    """Yield the last warnings of huggingface_hub, which says only there why it tries again, and when."""
+    heard: deque[str] = deque(maxlen=2)
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            heard.append(record.getMessage())
+
+    logger, listener = logging.getLogger("huggingface_hub"), Listener(logging.WARNING)
+    logger.addHandler(listener)
+    try:
+        yield heard
+    finally:
+        logger.removeHandler(listener)
 
 
 def _find_pause(error: BaseException) -> float | None:

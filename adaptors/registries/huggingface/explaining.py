@@ -17,6 +17,7 @@ _FULL: Final = frozenset({413, 507})
 _MAY_BE_FULL: Final = frozenset({None, 400, 402, 403})
 _DENIED: Final = frozenset({401, 403})
 _MOVED: Final = frozenset({409, 412})
+_TOO_MANY: Final = 429
 _LONGEST: Final = 400
 
 
@@ -34,7 +35,11 @@ class Place(NamedTuple):
 
 
 class StalledError(Exception):
-    """A call took longer than it may."""
+    """A call took longer than it may; ``heard`` is what huggingface_hub said last, such as why it tries again."""
+
+    def __init__(self, seconds: float, heard: str = "") -> None:
+        super().__init__(f"It sent nothing for {seconds:g} seconds." + (f" {heard}" if heard else ""))
+        self.limited = "429" in heard or "Rate limited" in heard
 
 
 def explain(error: BaseException, place: Place, *, endpoint: str) -> HoneError:
@@ -53,7 +58,7 @@ def explain(error: BaseException, place: Place, *, endpoint: str) -> HoneError:
         found = _explain_unknown(error, place, endpoint)
     elif status in _MOVED:
         found = explain_moved(place.name, said)
-    elif status == 429:
+    elif status == _TOO_MANY or (isinstance(error, StalledError) and error.limited):
         found = _explain_limited(error, said, endpoint)
     else:
         found = _explain_unreachable(said, endpoint)

@@ -59,6 +59,17 @@ class HuggingFaceRegistry:
         versions.keep_ref(self._hub, reference, snapshot.sha)
         return versions.describe(self._hub, snapshot, published)
 
+    def find_source(self, uri: str) -> str:
+        """Return the URI of the source that a branch means, whose newest commit is a winner of ours next to it.
+
+        It is the commit that the winner was made from: the author's files are still the same. A tag or a commit that
+        names a winner means that winner.
+
+        Raises:
+            HoneError: As for ``resolve``.
+        """
+        return versions.find_source(self._hub, uri)
+
     def find_problem(self, *, name: str | None, alias: str | None) -> str:
         """Return why the Hub refuses ``owner/name`` or ``owner/name@branch``, or a tag; empty where it takes both."""
         return versions.find_problem(name=name, alias=alias)

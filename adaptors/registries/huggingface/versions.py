@@ -21,7 +21,7 @@ from pydantic import Field
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
 from kedro_hone.adaptors.registries.huggingface.explaining import Place, explain_offline
 from kedro_hone.adaptors.registries.huggingface.files import TAGS, is_authors
-from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.contract.registry import SOURCE, VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
@@ -169,6 +169,19 @@ def _find_cached(hub: Connection, reference: Reference) -> Snapshot:
         raise explain_offline(Place(name, revision)) from error
     files = {one.path: File(blob=one.blob_id, size=one.size, sha256=one.lfs.sha256 if one.lfs else "") for one in tree}
     return Snapshot(name=name, sha=sha, files=files)
+
+
+def find_source(hub: Connection, uri: str) -> str:
+    """Return the URI of the commit that the winner at the end of a branch was made from; else the URI itself."""
+    reference = read_uri(uri)
+    if _COMMIT.fullmatch(reference.revision) or reference.revision.startswith("refs/"):
+        return uri
+    published = read_published(hub, find_snapshot(hub, reference))
+    source = "" if published is None else published.tags.get(SOURCE, "")
+    if not source.startswith(f"hf://{reference.name}@"):
+        return uri
+    is_tag = not hub.offline and reference.revision in read_aliases(hub, reference.name)
+    return uri if is_tag else source
 
 
 def keep_ref(hub: Connection, reference: Reference, sha: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -61,12 +62,25 @@ def make_corrupt(path: Path, why: str) -> HoneError:
 def write_files(flavor: Flavor, pulled: Path, folder: Path) -> None:
     """Write the files of a source model from the pulled folder into another, under the names that its format asks for.
 
+    The disk holds a large file once: what is in the pulled folder is linked where that is possible.
+
     Raises:
         OSError: A file cannot be read or written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for path, name in flavor.files:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(pulled / path, folder / name)  # an absolute path, such as that of code, stays as it is
+        _put(pulled, path, folder / name)
     for name, text in flavor.texts:
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def _put(pulled: Path, path: str | Path, place: Path) -> None:
+    """Link a pulled file to a place, or copy it there; an absolute path, such as that of code that its user edits."""
+    source = (pulled / path).resolve()
+    try:
+        if Path(path).is_absolute() or not source.is_relative_to(pulled.resolve()):
+            raise PermissionError(source)
+        os.link(source, place)
+    except OSError:  # it is not ours alone, or the place is on another disk
+        shutil.copyfile(source, place)

@@ -207,6 +207,18 @@ def test_a_commit_of_the_author_after_a_winner_is_a_source_again(hub, registry, 
     assert registry.resolve("hf://org/model@honed").is_optimized
 
 
+def test_a_branch_that_ends_in_a_winner_means_its_source_where_it_is_optimized(hub, registry, make_winner, prove):
+    source = registry.resolve("hf://org/model").uri
+    winner = made_from(prove(make_winner()), source)
+    assert registry.find_source("hf://org/model") == "hf://org/model"
+    done = publish(registry, winner, tags=TAGS | {SOURCE: source})
+    assert registry.find_source("hf://org/model") == registry.find_source("hf://org/model@main") == source
+    for named in ("hf://org/model@honed", done.uri):
+        assert registry.find_source(named) == named
+    hub.repositories["org/model"].commit({"model.safetensors": b"better" * 1000})
+    assert registry.find_source("hf://org/model") == "hf://org/model"
+
+
 def test_a_pull_request_moves_no_alias_until_it_is_merged(hub, registry, make_winner, prove):
     repository, winner = hub.repositories["org/model"], make_winner()
     head = repository.head

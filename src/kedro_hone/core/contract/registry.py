@@ -106,7 +106,7 @@ class Registry(Protocol):
     def pull(self, uri: str, folder: Path) -> VersionInfo:
         """Download a version's files, as the registry holds them, and return the version; raises as ``resolve``.
 
-        The folder is empty, and made when it does not exist.
+        The folder is empty, and made when it does not exist. Its files may be linked into the store and made read-only.
         """
 
     def find_problem(self, *, name: str | None, alias: str | None) -> str:
@@ -207,6 +207,7 @@ _RETURNS: Final[Mapping[str, type]] = {
     "versions_since": tuple,
     "publish": Publication,
     "propose": Publication,
+    "find_source": str,
     "find_problem": str,
     "list_aliases": dict,
 }

@@ -22,6 +22,19 @@ class ProposingRegistry(Protocol):
     proposal; once it was accepted, it moves the alias."""
 
 
+class BranchRegistry(Protocol):
+    """A registry whose winners are next to the author's files, so that one name means both."""
+
+    find_source: Callable[[str], str]
+    """Returns the URI of the source that is meant where a URI is to be optimized."""
+
+
+def find_source(registry: Registry, uri: str) -> str:
+    """Return the URI of the source that a recipe's URI means: itself, unless the registry knows better."""
+    look = getattr(registry, "find_source", None)
+    return look(uri) if callable(look) else uri
+
+
 class Target(NamedTuple):
     """A registry, and the model in it that a winner becomes a version of; None is the source's own."""
 

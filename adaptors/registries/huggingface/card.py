@@ -18,6 +18,8 @@ from kedro_hone.core.text import clean_text
 LIBRARY: Final = "kedro-hone"
 _BEGIN, _END = "<!-- kedro-hone: begin -->", "<!-- kedro-hone: end -->"
 _SECTION: Final = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}\n?", re.DOTALL)
+_FEWER_BITS: Final = re.compile(r"int8|int4|w8|w4|8bit|4bit|bf16|fp16|float16|quant", re.IGNORECASE)
+"""In the name of an adaptor or a format."""
 _TABLE: Final = "| {} | {} | {} | {} |\n"
 
 
@@ -46,7 +48,7 @@ def write_card(
         data.library_name = LIBRARY
     if base_model is not None:
         data.base_model = base_model
-        relation = _relate(winner)
+        relation = _relate(winner, claim)
         if relation:
             data.base_model_relation = relation
     data.model_name = data.model_name or name.rpartition("/")[2]
@@ -70,10 +72,14 @@ def _read(known: str) -> ModelCard:
         return ModelCard(f"---\n{{}}\n---\n{text}")
 
 
-def _relate(winner: ProvenWinner) -> str:
-    """Return how the winner stands to its source, in the Hub's words; empty where they have none for it."""
-    words = " ".join(str(step) for step in winner.artifact.metadata.values()) + f" {winner.artifact.format}"
-    return "quantized" if re.search(r"int8|int4|8bit|bf16|fp16|quant", words, re.IGNORECASE) else ""
+def _relate(winner: ProvenWinner, claim: Mapping[str, Any]) -> str:
+    """Return how the winner stands to its source, in the Hub's words; empty where they have none for it.
+
+    The Hub knows ``adapter``, ``merge``, ``quantized`` and ``finetune``; what is only compiled is none of these.
+    """
+    route = (claim.get("winner") or {}).get("route") or ()
+    words = f"{' '.join(map(str, route))} {winner.artifact.format}"
+    return "quantized" if _FEWER_BITS.search(words) else ""
 
 
 def _list_results(claim: Mapping[str, Any]) -> list[EvalResult]:

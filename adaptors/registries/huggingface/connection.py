@@ -101,8 +101,9 @@ def run_bounded(call: Callable[[], T], *, patience: float, progress: Callable[[]
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             future.set_exception(error)
 
-    with _listen() as heard:
-        threading.Thread(target=work, name="hone-hub", daemon=True).start()
+    thread = threading.Thread(target=work, name="hone-hub", daemon=True)
+    with _listen(thread) as heard:
+        thread.start()
         last, since = progress(), time.monotonic()
         while not wait([future], min(1.0, patience)).done:
             now = progress()
@@ -115,13 +116,14 @@ def run_bounded(call: Callable[[], T], *, patience: float, progress: Callable[[]
 
 
 @contextmanager
-def _listen() -> Iterator[deque[str]]:
-    """Yield the last warnings of huggingface_hub, which says only there why it tries again, and when."""
+def _listen(thread: threading.Thread) -> Iterator[deque[str]]:
+    """Yield the last warnings of huggingface_hub in a thread: only there it says why it tries again, and when."""
     heard: deque[str] = deque(maxlen=2)
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            heard.append(record.getMessage())
+            if record.thread == thread.ident:
+                heard.append(record.getMessage())
 
     logger, listener = logging.getLogger("huggingface_hub"), Listener(logging.WARNING)
     logger.addHandler(listener)

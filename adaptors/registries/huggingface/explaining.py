@@ -52,7 +52,7 @@ def explain(error: BaseException, place: Place, *, endpoint: str) -> HoneError:
         found = _explain_cache(error)
     elif status in _FULL or (status in _MAY_BE_FULL and place.writes and _QUOTA.search(said)):
         found = _explain_full(place, said)
-    elif status in _DENIED:
+    elif status in _DENIED or isinstance(error, errors.LocalTokenNotFoundError):
         found = _explain_denied(error, place, said, endpoint)
     elif isinstance(error, errors.RepositoryNotFoundError | errors.RevisionNotFoundError):
         found = _explain_unknown(error, place, endpoint)

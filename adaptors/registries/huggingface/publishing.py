@@ -163,7 +163,7 @@ def commit(hub: Connection, order: Order, head: Snapshot, *, proposes: bool) -> 
             )
 
         # A commit is not tried again by itself: the Hub may have made it and lost its response.
-        return hub.ask(push, order.place, tries=1)
+        return hub.ask(push, order.place, tries=1, patience=connection.STALL_SECONDS)
 
 
 def _upload(

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,14 @@ from kedro_hone.core.contract.registry import KEY, SOURCE, find_registry
 from kedro_hone.core.errors import HoneError
 
 __all__ = ["hub"]
+ALONE = """
+import sys
+class Refuse:
+    def find_spec(self, name, *_):
+        if name.split(".")[0] in {"mlflow", "kedro", "torch", "transformers", "sqlalchemy", "alembic", "platformdirs"}:
+            raise ImportError(f"{name} is not installed here")
+sys.meta_path.insert(0, Refuse())
+"""
 NEEDED = ["config.json", "model.safetensors", "tokenizer.json", "vocab.txt"]
 
 
@@ -37,6 +46,11 @@ def list_files(folder: Path) -> list[str]:
 @pytest.fixture
 def registry(hub):
     return find_registry("hf://org/model")
+
+
+@pytest.fixture
+def proven(make_winner, prove):
+    return prove(make_winner())
 
 
 def publish(registry, winner, **arguments):
@@ -156,11 +170,13 @@ def test_a_repository_that_does_not_exist_is_made_private(hub, registry, make_wi
     assert registry.resolve("hf://org/fresh@honed").is_optimized
 
 
-def made_from(winner, uri):
-    """Return a winner that was made from another version."""
+def made_from(winner, uri, /, **sections):
+    """Return a winner that was made from another version, with more in its evidence."""
     place = winner.folder / "evidence.json"
     claim = json.loads(place.read_text())
     claim["source"]["uri"] = uri
+    for name, value in sections.items():
+        claim[name] |= value
     place.write_text(json.dumps(claim))
     evidence = winner.evidence.read(winner.evidence.run_id, winner.folder, decision="sha256:d")
     return replace(winner, source_uri=uri, evidence=evidence)
@@ -292,6 +308,74 @@ def test_the_authors_card_stays_and_ours_is_there_once(hub, registry, make_winne
     assert ModelCard(text).data.base_model is None
 
 
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process without MLflow, Kedro and the other packages that only the line needs."""
+    environment = os.environ | {"PYTHONPATH": str(Path(kedro_hone.__file__).parents[1])}
+    return subprocess.run(
+        [sys.executable, "-c", ALONE + code], env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_the_cards_usage_runs(hub, registry, make_winner, prove):
+    publish(registry, prove(make_winner()), name="org/fresh")
+    text = hub.repositories["org/fresh"].files["README.md"].read().decode()
+    code = text.partition("```python\n")[2].partition("```")[0]
+    done = run(code + 'print(outputs["y"].shape)')
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "(1, 3)"
+
+
+@pytest.mark.parametrize(
+    ("route", "relation"), [("onnxruntime.dynamic-int8", "quantized"), ("onnxruntime.graph", None)]
+)
+def test_the_card_says_quantized_where_it_is(hub, registry, proven, route, relation):
+    winner = made_from(proven, registry.resolve("hf://org/model").uri, winner={"route": [route]})
+    publish(registry, winner, name="org/fresh")
+    card = ModelCard(hub.repositories["org/fresh"].files["README.md"].read().decode())
+    assert card.data.to_dict().get("base_model_relation") == relation
+
+
+def test_a_tokenizer_goes_with_the_winner(hub, registry, make_winner, prove, tmp_path):
+    source = tmp_path / "source"
+    registry.pull("hf://org/model", source)
+    winner = replace(made_from(prove(make_winner()), registry.resolve("hf://org/model").uri), companions=source)
+    publish(registry, winner, name="org/fresh")
+    files = hub.repositories["org/fresh"].files
+    assert {"config.json", "tokenizer.json", "vocab.txt"} <= files.keys()
+    assert "model.safetensors" not in files
+    assert json.loads(files["hone.json"].read())["added"] == ["config.json", "tokenizer.json", "vocab.txt"]
+    registry.pull("hf://org/fresh@honed", tmp_path / "pulled")
+    assert (tmp_path / "pulled" / "tokenizer.json").read_bytes() == (source / "tokenizer.json").read_bytes()
+    assert registry.resolve("hf://org/fresh").is_optimized
+    # In the author's own repository they are the author's.
+    publish(registry, winner)
+    assert json.loads(hub.repositories["org/model"].files["hone.json"].read())["added"] == []
+    hub.repositories["org/model"].commit({"tokenizer.json": b"{}"})
+    assert not registry.resolve("hf://org/model").is_optimized
+
+
+def test_a_signed_winner_is_verified_as_it_is_pulled(hub, registry, proven, tmp_path, monkeypatch):
+    from cryptography.hazmat.primitives import serialization as pem
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    text = key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption())
+    (tmp_path / "key.pem").write_bytes(text)
+    public = key.public_key().public_bytes(pem.Encoding.PEM, pem.PublicFormat.SubjectPublicKeyInfo).decode()
+    monkeypatch.setenv("HONE_SIGNING_KEY", str(tmp_path / "key.pem"))
+    publish(registry, proven)
+    assert kedro_hone.load("hf://org/model@honed", verify=kedro_hone.Policy(keys=(public,)))
+    repository = hub.repositories["org/model"]
+    repository.refs["refs/tags/honed"] = repository.commit({"requirements.txt": b"evil"})
+    load = partial(kedro_hone.load, "hf://org/model@honed", verify=kedro_hone.Policy(keys=(public,)))
+    assert catch(load).slug == "signature-invalid"
+
+
+def test_without_a_token_no_models_are_listed(hub, registry, monkeypatch):
+    monkeypatch.delenv("HF_TOKEN")
+    assert catch(lambda: registry.versions_since(None)).slug == "registry-denied"
+
+
 def test_versions_since(hub, registry, make_winner, prove):
     hub.add("other/foreign", {"config.json": CONFIG})
     first, cursor = registry.versions_since(None)
@@ -332,12 +416,6 @@ def test_what_is_no_uri_of_the_hub(hub, registry, uri):
 
 
 LOAD = """
-import sys
-class Refuse:
-    def find_spec(self, name, *_):
-        if name.split(".")[0] in {"mlflow", "kedro", "torch", "transformers", "sqlalchemy", "alembic", "platformdirs"}:
-            raise ImportError(f"{name} is not installed here")
-sys.meta_path.insert(0, Refuse())
 import numpy as np
 import kedro_hone
 model = kedro_hone.load("hf://org/model@honed")
@@ -347,10 +425,7 @@ print(model.run({"x": np.ones((2, 4), "float32")})["y"].shape)
 
 def test_a_process_with_the_runtime_and_huggingface_hub_alone_loads_it(hub, registry, make_winner, prove):
     publish(registry, prove(make_winner()))
-    environment = os.environ | {"PYTHONPATH": str(Path(kedro_hone.__file__).parents[1])}
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD], env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
+    done = run(LOAD)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "(2, 3)"
     assert not done.stderr

@@ -135,10 +135,9 @@ def test_every_bad_response_to_resolve_is_an_error_for_people(hub, registry, fau
     assert time.monotonic() - start < SOON
 
 
-@pytest.mark.parametrize(("fault", "slug"), FAULTS.values(), ids=FAULTS)
-def test_every_bad_response_to_a_pull_is_an_error_for_people(hub, registry, fault, slug, tmp_path):
-    if fault.status == 200:
-        pytest.skip("what a file holds is compared elsewhere")
+@pytest.mark.parametrize("name", [name for name, (fault, _) in FAULTS.items() if fault.status != 200])
+def test_every_bad_response_to_a_pull_is_an_error_for_people(hub, registry, name, tmp_path):
+    fault, slug = FAULTS[name]
     hub.faults = [Fault(**vars(fault) | {"match": "/resolve/.*model.safetensors"})]
     start = time.monotonic()
     assert catch(lambda: registry.pull(URI, tmp_path / "pulled")).slug == slug

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
+from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, Registry, find_registry
 from kedro_hone.core.errors import HoneError
 
@@ -16,23 +17,28 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/+")
 class ProposingRegistry(Protocol):
     """A registry in which somebody accepts what others propose, such as a pull request."""
 
-    propose: Callable[..., Publication]
-    """As ``Registry.publish``, with the same arguments. No alias is moved before the proposal was accepted: the
-    publication that is returned says where it is to be accepted, in its note. The same publication again finds the
-    proposal; once it was accepted, it moves the alias."""
+    def propose(self, winner: ProvenWinner, **named: Any) -> Publication:
+        """Write a winner as ``Registry.publish`` does, with the same arguments, for somebody else to accept.
+
+        No alias is moved before that: the publication that is returned says in its note where it is to be accepted.
+        The same publication again finds the proposal, and moves the alias once it was accepted.
+
+        Raises:
+            HoneError: As ``Registry.publish``.
+        """
 
 
 class BranchRegistry(Protocol):
     """A registry whose winners are next to the author's files, so that one name means both."""
 
-    find_source: Callable[[str], str]
-    """Returns the URI of the source that is meant where a URI is to be optimized."""
+    def find_source(self, uri: str) -> str:
+        """Return the URI of the source that is meant where a URI is to be optimized; raises as ``Registry.resolve``."""
 
 
 def find_source(registry: Registry, uri: str) -> str:
     """Return the URI of the source that a recipe's URI means: itself, unless the registry knows better."""
     look = getattr(registry, "find_source", None)
-    return look(uri) if callable(look) else uri
+    return str(look(uri)) if callable(look) else uri
 
 
 class Target(NamedTuple):

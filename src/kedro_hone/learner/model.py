@@ -19,7 +19,8 @@ Interface = Literal["pytorch", "onnx", "transformers"]
 class Learner:
     """The winner with the source model's own interface.
 
-    Call it with tensors where the source was a PyTorch model, with arrays or a dictionary of them where it was ONNX.
+    Call it with tensors where the source was a PyTorch or Transformers model, with arrays or a dictionary of them where
+    it was ONNX.
 
     Attributes:
         artifact: What was loaded: its specs, format, runtime and digest. Its files are in the folder ``files``.

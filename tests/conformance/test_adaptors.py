@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tiny_transformers import write_models
 
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
@@ -18,6 +20,8 @@ from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.programs import LIBRARY, find_program
+from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.formats.transformers import write
 from kedro_hone.testing import AdaptorSuite
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
@@ -50,14 +54,26 @@ def sources(folder) -> dict[str, tuple[Artifact, Path]]:
     program = describe("pytorch", "pytorch", folder / "exported")
     module = describe("pytorch", "pytorch-module", folder / "module", inputs=program[0].inputs)
     converted = describe("openvino", "openvino-ir", folder / "ir")
-    return {"onnx": onnx, "pytorch": program, "pytorch-module": module, "openvino-ir": converted}
+    found = {"onnx": onnx, "pytorch": program, "pytorch-module": module, "openvino-ir": converted}
+    return {**found, "transformers": describe_transformers(folder)}
 
 
-def describe(toolchain: str, form: str, folder: Path, inputs: tuple[TensorSpec, ...] = ()) -> tuple[Artifact, Path]:
+def describe_transformers(folder: Path) -> tuple[Artifact, Path]:
+    """Return a small classifier of images of Transformers, as the host seals it."""
+    pulled, files = write_models(folder / "tiny", "image") / "image", folder / "transformers"
+    flavor = read_flavor(pulled, trust=frozenset())
+    write(flavor, pulled, files)
+    return describe("pytorch", flavor.format, files, metadata=flavor.metadata)
+
+
+def describe(
+    toolchain: str, form: str, folder: Path, inputs: tuple[TensorSpec, ...] = (), metadata: dict[str, Any] | None = None
+) -> tuple[Artifact, Path]:
     """Return a folder as an artifact, with the tensors that a toolchain finds in it; a class is told its inputs."""
-    unread = Artifact(format=form, digest=digest_tree(folder), inputs=inputs, outputs=())
+    unread = Artifact(format=form, digest=digest_tree(folder), inputs=inputs, outputs=(), metadata=metadata or {})
     notes = call(read_catalogue().find_toolchain(toolchain), "describe", unread, folder).notes
     read = {"inputs": notes["inputs"], "outputs": notes["outputs"], "runtime": toolchain}
+    read |= {"metadata": {"transformers": notes["transformers"]}} if "transformers" in notes else {}
     return Artifact.model_validate(unread.model_dump() | read), folder
 
 

@@ -34,6 +34,8 @@ def take_baseline(*, setting: Setting) -> Reference:
     """
     source, samples, recipe, store = setting.source, setting.samples, setting.recipe, setting.store
     asked = [source.digest, samples.digest, recipe.thread_count, recipe.program.model_dump(mode="json")]
+    if recipe.gates.drops:  # which are checked where the reference is made
+        asked.append([recipe.gates.drops, recipe.gates.confidence, recipe.confirm.finalists])
     code = [digest_metric(recipe.program.metric, project=setting.run.project), digest_programs()]
     key = digest_json(["reference", VERSION, *asked, *code, *identify_runtime(source)])
     reference = store.read_value(key, Reference.model_validate)
@@ -65,6 +67,10 @@ def _make_reference(key: str, setting: Setting) -> Reference:
             )
         kept = setting.store.keep_tree(key, scratch) / "outputs.npz"
     itself = score_source(kept, split, setting)
+    for other in itself.others:
+        loses_one = may_lose_one(higher_is_better=other.higher_is_better, source=other.source)
+        if other.kind == "proportion" or loses_one:
+            check_provable(setting.samples.splits[GATE].n, setting.recipe, other=other.metric)
     return Reference(
         outputs=kept.name,
         cropped=cropped,

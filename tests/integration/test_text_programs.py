@@ -14,6 +14,7 @@ from kedro_hone.comparing.gates import drop, drops
 from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.gates import Measurements
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
@@ -36,7 +37,7 @@ CASES = {
 }
 
 
-def make_bench(folder: Path, model: Path, kind: str) -> Bench:
+def make_bench(folder: Path, model: Path, kind: str, limit: float = 0.3) -> Bench:
     """Seal a model as the source, and make its predictions on text, by a tokenizer in a folder of its own."""
     program, output, shape, other = CASES[kind]
     (folder / "tokenizer").mkdir()
@@ -47,7 +48,7 @@ def make_bench(folder: Path, model: Path, kind: str) -> Bench:
         "program": {"name": program, "options": {"tokenizer": str(folder / "tokenizer"), "length": LENGTH}},
         "shapes": {"short": {"batch": 1, "length": 8}, "long": {"batch": 8, "length": LENGTH}},
         "threads": 1,
-        "gates": {"drop": {"encoder": 0.1, "decoder": 5.0}[kind], "drops": {other: 0.3}},
+        "gates": {"drop": {"encoder": 0.1, "decoder": 5.0}[kind], "drops": {other: limit}},
         "adaptors": {"openvino.int8-accuracy-control": {"options": {"max_drop": 0.05}}},
     }
     recipe = read_recipe(keys)
@@ -111,3 +112,10 @@ def test_text_goes_from_columns_to_the_gates(transformers, tmp_path, kind):
     ], [row.reason for row in rows]
     assert quality.others[0].n == ROWS["gate"]
     assert quality.drop.estimate != 0, "eight bits are never exact on every row"
+
+
+def test_a_gate_split_that_is_too_small_for_another_metric_is_refused_before_anything_is_built(transformers, tmp_path):
+    with pytest.raises(HoneError) as caught:
+        make_bench(tmp_path, transformers / "encoder" / "model.onnx", "encoder", limit=0.001)
+    assert caught.value.slug == "gate-unprovable"
+    assert "400 gate rows cannot prove a drop under 0.001 of neighbour_agreement" in caught.value.what

@@ -57,21 +57,24 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
         check_provable(found.rows, recipe)
 
 
-def check_provable(rows: int, recipe: Recipe) -> None:
+def check_provable(rows: int, recipe: Recipe, *, other: str | None = None) -> None:
     """Refuse rows, right or wrong ones or of a metric best at 1, that cannot prove the limit even if nothing is lost.
+
+    The limit is that of the recipe's metric, or that of the ``other`` one in ``gates.drops``.
 
     Raises:
         HoneError: ``gate-unprovable``, with the rows that would be needed.
     """
     gates, finalists = recipe.gates, recipe.confirm.finalists
+    limit, key, said = (gates.drops[other], f"drops.{other}", f" of {other}") if other else (gates.drop, "drop", "")
     confidence = share_confidence(gates.confidence, finalists=finalists)
-    needed, possible = needed_rows(gates.drop, confidence), smallest_provable_drop(rows, confidence)
-    if possible < gates.drop:
+    needed, possible = needed_rows(limit, confidence), smallest_provable_drop(rows, confidence)
+    if possible < limit:
         return
     raise HoneError(
         "gate-unprovable",
-        f"{rows} gate rows cannot prove a drop under {gates.drop:g}, even if nothing is lost.",
+        f"{rows} gate rows cannot prove a drop under {limit:g}{said}, even if nothing is lost.",
         why=f"With so few rows the interval still reaches {possible:.4f} "
         f"(confidence {gates.confidence:g}, shared by {finalists} finalists).",
-        hint=f"Use at least {needed} rows, or set hone.gates.drop above {possible:.4f}.",
+        hint=f"Use at least {needed} rows, or set hone.gates.{key} above {possible:.4f}.",
     )

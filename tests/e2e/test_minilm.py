@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from hub_client import hub, list_variables
 from hub_server import Content
 from small_project import copy_project
@@ -22,7 +25,8 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
 
 ON = ("pytorch.export", "pytorch.onnx", "onnxruntime.session", "openvino.ir", "openvino.int8-weights", "openvino.f32")
 TOOLCHAINS = ["pytorch", "onnxruntime", "openvino"]
-LENGTH = 32
+NAME = "sentence-transformers/all-MiniLM-L6-v2"
+README = Path(__file__).parents[2] / "README.md"
 
 CALL = """
 import json, sys
@@ -33,6 +37,14 @@ tokenizer = AutoTokenizer.from_pretrained(sys.argv[2])
 extract = pipeline("feature-extraction", model=model, tokenizer=tokenizer)
 print(json.dumps([model.config.model_type, len(extract("The model is called as before.")[0][0])]))
 """
+
+
+def read_recipe() -> dict[str, Any]:
+    """Return the five lines of the README."""
+    found = re.search(r"```yaml\n(hone:\n  model: \{uri: \"hf://.*?)```", README.read_text(), re.DOTALL)
+    assert found
+    assert len(found[1].splitlines()) == 5
+    return yaml.safe_load(found[1])["hone"]
 
 
 def find_model() -> Path:
@@ -47,7 +59,7 @@ def project(hub, template, tmp_path):
     """A project whose model is the real MiniLM on the Hub, and whose data are sentences."""
     model = find_model()
     files = {path.relative_to(model).as_posix(): Content(path) for path in model.rglob("*") if path.is_file()}
-    hub.add("org/minilm", files)
+    hub.add(NAME, files)
     project = copy_project(template, tmp_path)
     for path in project.splits.glob("*"):
         path.unlink()
@@ -59,22 +71,18 @@ def project(hub, template, tmp_path):
     catalog = project.root / "conf" / "base" / "catalog.yml"
     catalog.write_text(catalog.read_text().replace("rev: v1}", "rev: v2}").replace(".npz,", ".jsonl,"))
     mine = [name for name in read_catalogue().adaptors if name.partition(".")[0] in TOOLCHAINS]
-    project.set(
-        model={"uri": "hf://org/minilm@main"},
-        program={"name": "sentence-embedding", "options": {"length": LENGTH}},
-        toolchains=TOOLCHAINS,
-        adaptors={name: {"enabled": name in ON} for name in mine},
-        shapes={"sentence": {"batch": 1, "length": LENGTH}},
-        threads=2,
-        gates={"drop": 0.05, "drops": {"neighbour_agreement": 0.2}},
-        publish={"pull_request": True},
-    )
+    project.parameters = read_recipe() | {
+        "toolchains": TOOLCHAINS,
+        "adaptors": {name: {"enabled": name in ON} for name in mine},
+        "threads": 2,
+        "gates": {"drop": 0.05, "drops": {"neighbour_agreement": 0.2}},
+    }
     project.environment |= list_variables(hub, tmp_path)
     return project
 
 
 def test_one_run_from_the_hub_to_a_pull_request(hub, project, tmp_path):
-    repository = hub.repositories["org/minilm"]
+    repository = hub.repositories[NAME]
     head = repository.head
 
     done = project.run()
@@ -85,10 +93,10 @@ def test_one_run_from_the_hub_to_a_pull_request(hub, project, tmp_path):
     assert request.parent == head
     assert {"README.md", "artifact/artifact.json", "evidence/evidence.json", "tokenizer.json"} <= set(request.files)
     card = request.files["README.md"].read().decode()
-    assert "base_model: org/minilm" in card
+    assert f"base_model: {NAME}" in card
     assert "cosine_to_source" in card
     called = subprocess.run(
-        [sys.executable, "-c", CALL, "hf://org/minilm@refs/pr/1", str(find_model())],
+        [sys.executable, "-c", CALL, f"hf://{NAME}@refs/pr/1", str(find_model())],
         env=project.variables,
         cwd=tmp_path,
         check=False,

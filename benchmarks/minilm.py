@@ -20,6 +20,7 @@ is expected of this CPU.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -60,6 +61,8 @@ class Model:
             import openvino as ov  # noqa: PLC0415 - see above
 
             hints = {"INFERENCE_PRECISION_HINT": order["precision"], "PERFORMANCE_HINT": "LATENCY"}
+            if not order.get("modern", True):  # where --isa forbids what the CPU has, it gives empty outputs
+                hints["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = "0"
             core = ov.Core()
             compiled = core.compile_model(order["path"], "CPU", {**hints, "INFERENCE_NUM_THREADS": order["threads"]})
             request = compiled.create_infer_request()
@@ -113,10 +116,11 @@ class Turns:
             self._process.send_signal(signal.SIGSTOP)
 
     def ask(self, what: str) -> str:
-        """Return the reply to one line."""
+        """Return the reply to one line; nothing where the process has ended."""
         self._process.send_signal(signal.SIGCONT)
-        self._process.stdin.write(f"{what}\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(f"{what}\n")
+            self._process.stdin.flush()
         reply = self._process.stdout.readline().strip()
         self._process.send_signal(signal.SIGSTOP)
         return reply
@@ -208,6 +212,7 @@ def measure(arguments: argparse.Namespace, folder: Path) -> bool:
     print(f"{minilm_models.name_cpu()}, {kind}, {arguments.threads} thread(s), {arguments.clock} time", flush=True)
     candidates = minilm_models.build(folder, modern=modern)
     common = {
+        "modern": modern,
         "folder": str(folder),
         "threads": arguments.threads,
         "clock": arguments.clock,
@@ -219,12 +224,11 @@ def measure(arguments: argparse.Namespace, folder: Path) -> bool:
         for number, (name, row) in enumerate(candidates.items())
     }
     numbers = {name: number for number, name in enumerate(turns)}
-    for name in [name for name, turn in turns.items() if not turn.opened]:
-        print(f"{name}: it cannot be opened")
-        turns.pop(name).close()
     try:
-        for turn in turns.values():
-            turn.ask("texts")
+        for name, turn in list(turns.items()):
+            if not turn.opened or turn.ask("texts") != "saved" or not turn.ask("8x128"):
+                print(f"{name}: it cannot be opened, or its process ended", flush=True)
+                turns.pop(name).close()
         raced = race(turns, arguments.rounds, seed=0)
     finally:
         for turn in turns.values():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-CALIBRATION, TEXTS = 200, 700
+CALIBRATION, TEXTS = 200, 500
 LENGTH = 64
 MODULES = (
     *("argparse", "ast", "asyncio", "bisect", "calendar", "csv", "datetime", "decimal", "difflib", "email.utils"),

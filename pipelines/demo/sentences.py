@@ -26,14 +26,14 @@ SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 PASSAGE = 4  # sentences: some eighty tokens
 
 
-def list_texts() -> list[str]:
-    """Return sentences and, as many, passages of some sentences; none twice and none in another one."""
+def list_texts() -> list[tuple[str, str]]:
+    """Return pairs of a sentence and the passage that follows it; no sentence is in two of them."""
     paragraphs = (" ".join(part.split()) for page in _list_pages() for part in page.split("\n\n"))
     found = dict.fromkeys(text for part in paragraphs for text in SENTENCE.split(part) if _is_prose(text))
     sentences = [*found]
     size = PASSAGE + 1
     groups = (sentences[start : start + size] for start in range(0, len(sentences) - size + 1, size))
-    return [text for first, *rest in groups for text in (first, " ".join(rest))]
+    return [(first, " ".join(rest)) for first, *rest in groups]
 
 
 def _list_pages() -> Iterator[str]:
@@ -48,11 +48,14 @@ def _is_prose(text: str) -> bool:
     return 30 <= len(text) <= 400 and text[0].isupper() and text[-1] == "." and len(text.split()) > 5
 
 
-def split(texts: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name and the texts of each split, drawn without replacement."""
-    drawn = iter(random.Random(0).sample(texts, sum(SPLIT_ROWS.values())))  # noqa: S311 - no secret
+def split(pairs: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name and the texts of each split, drawn without replacement; pairs stay together.
+
+    So most texts have a nearest neighbour that is more than chance: the other half of their pair.
+    """
+    drawn = iter(random.Random(0).sample(pairs, sum(SPLIT_ROWS.values()) // 2))  # noqa: S311 - no secret
     for name, rows in SPLIT_ROWS.items():
-        yield name, [next(drawn) for _ in range(rows)]
+        yield name, [text for _ in range(rows // 2) for text in next(drawn)]
 
 
 def main() -> None:

@@ -63,7 +63,7 @@ def project(hub, template, tmp_path):
     project = copy_project(template, tmp_path)
     for path in project.splits.glob("*"):
         path.unlink()
-    texts = iter(list_texts())
+    texts = (text for pair in list_texts() for text in pair)
     for name, rows in (("calibration", 8), ("search", 24), ("gate", 120)):
         lines = (json.dumps({"text": text}) + "\n" for text in islice(texts, rows))
         (project.splits / f"{name}.jsonl").write_text("".join(lines))

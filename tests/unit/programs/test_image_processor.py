@@ -108,3 +108,7 @@ def test_a_processor_that_is_asked_for_and_not_there(run, images):
 def test_labels_that_the_head_does_not_have(run, images):
     error = run({"images": images, "labels": np.array(["cat", "dog", "bird", "cat", "cat"])})["error"]
     assert (error["slug"], json.dumps(error).count("'bird'")) == ("labels-mismatch", 1)
+
+
+def test_no_image_at_all_is_said(run, images):
+    assert run({"images": images[:0], "labels": np.zeros(0, int)})["error"]["slug"] == "data-empty"

@@ -118,6 +118,11 @@ def test_tokens_become_the_text_that_their_tokenizer_makes(tmp_path, kind, monke
         assert pieces.read_text([-1, *ids, 0, 10**6], table) == whole.decode(ids, skip_special_tokens=True).strip()
 
 
+def test_targets_that_are_cut_are_counted_by_themselves(run):
+    found = run(target_length=4)
+    assert found["warnings"] == ["gate (split.npz): 1 of 3 targets are longer than 4 tokens and were cut"]
+
+
 def test_calibration_needs_no_targets(run):
     found = run({"text": TEXTS})
     assert "cannot be scored without" in found["error"]["why"]  # of the gate split they are needed

@@ -158,3 +158,9 @@ def test_a_model_without_a_processor_is_refused(run_program, make_model_folder):
     given = {"inputs": INPUTS, "outputs": LOGITS, "folder": make_model_folder(config=CONFIG)}
     error = run_program("speech-recognition", {"audio": np.zeros((2, 50)), "text": ["A", "B"]}, **given)["error"]
     assert (error["slug"], "preprocessor_config.json" in error["why"]) == ("tokenizer-missing", True)
+
+
+def test_no_sound_at_all_is_said(run_program, folder):
+    data = {"audio": np.zeros((0, 9), np.float32), "text": np.array([], np.str_)}
+    error = run_program("speech-recognition", data, inputs=INPUTS, outputs=LOGITS, folder=folder)["error"]
+    assert error["slug"] == "data-empty"

@@ -47,6 +47,11 @@ def test_texts_become_tokens_and_names_become_numbers(run):
     assert (row["metric"], row["kind"], row["source"], row["lost"]) == ("accuracy", "proportion", 1.0, 1)
 
 
+def test_a_split_without_rows_is_empty(run):
+    error = run({"text": np.array([], dtype=np.str_), "label": np.array([], dtype=np.int64)})["error"]
+    assert error["slug"] == "data-empty"
+
+
 def test_labels_that_are_numbers_are_the_heads_own(run):
     found = run({"text": TEXTS, "label": [1, 0, 1]})
     np.testing.assert_array_equal(found["targets"]["target"], [1, 0, 1])

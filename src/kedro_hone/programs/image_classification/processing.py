@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..shared.arrays import Array
-from ..shared.errors import BadOptionError, UnreadableError
+from ..shared.errors import BadOptionError, EmptyError, UnreadableError
 from ..shared.pretrained import load_image_processor, open_image
 
 _CHUNK = 64  # images that are processed at once
@@ -28,6 +28,8 @@ def process(images: Array, job: dict[str, Any]) -> Array | None:
     if not (usual if asked is None else asked):
         return None
     processor = load_image_processor(job, options)
+    if not len(images):
+        raise EmptyError("there is no image")
     shape = spec["shape"]
     if processor is None or len(shape) != 4:
         if asked or files:
@@ -45,7 +47,7 @@ def process(images: Array, job: dict[str, Any]) -> Array | None:
         )
         for at in range(0, len(images), _CHUNK)
     ]
-    pixels = np.concatenate([np.asarray(part["pixel_values"]) for part in parts]) if parts else np.zeros((0, 1, 1, 1))
+    pixels = np.concatenate([np.asarray(part["pixel_values"]) for part in parts])
     return np.moveaxis(pixels, 1, -1) if last else pixels
 
 

@@ -9,6 +9,12 @@ class UnreadableError(ValueError):
     slug = "data-unreadable"
 
 
+class EmptyError(ValueError):
+    """The data have no rows."""
+
+    slug = "data-empty"
+
+
 class LabelsMismatchError(ValueError):
     """The labels do not fit the model's outputs."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array, Arrays, find_array
-from .errors import BadOptionError, TaskMismatchError, TokenizerMissingError, UnreadableError
+from .errors import BadOptionError, EmptyError, TaskMismatchError, TokenizerMissingError, UnreadableError
 from .pretrained import check_head, count_positions, load_tokenizer, read_config
 from .targets import pack
 
@@ -85,14 +85,22 @@ class Tokens:
         self.limit = self._length or min(known for known in (positions, usual, most) if known is not None)
 
     def encode(self, *texts: Any, only_second: bool = False, **asked: Any) -> Any:
-        """Return what the tokenizer makes of all rows; those that are too long are cut, and a warning counts them."""
+        """Return what the tokenizer makes of all rows; those that are too long are cut, and a warning counts them.
+
+        Raises:
+            EmptyError: There are none.
+            BadOptionError: They cannot be cut to the length, since what is not cut is as long.
+        """
+        if not any(texts) and not asked.get("text_target"):
+            raise EmptyError("there is no text")
         kinds = any(spec["name"] == "token_type_ids" for spec in self._job["input"]["inputs"])
         asked = {"return_attention_mask": True, "return_token_type_ids": kinds, "verbose": False, **asked}
         encoded = self.tokenizer(*texts, truncation=False, **asked)
         long = sum(len(ids) > self.limit for ids in encoded["input_ids"])
         if not long:
             return encoded
-        said = f"{long} of {len(encoded['input_ids'])} rows are longer than {self.limit} tokens and were cut"
+        what = "targets" if "text_target" in asked else "rows"
+        said = f"{long} of {len(encoded['input_ids'])} {what} are longer than {self.limit} tokens and were cut"
         warnings.warn(said, stacklevel=2)
         cut = "only_second" if only_second else True
         try:

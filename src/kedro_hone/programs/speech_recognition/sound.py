@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..shared.arrays import Array
-from ..shared.errors import BadOptionError, UnreadableError
+from ..shared.errors import BadOptionError, EmptyError, UnreadableError
 
 
 def read_sounds(column: Array | None, names: list[str], *, rate: int, given: int | None) -> list[Array]:
@@ -20,11 +20,14 @@ def read_sounds(column: Array | None, names: list[str], *, rate: int, given: int
     Raises:
         UnreadableError: There are none, or a row of them is none.
         BadOptionError: They have another rate.
+        EmptyError: There are no rows.
     """
     if column is None:
         raise UnreadableError(f"no column 'audio'; the data have {', '.join(names)}")
     if given not in {None, rate}:
         raise BadOptionError(f"the data have {given} samples a second, and the model takes {rate}: resample them")
+    if not len(column):
+        raise EmptyError("there is no sound")
     return [_read_sound(value, row, rate) for row, value in enumerate(column)]
 
 

@@ -50,11 +50,16 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
     with store.workspace() as scratch:
         pulled, files = scratch / "pulled", scratch / "files"
         pulled.mkdir()
+<<<<<<< HEAD
         publish = recipe.publish
         target = find_target(model.uri, uri=publish.uri, name=publish.name, project=run.project)
         # First: who moves an alias while a large model is copied has moved it since.
         pointers = read_aliases(target.registry, target.name or registry.resolve(model.uri).name)
         version = registry.pull(find_source(registry, model.uri), pulled)
+=======
+        version = registry.pull(find_source(registry, model.uri), pulled)
+        pointers = _read_pointers(recipe, version, run)
+>>>>>>> hub
         trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
         flavor = read_flavor(pulled, trust=trust, author=author, task=model.task, due=version.tags.get(DIGEST))
         (read_sources()[0][flavor.source][0].write or write_files)(flavor, pulled, files)
@@ -63,6 +68,15 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
     version = version.model_copy(update=known)
     logger.info("pulled    %s (%s, %s)", version.uri, artifact.format, artifact.digest[:19])
     return version, artifact
+
+
+def _read_pointers(recipe: Recipe, version: VersionInfo, run: RunFolder) -> dict[str, dict[str, str]]:
+    """Return where the aliases of the model point that the winner goes to; nobody asks where nothing is published."""
+    publish = recipe.publish
+    if publish.uri is not None and not publish.enabled:
+        return {}
+    target = find_target(recipe.model.uri, uri=publish.uri, name=publish.name, project=run.project)
+    return read_aliases(target.registry, target.name or version.name)
 
 
 def _is_ours(folder: Path, version: VersionInfo) -> bool:

@@ -148,6 +148,15 @@ def test_a_recipe_that_cannot_be_is_exit_3(project, model, publish, says):
     assert says in project.run(code=3).output
 
 
+def test_offline_everything_but_publishing_works_from_the_cache(project, hub):
+    project.run("--to-nodes", "pull")
+    hub.requests.clear()
+    project.environment["HF_HUB_OFFLINE"] = "1"
+    project.run("--pipelines", "assess")
+    assert not hub.requests
+    assert "hone explain registry-offline" in project.run("--pipelines", "publish", code=3).output
+
+
 def test_a_hub_that_denies_is_exit_3(project):
     project.environment["HF_TOKEN"] = "hf_nobody"  # noqa: S105 - it is none
     assert "hone explain registry-denied" in project.run(code=3).output

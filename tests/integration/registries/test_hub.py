@@ -17,7 +17,7 @@ from huggingface_hub import ModelCard, constants
 from proof import TAGS
 
 import kedro_hone
-from kedro_hone.core.contract.aliases import PULL
+from kedro_hone.core.contract.aliases import PULL, read_aliases
 from kedro_hone.core.contract.registry import KEY, SOURCE, find_registry
 from kedro_hone.core.errors import HoneError
 
@@ -121,6 +121,7 @@ def test_offline_the_cache_is_enough(hub, registry, tmp_path, monkeypatch):
     assert list_files(tmp_path / "two") == NEEDED
     assert not hub.requests
     assert catch(lambda: registry.resolve("hf://org/model@dev")).slug == "registry-offline"
+    assert read_aliases(registry, "org/model") == {}
 
 
 def test_a_winner_is_one_commit_next_to_the_authors_files(hub, registry, make_winner, prove, tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.registry import DIGEST, VersionInfo, find_registry
+from kedro_hone.core.contract.registry import DIGEST, Registry, VersionInfo, find_registry
 from kedro_hone.core.contract.target import find_source, find_target
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
@@ -50,16 +50,9 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
     with store.workspace() as scratch:
         pulled, files = scratch / "pulled", scratch / "files"
         pulled.mkdir()
-<<<<<<< HEAD
-        publish = recipe.publish
-        target = find_target(model.uri, uri=publish.uri, name=publish.name, project=run.project)
         # First: who moves an alias while a large model is copied has moved it since.
-        pointers = read_aliases(target.registry, target.name or registry.resolve(model.uri).name)
+        pointers = _read_pointers(recipe, registry, run)
         version = registry.pull(find_source(registry, model.uri), pulled)
-=======
-        version = registry.pull(find_source(registry, model.uri), pulled)
-        pointers = _read_pointers(recipe, version, run)
->>>>>>> hub
         trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
         flavor = read_flavor(pulled, trust=trust, author=author, task=model.task, due=version.tags.get(DIGEST))
         (read_sources()[0][flavor.source][0].write or write_files)(flavor, pulled, files)
@@ -70,13 +63,13 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
     return version, artifact
 
 
-def _read_pointers(recipe: Recipe, version: VersionInfo, run: RunFolder) -> dict[str, dict[str, str]]:
+def _read_pointers(recipe: Recipe, registry: Registry, run: RunFolder) -> dict[str, dict[str, str]]:
     """Return where the aliases of the model point that the winner goes to; nobody asks where nothing is published."""
     publish = recipe.publish
     if publish.uri is not None and not publish.enabled:
         return {}
     target = find_target(recipe.model.uri, uri=publish.uri, name=publish.name, project=run.project)
-    return read_aliases(target.registry, target.name or version.name)
+    return read_aliases(target.registry, target.name or registry.resolve(recipe.model.uri).name)
 
 
 def _is_ours(folder: Path, version: VersionInfo) -> bool:

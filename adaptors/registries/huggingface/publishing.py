@@ -180,7 +180,9 @@ def _upload(
     """
     name, branch = order.target
     for one in operations:
-        size = one.upload_info.size if isinstance(one, CommitOperationAdd) else 0
+        if not isinstance(one, CommitOperationAdd):
+            continue
+        size = one.upload_info.size
         if size >= _LARGE or one.path_in_repo.startswith(_BINARY):
             patience = connection.PATIENCE_SECONDS + size / connection.SLOWEST_UPLOAD
             hub.ask(_name_upload(hub, name, branch, one, proposes=proposes), order.place, tries=1, patience=patience)

@@ -28,7 +28,7 @@ def list_conversions() -> str:
 
 
 def describe_cell(form: str, backend: str, converters: Iterable[Adaptor]) -> str:
-    """Return the shortest chains of converters from a format to a backend's, or the reason why there is none."""
+    """Return the chains of converters from a format to a backend's, or the reason why there is none."""
     if form == backend:
         return "as it is"
     if form == "any":
@@ -41,15 +41,19 @@ def describe_cell(form: str, backend: str, converters: Iterable[Adaptor]) -> str
 
 
 def find_chains(form: str, backend: str, converters: tuple[Adaptor, ...]) -> list[tuple[str, ...]]:
-    """Return the shortest chains of converters, all of the same length, in the catalogue's order."""
-    paths: list[tuple[str, tuple[str, ...]]] = [(form, ())]
-    seen = {form}
+    """Return every chain of converters, the shortest first, in the catalogue's order.
+
+    No format is in it twice, nothing is converted after an alternative, and these begin at the source only.
+    """
+    chains: list[tuple[str, ...]] = []
+    paths: list[tuple[tuple[str, ...], tuple[str, ...]]] = [((form,), ())]
     while paths:
-        longer = [
-            (each.produces, (*names, each.name)) for at, names in paths for each in converters if at in each.accepts
-        ]
-        if found := [names for at, names in longer if at == backend]:
-            return found
-        paths = [(at, names) for at, names in longer if at not in seen]
-        seen |= {at for at, _ in paths}
-    return []
+        formats, names = paths.pop(0)
+        for each in converters:
+            if formats[-1] in each.accepts and each.produces not in formats and not (names and each.alternative):
+                longer = (*names, each.name)
+                if each.produces == backend:
+                    chains.append(longer)
+                elif not each.alternative:
+                    paths.append(((*formats, each.produces), longer))
+    return chains

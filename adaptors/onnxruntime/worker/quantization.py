@@ -56,10 +56,10 @@ def transform(job: Json) -> Json:
 def _quantize_dynamic(job: Json, model: Any, output: Path) -> Json:
     """Quantize the weights of MatMul, Gemm and fused attention to int8; activations at run time."""
     options, present = job["options"], graphs.count(model)
-    operators = [name for name in ("MatMul", "Gemm") if present[name]]
+    operators = ["MatMul", "Gemm"]  # both, since a Gemm is written as MatMul and Add first
     if (fused := graphs.count_fused(model)["Attention"]) and fused == present["Attention"]:  # ONNX has one of this name
         operators.append("Attention")
-    if not operators:
+    if not any(present[name] for name in operators):
         return {"nothing_to_do": "the graph has no MatMul or Gemm"}
     quantization.quantize_dynamic(
         graphs.stage(model, job),

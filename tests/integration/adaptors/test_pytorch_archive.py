@@ -479,7 +479,7 @@ def buffers(torch):
             super().__init__()
             self.register_buffer("count", torch.zeros(3))
             self.register_buffer("kept", torch.ones(3), persistent=False)
-            self.norm, self.weight = torch.nn.BatchNorm1d(3), torch.nn.Parameter(torch.ones(3, 3).t())
+            self.norm, self.weight = torch.nn.BatchNorm1d(3), torch.nn.Parameter(torch.ones(3, 3))
 
         def forward(self, x):
             self.count.add_(1)

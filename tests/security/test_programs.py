@@ -126,6 +126,74 @@ def rewrite_examples(path, examples):
             new.writestr(name, stream.getvalue() if name.endswith("sample_inputs/model.pt") else content)
 
 
+def make_graph(*, name, nodes=(), output="a"):
+    """Return an argument that is a graph of one tensor."""
+    tensor = {"dtype": 7, "sizes": [{"as_int": 1}, {"as_int": 3}], "strides": [{"as_int": 3}, {"as_int": 1}]}
+    tensor |= {"requires_grad": False, "device": {"type": "cpu"}, "storage_offset": {"as_int": 0}, "layout": 7}
+    graph = {"inputs": [{"as_tensor": {"name": "a"}}], "outputs": [{"as_tensor": {"name": output}}], "nodes": []}
+    graph |= {"tensor_values": {"a": tensor}, "sym_int_values": {}, "sym_bool_values": {}}
+    graph["is_single_tensor_return"] = True
+    for target, arguments, result in nodes:
+        add_node(graph, target, arguments, result, tensor)
+    return {"as_graph": {"name": name, "graph": graph}}
+
+
+def call(*arguments):
+    return "torch.ops.higher_order.wrap_with_set_grad_enabled", ({"as_bool": True}, *arguments)
+
+
+def call_graphs(*calls):
+    """Return a change that adds calls, each with arguments and the name of what it returns; nothing needs them."""
+
+    def change(program):
+        graph = program["graph_module"]["graph"]
+        for arguments, name in calls:
+            add_node(graph, *call(*arguments), name, graph["tensor_values"]["x"])
+
+    return change
+
+
+def write_folder(trace):
+    """The name of a graph is one of GraphModule's own methods, which writes a folder."""
+    return call_graphs(((make_graph(name="to_folder"), {"as_string": str(trace)}), "called"))
+
+
+def shadow_self(trace):
+    """In the code of a graph a tensor is ``self``, so that the names of graphs are the tensor's own methods."""
+    tensor, kept = {"as_tensor": {"name": "a"}}, ("_operator.getitem", ({"as_tensor": {"name": "self"}}, {"as_int": 0}))
+    read = [
+        ("torch.ops.aten.neg.default", (tensor,), "self"),
+        (*call(make_graph(name="numpy")), "array"),
+        (*kept, "kept"),
+    ]
+    write = [
+        ("_operator.getitem", (tensor, {"as_int": 0}), "self"),
+        (*call(make_graph(name="tofile"), {"as_string": str(trace)}), "written"),
+        (*kept, "kept"),
+    ]
+    reader = make_graph(name="reader_0", nodes=read, output="array")
+    writer = make_graph(name="writer_0", nodes=write, output="kept")
+    array = {"as_tensor": {"name": "array"}}
+    return call_graphs(((reader, {"as_tensor": {"name": "x"}}), "array"), ((writer, array), "written"))
+
+
+@pytest.mark.attack(
+    what="a name in a .pt2 that is `self` or a method to the source that torch writes, so that operators write files",
+    who="registry",
+    stopped_by="names that generated source uses are refused, and graphs have names with numbers",
+)
+@pytest.mark.parametrize("make", [write_folder, shadow_self])
+@pytest.mark.filterwarnings("ignore")  # torch has some, where it is not refused
+def test_a_name_that_source_uses_is_refused(tmp_path, make):
+    import torch
+
+    trace, rows = tmp_path / "trace", torch.ones(1, 3)
+    folder = write_winner(tmp_path / "winner", ((rows, rows), {}), make(trace))
+    with pytest.raises((HoneError, PermissionError), match="is not a name"):
+        use(folder)
+    assert not trace.exists()
+
+
 # --- texts that say something else where torch reads them -------------------------------------------------------------
 
 LINES = "_\uff3finit_\uff3f._\uff3fglobals_\uff3f"  # Python reads identifiers with plain lines in their place
@@ -153,7 +221,8 @@ def take_builtins(code):
 
 
 def add_node(graph, target, arguments, name, tensor):
-    inputs = [{"name": "", "arg": argument, "kind": 1} for argument in arguments]
+    known = "self" if target.startswith("torch.ops.aten") else ""
+    inputs = [{"name": known, "arg": argument, "kind": 1} for argument in arguments]
     output = {"outputs": [{"as_tensor": {"name": name}}], "metadata": {}, "is_hop_single_tensor_return": True}
     graph["nodes"].append({"target": target, "inputs": inputs, **output, "name": name})
     graph["tensor_values"][name] = copy.deepcopy(tensor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import keyword
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 METADATA = frozenset({"nn_module_stack", "source_fn_stack", "torch_fn"})
 """Metadata of operators that torch gets; nothing needs the rest."""
 _TREE_TYPES = frozenset({None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
+_TAKEN = frozenset("self torch device inf nan NoneType fx_pytree pytree getattr slice".split())  # noqa: SIM905 - words
 _KEYWORDS = 1  # how deep the dictionary with the names of the keyword arguments is in the tree of the arguments
 
 _TARGET = re.compile(
@@ -38,8 +40,13 @@ _LARGEST_POWER = 64
 
 
 def is_name(text: str) -> bool:
-    """Whether it is a name in Python and in C++."""
-    return NAME.fullmatch(text) is not None
+    """Whether it is a name, and none that source of fx uses itself: a tensor named ``self`` has other attributes."""
+    return NAME.fullmatch(text) is not None and text not in _TAKEN and not keyword.iskeyword(text)
+
+
+def is_graph(text: str) -> bool:
+    """Whether it is a name of a graph, which torch counts: no attribute of a module has such a name."""
+    return is_name(text) and text[-1].isdigit() and not text.startswith("_")
 
 
 def is_symbol(text: str) -> bool:
@@ -53,6 +60,7 @@ def is_attribute(text: str) -> bool:
     Python normalizes the first, so that a part may be another attribute than torch compared.
     """
     normal = unicodedata.normalize("NFKC", text) == text and text.isprintable()
+    normal = normal and re.sub(r"[^a-z]", "", text.lower()) != "self"  # as fx makes a name of it
     return normal and not re.search(r"[\"'\\#]|(^|\.)__\w+__(\.|$)", text)
 
 
@@ -140,7 +148,7 @@ def _places() -> Iterator[tuple[str, tuple[str, Callable[[str], object]]]]:
         return ((place, (said, allowed)) for place in places.split())
 
     yield from allow(
-        """TensorArgument.name TokenArgument.name GraphArgument.name SymIntArgument.as_name SymFloatArgument.as_name
+        """TensorArgument.name TokenArgument.name SymIntArgument.as_name SymFloatArgument.as_name
         SymBoolArgument.as_name Graph.tensor_values[] Graph.sym_int_values[] Graph.sym_bool_values[]
         Graph.sym_float_values[] ModuleCallSignature.forward_arg_names InputToConstantInputSpec.name
         GradientToUserInputSpec.user_input_name UserInputMutationSpec.user_input_name NamedTupleDef.field_names
@@ -148,7 +156,9 @@ def _places() -> Iterator[tuple[str, tuple[str, Callable[[str], object]]]]:
         "is not a name",
         is_name,
     )
-    yield from allow("NamedArgument.name Node.name", "is not a name", lambda text: not text or is_name(text))
+    yield from allow("GraphArgument.name", "is not a name of a graph", is_graph)
+    yield from allow("NamedArgument.name", "is not a name", lambda text: not text or NAME.fullmatch(text))
+    yield from allow("Node.name", "is not a name", lambda text: not text or is_name(text))
     yield from allow(
         """InputToParameterSpec.parameter_name InputToBufferSpec.buffer_name ParameterMutationSpec.parameter_name
         InputToTensorConstantSpec.tensor_constant_name BufferMutationSpec.buffer_name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import keyword
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -105,9 +106,10 @@ def _find_degree(node: ast.AST) -> int:
             ast.BinOp(left=base, op=ast.Pow() | ast.LShift(), right=exponent)
             | ast.Call(func=ast.Name("Pow" | "PowByNatural" | "FloatPow"), args=[base, exponent])
         ):
-            match exponent:
-                case ast.Constant(int(power)) | ast.Call(func=ast.Name("Integer"), args=[ast.Constant(int(power))]):
-                    return _find_degree(base) * max(1, power)
+            power = exponent.args[0] if isinstance(exponent, ast.Call) and len(exponent.args) == 1 else exponent
+            power = power.operand if isinstance(power, ast.UnaryOp) else power
+            if isinstance(power, ast.Constant) and isinstance(power.value, int | float):
+                return _find_degree(base) * max(1, math.ceil(abs(power.value)))
             return _LARGEST_POWER + 1
         case ast.keyword(value=value):
             return value.value if isinstance(value, ast.Constant) and type(value.value) is int else 1
@@ -128,7 +130,9 @@ def _find_class(tree: Any, depth: int) -> str | None:
     kind, context = tree["type"], tree["context"]
     if kind not in _TREE_TYPES:
         return str(kind)
-    keys = [] if context is None else json.loads(context)
+    keys = None if context is None else json.loads(context)
+    if not isinstance(keys, list | None):  # an object may be a member of an enumeration, whose module torch imports
+        return f"{context[:80]} is not a list of keys"
     allowed = is_name if depth == _KEYWORDS else is_attribute
     for key in keys or ():
         if not isinstance(key, int | float | None) and not (isinstance(key, str) and allowed(key)):

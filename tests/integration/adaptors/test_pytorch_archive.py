@@ -373,6 +373,12 @@ def evil_key(signature):
     replace_keys(signature, "out_spec", ["a key"], [{"__enum__": True, "fqn": "hone_evil:A", "name": "a"}])
 
 
+def evil_keywords(signature):
+    old, member = json.dumps('["y"]'), json.dumps({"__enum__": True, "fqn": "hone_evil:A", "name": "a"})
+    assert old in signature["in_spec"]
+    signature["in_spec"] = signature["in_spec"].replace(old, json.dumps(member))
+
+
 def replace_keys(signature, side, old, new):
     old, new = (json.dumps(json.dumps(keys)) for keys in (old, new))
     assert old in signature[side]
@@ -407,6 +413,7 @@ PASTED = {
     "key": (change_signatures(evil_key), "have to be imported"),
 }
 PASTED_ELSEWHERE = {
+    "keywords": (change_signatures(evil_keywords), "have to be imported"),
     "keyword": (change_signatures(evil_keyword), "is not a name"),
     "metadata": (change_program(evil_metadata), "end a string"),
     "symbol": (change_program(evil_symbol), "more than an expression"),

@@ -1,18 +1,17 @@
 """Read a ``.pt2`` archive without running anything that it holds.
 
-``torch.export.load`` can run code from the file in six ways: pickled tensors and constants, custom objects,
-shared libraries of AOTInductor, symbolic expressions (``sympy.sympify`` evaluates them) and guards, names that it
+``torch.export.load`` can run code from the file in seven ways: pickled tensors, constants and example inputs, custom
+objects, shared libraries of AOTInductor, symbolic expressions (``sympy.sympify`` evaluates them), guards, names that it
 looks up or imports (operators in ``torch`` by attribute, classes of arguments or results, enumerations among keys),
-and names of tensors, arguments and attributes, which ``torch.fx`` pastes into Python that it executes (texts among the
-inputs, too). Inductor pastes symbols, texts and metadata into what it compiles.
-A model from a registry may use none of them. So the archive is checked here, with the standard library alone, and torch
-gets a new one that holds what was checked and nothing else: torch's reader of archives and Python's do not always find
-the same bytes under a name, and torch reads entries and formats that nothing needs.
+and values that ``torch.fx`` pastes into Python that it executes: names of tensors, arguments and attributes, and texts
+in the place of numbers. Inductor pastes symbols, texts and metadata into what it compiles.
+A model from a registry may use none of them. So :mod:`schema` compares the JSON with torch's own schema, each value,
+and :mod:`texts` says what each text may be. Torch gets a new archive that holds what was checked and nothing else, and
+neither guards nor example inputs: its reader of archives and Python's do not always find the same bytes under a name.
 """
 
 from __future__ import annotations
 
-import ast
 import io
 import json
 import re
@@ -22,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import texts
+from . import schema, texts
 
 NAMES_FILE = "kedro_hone.json"
 """The extra file in which we keep the names of a program's inputs and outputs."""
@@ -43,7 +42,7 @@ _PLAIN = {
 }
 """Short texts that torch's writer adds, and what they may say."""
 _SAMPLES = "data/sample_inputs/model.pt"
-"""Pickled rows, which torch reads without running them under ``TORCH_FORCE_WEIGHTS_ONLY_LOAD`` only."""
+"""Pickled rows; torch gets none, and then writes no guards, which only repeat what it compares anyway."""
 _TENSOR = re.compile(r"data/weights/weight_\d+|data/constants/tensor_\d+")
 _EXTRA = "extra/"  # where files for others are, of any name; torch gets none of them
 _LARGEST_JSON = 256 << 20  # bytes of the program or a list; that of ten thousand operators has ten million
@@ -53,26 +52,6 @@ _NO_PROGRAM = (
     *(OSError, OverflowError, struct.error),  # places in the file that are not
 )
 """What reading raises; among the RuntimeErrors are those of too deep JSON, and of another version of the format."""
-
-_TARGET = re.compile(
-    r"(?!torch\.ops\.aten\.from_file)"
-    r"torch\.ops\.(aten|prims|higher_order|quantized|quantized_decomposed|onednn|torchao|torchvision)"
-    r"\.(_?[A-Za-z0-9]\w*|__i?(and|or|xor|lshift|rshift)__)(\.[A-Za-z]\w*)?"
-    r"|_operator\.(getitem|add|sub|mul|floordiv|truediv|mod|pow|neg|pos|abs|eq|ne|lt|le|gt|ge|and_|or_|not_)"
-    r"|torch\._?sym_\w+|math\.[a-z]\w*"
-)
-_EXPRESSION_CALLS = frozenset(
-    """Symbol Integer Rational Float Add Mul Pow Max Min Mod PythonMod FloorDiv CeilDiv CleanDiv floor ceiling Abs
-    Piecewise Eq Ne Lt Le Gt Ge And Or Not TruncToInt TruncToFloat CeilToInt FloorToInt RoundToInt RoundDecimal ToFloat
-    IntTrueDiv FloatTrueDiv PowByNatural FloatPow Where Identity ModularIndexing size stride storage_offset
-    StrictGreaterThan GreaterThan StrictLessThan LessThan Equality Unequality
-    max min abs int float round ceil trunc sqrt isnan""".split()  # noqa: SIM905 - a list of words
-)
-_EXPRESSION_NODES = (
-    ast.Expression, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.Tuple,
-    ast.keyword, ast.boolop, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
-)  # fmt: skip
-_TREE_TYPES = frozenset({None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
 
 
 class Threat(PermissionError):  # noqa: N818 - it reads as what it says
@@ -106,11 +85,9 @@ def copy_checked(path: Path) -> io.BytesIO:
             entries = _list_entries(archive, path.stat().st_size)
             known = [name for name in (_PROGRAM, *_PAYLOADS) if name in entries]
             documents = {name: json.loads(archive.read(entries[name])) for name in known}
+            _drop_unneeded(documents[_PROGRAM])
             for threat in _find_threats(archive, entries, documents):
                 raise Threat(threat)
-            for key, value in texts.walk(documents[_PROGRAM]):
-                for name in texts.ORIGINS if key == "metadata" and isinstance(value, dict) else ():
-                    value.pop(name, None)
             return _copy(archive, entries, documents)
     except _NO_PROGRAM as error:
         if isinstance(error, Threat | FileNotFoundError):
@@ -155,76 +132,26 @@ def _find_threats(
     for name, pattern in _PLAIN.items():
         if name in entries and not re.fullmatch(pattern, archive.read(entries[name])[:100].decode()):
             yield f"{name} says something else than torch would write"
+    yield from schema.find_program(documents[_PROGRAM])
     for name, pattern in _PAYLOADS.items():
+        yield from schema.find_payloads(documents[name])
         for tensor, payload in documents[name]["config"].items():
-            if not texts.is_attribute(tensor):
-                yield f"{tensor[:80]!r} is not a name of a tensor"
             if payload["use_pickle"] is not False:
                 yield f"it holds pickled tensors ({tensor[:80]})"
             if not re.fullmatch(pattern, payload["path_name"]):
                 yield f"it holds a pickled object ({payload['path_name'][:80]})"
-    for document in documents.values():
-        yield from _find_calls(document)
 
 
-def _find_calls(program: dict[str, Any]) -> Iterator[str]:
-    """Yield what torch would run as code, or import, when it loads a program with this JSON."""
-    for guard in program.get("guards_code") or ():
-        if not _is_plain_expression(guard):
-            yield f"its guard {guard[:80]!r} is more than a comparison of sizes"
-    for symbol in program.get("range_constraints", {}):
-        if not texts.NAME.fullmatch(symbol):
-            yield f"its symbol {symbol[:80]!r} is not a name"
-    yield from texts.find_misplaced(program)
-    for key, value in texts.walk(program):
-        yield from texts.find_pasted(key, value)
-        if key in {"target", "as_operator"} and isinstance(value, str) and not _TARGET.fullmatch(value):
-            yield f"it calls {value[:80]!r}, which is no tensor operator"
-        if key == "expr_str" and not _is_plain_expression(str(value)):
-            yield f"its size {str(value)[:80]!r} is more than an expression"
-        if key in ("in_spec", "out_spec") and isinstance(value, str) and _find_class(value) is not None:
-            yield "its arguments or results are of a class that would have to be imported"
-
-
-def _is_plain_expression(text: str) -> bool:
-    """Whether a text is arithmetic on sizes: known functions, and strings only as names of symbols or in ``L['x']``."""
-    try:
-        nodes = [*ast.walk(ast.parse(text, mode="eval"))]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    names = {id(node.slice) for node in nodes if isinstance(node, ast.Subscript)}
-    for node in nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Symbol":
-            names.update(map(id, node.args))
-
-    def is_plain(node: ast.AST) -> bool:
-        match node:
-            case ast.Call(func=ast.Name(name) | ast.Attribute(attr=name)):
-                return name in _EXPRESSION_CALLS
-            case ast.Attribute(attr=name):
-                return name in _EXPRESSION_CALLS | {"inf"}
-            case ast.Name(name):
-                return "__" not in name
-            case ast.Constant(str(text)):  # torch writes it again, between quotes of its own choice
-                return id(node) in names and texts.NAME.fullmatch(text) is not None
-            case ast.Constant(int() | float() | None):
-                return True
-        return isinstance(node, _EXPRESSION_NODES)
-
-    return all(map(is_plain, nodes))
-
-
-def _find_class(spec: str) -> str | None:
-    """Return the first class in a tree of arguments or results that is no plain container, or what else is odd."""
-    try:
-        tree = json.loads(spec) if spec else None
-        keys = [*texts.list_keys(spec)]
-    except (ValueError, TypeError):
-        return spec
-    types = (value for key, value in texts.walk(tree) if key == "type" and not isinstance(value, dict))
-    if unknown := next((str(name) for name in types if name not in _TREE_TYPES), None):
-        return unknown
-    return None if all(isinstance(key, str | int | float | None) for each in keys for key in each) else "a key"
+def _drop_unneeded(program: Any) -> None:
+    """Take out what torch would make code of, or show, and nothing needs: guards, and most metadata."""
+    if isinstance(program.get("guards_code"), list):
+        program["guards_code"] = []
+    stack = [program]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, dict) and isinstance(found := value.get("metadata"), dict):
+            value["metadata"] = {name: found[name] for name in texts.METADATA & found.keys()}
+        stack.extend(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
 
 
 def _copy(archive: zipfile.ZipFile, entries: Mapping[str, zipfile.ZipInfo], documents: Mapping[str, Any]) -> io.BytesIO:
@@ -233,7 +160,8 @@ def _copy(archive: zipfile.ZipFile, entries: Mapping[str, zipfile.ZipInfo], docu
     with zipfile.ZipFile(copy, "w") as new:
         for name, info in entries.items():
             if not name.startswith(_EXTRA):
-                new.writestr(f"model/{name}", json.dumps(documents[name]) if name in documents else archive.read(info))
+                content = json.dumps(documents[name]) if name in documents else archive.read(info)
+                new.writestr(f"model/{name}", b"" if name == _SAMPLES else content)
     copy.seek(0)
     return copy
 
@@ -245,6 +173,6 @@ def find_result_class(path: Path) -> str | None:
     """
     try:
         graph = json.loads(_read_entries(path, _PROGRAM)[0])["graph_module"]
-        return _find_class(graph["module_call_graph"][0]["signature"]["out_spec"])
+        return texts.find_class(graph["module_call_graph"][0]["signature"]["out_spec"])
     except (zipfile.BadZipFile, ValueError, LookupError, TypeError):
         return None

@@ -124,7 +124,6 @@ def keep(_name, content):
 CASES = {
     "size": (change_program(evil_size), (), "more than an expression"),
     "nested size": (change_program(evil_nested_size), (), "more than an expression"),
-    "guard": (change_program(evil_guard), (), "more than a comparison"),
     "operator": (change_program(evil_operator), (), "no tensor operator"),
     "function": (change_program(evil_function), (), "no tensor operator"),
     "tree": (change_program(evil_tree), (), "have to be imported"),
@@ -267,6 +266,16 @@ def test_an_archive_that_torch_did_not_write_is_refused(tmp_path, digits_exporte
         archive.copy_checked(changed)
 
 
+def read_program(stream):
+    with zipfile.ZipFile(stream) as whole:
+        return json.loads(whole.read("model/models/model.json"))
+
+
+def test_guards_are_left_out(tmp_path, digits_exported):
+    changed = rewrite(digits_exported, tmp_path / "changed", change_program(evil_guard))
+    assert read_program(archive.copy_checked(changed / "model.pt2"))["guards_code"] == []
+
+
 def forget_origins(value):
     """Return an object of JSON without where operators come from, which torch does not get."""
     return {key: each for key, each in value.items() if key not in {"stack_trace", "from_node", "custom"}}
@@ -282,6 +291,8 @@ def test_torch_gets_what_was_checked_and_nothing_else(tmp_path, digits_exported)
     with zipfile.ZipFile(archive.copy_checked(changed / "model.pt2")) as copy:
         names = copy.namelist()
         assert not [name for name in names if "/extra/" in name]
+        assert copy.read("model/data/sample_inputs/model.pt") == b""
+        names.remove("model/data/sample_inputs/model.pt")
         with zipfile.ZipFile(changed / "model.pt2") as old:
             for name in names:
                 had, kept = old.read(f"{old.namelist()[0].partition('/')[0]}/{name.partition('/')[2]}"), copy.read(name)
@@ -362,6 +373,12 @@ def evil_key(signature):
     replace_keys(signature, "out_spec", ["a key"], [{"__enum__": True, "fqn": "hone_evil:A", "name": "a"}])
 
 
+def evil_keywords(signature):
+    old, member = json.dumps('["y"]'), json.dumps({"__enum__": True, "fqn": "hone_evil:A", "name": "a"})
+    assert old in signature["in_spec"]
+    signature["in_spec"] = signature["in_spec"].replace(old, json.dumps(member))
+
+
 def replace_keys(signature, side, old, new):
     old, new = (json.dumps(json.dumps(keys)) for keys in (old, new))
     assert old in signature[side]
@@ -392,10 +409,11 @@ PASTED = {
     "tensor": (replace_text("y", f"y={CODE}"), "is not a name"),
     "arguments": (change_signatures(evil_arguments), "is not a name"),
     "buffer": (replace_text("parts.a-b c.table", f'training"), {_CALL}, ("'), "is not a name"),
-    "guard": (change_program(evil_guard_text), "more than a comparison"),
+    "guard": (change_program(evil_guard_text), None),
     "key": (change_signatures(evil_key), "have to be imported"),
 }
 PASTED_ELSEWHERE = {
+    "keywords": (change_signatures(evil_keywords), "have to be imported"),
     "keyword": (change_signatures(evil_keyword), "is not a name"),
     "metadata": (change_program(evil_metadata), "end a string"),
     "symbol": (change_program(evil_symbol), "more than an expression"),
@@ -430,6 +448,9 @@ def test_torch_would_run_names_and_the_check_finds_them(tmp_path, named_program)
     done = subprocess.run(command, capture_output=True, check=True, text=True, cwd=tmp_path)
     assert [folder.name for folder in folders if not (folder / "trace").exists()] == [], done.stdout
     for folder, (_, words) in zip(folders, PASTED.values(), strict=True):
+        if words is None:
+            assert read_program(archive.copy_checked(folder / "model.pt2"))["guards_code"] == []
+            continue
         with pytest.raises(archive.Threat, match=words):
             archive.copy_checked(folder / "model.pt2")
 
@@ -444,3 +465,99 @@ def test_what_would_be_pasted_elsewhere_is_found(tmp_path, named_program, case):
     change, words = PASTED_ELSEWHERE[case]
     with pytest.raises(archive.Threat, match=words):
         archive.copy_checked(rewrite(named_program, tmp_path / "changed", change) / "model.pt2")
+
+
+# --- honest programs --------------------------------------------------------------------------------------------------
+
+
+def nested(torch):
+    rows = torch.ones(2, 3)
+
+    class Net(torch.nn.Module):
+        def forward(self, parts, pair, *, last):
+            return {"sum": parts["a b"] + pair[0], "none": None, "both": (pair[1], last)}
+
+    return Net(), ({"a b": rows}, (rows, rows)), {"last": rows}, None
+
+
+def buffers(torch):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3))
+            self.register_buffer("kept", torch.ones(3), persistent=False)
+            self.norm, self.weight = torch.nn.BatchNorm1d(3), torch.nn.Parameter(torch.ones(3, 3))
+
+        def forward(self, x):
+            self.count.add_(1)
+            return self.norm(x + self.count + self.kept + torch.tensor([1.0, 2.0, 3.0])) @ self.weight
+
+    return Net().eval(), (torch.ones(2, 3),), {}, None
+
+
+def dynamic(torch):
+    class Net(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.cat([x, y]).reshape(-1)[: x.shape[0] * 2].sum() * (x.shape[0] / 2), x[:, None] * x.shape[
+                0
+            ] ** 2
+
+    batch = torch.export.Dim("batch", min=2, max=64)
+    return Net(), (torch.ones(2, 3), torch.ones(4, 3)), {}, ({0: batch}, {0: 2 * batch})
+
+
+def constants(torch):
+    class Net(torch.nn.Module):
+        def forward(self, x, *, whole, endless, flag, text):  # noqa: ARG002
+            return (x * whole).masked_fill(x > 0, endless) if flag else x
+
+    return Net(), (torch.ones(2, 3),), {"whole": 3, "endless": float("-inf"), "flag": True, "text": "it is"}, None
+
+
+def values_unknown_at_export(torch):
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            index = x.to(torch.int64)[0, 0].item()
+            torch._check(index >= 0)
+            torch._check(index < x.shape[1])
+            return x[x > 0], x.narrow(1, index, 1)
+
+    return Net(), (torch.ones(2, 3),), {}, None
+
+
+def control_flow(torch):
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            step = torch.ops.higher_order.while_loop
+            _, last = step(lambda i, _: i < 3, lambda i, v: (i + 1, v * 2), (torch.tensor(0), x), ())
+            with torch.no_grad():
+                last = last + 1
+            return torch.cond(last.sum() > 0, lambda v: v.sin(), lambda v: v.cos(), (last,))
+
+    return Net(), (torch.ones(2, 3),), {}, None
+
+
+@pytest.mark.parametrize("make", [nested, buffers, dynamic, constants, values_unknown_at_export, control_flow])
+def test_honest_programs_compute_the_same(tmp_path, make):
+    import torch
+
+    net, args, kwargs, shapes = make(torch)
+    program = torch.export.export(net, args, kwargs, dynamic_shapes=shapes)
+    torch.export.save(program, tmp_path / "model.pt2")
+    loaded = torch.export.load(archive.copy_checked(tmp_path / "model.pt2"))
+    feeds = args if shapes is None else tuple(each.repeat(3, 1) for each in args)
+    expected, given = program.module()(*feeds, **kwargs), loaded.module()(*feeds, **kwargs)
+    pairs = zip(*(torch.utils._pytree.tree_leaves(each) for each in (expected, given)), strict=True)
+    assert all(one is two is None or torch.equal(one, two) for one, two in pairs)
+
+
+def test_sizes_are_compared_without_guards(tmp_path):
+    """One dimension is twice another, which a guard says, and torch's own comparison of inputs too."""
+    import torch
+
+    net, args, _, shapes = dynamic(torch)
+    torch.export.save(torch.export.export(net, args, dynamic_shapes=shapes), tmp_path / "model.pt2")
+    loaded = torch.export.load(archive.copy_checked(tmp_path / "model.pt2")).module()
+    for one, two in ((4, 7), (70, 140)):
+        with pytest.raises((RuntimeError, AssertionError)):
+            loaded(torch.ones(one, 3), torch.ones(two, 3))

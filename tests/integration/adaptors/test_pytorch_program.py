@@ -84,9 +84,14 @@ def test_what_is_timed_is_the_graph_alone(worker, tmp_path, name):
 def test_inputs_are_checked_once_for_each_signature(worker, tmp_path, monkeypatch):
     save(torch.nn.Linear(8, 4), (torch.rand(3, 8),), tmp_path, dynamic_shapes=(FIRST,))
     session = open_session(worker, tmp_path)
-    guards, called = session._call._guarded._guards_fn, []
-    real = guards.forward
-    monkeypatch.setattr(guards, "forward", lambda *args: called.append(args[0].shape[0]) or real(*args))
+    name, called = "_check_input_constraints_pre_hook", []
+    real = getattr(torch.export._unlift, name)
+
+    def check(guarded, args, kwargs):
+        called.append(args[0].shape[0])
+        real(guarded, args, kwargs)
+
+    monkeypatch.setattr(torch.export._unlift, name, check)
     for batch in (1, 1, 5, 1, 5):
         rows = {"x": np.ones((batch, 8), np.float32)}
         run = session.prepare(rows)

@@ -58,6 +58,7 @@ bench: $(DEV_READY) ## measure the measuring after `make run`, on a quiet machin
 	$(BIN)/python benchmarks/baseline.py
 	$(BIN)/python benchmarks/honesty.py
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/learner.py
 	$(BIN)/python benchmarks/aa.py
 
 mutants: $(MUTANTS_READY) ## change the statistics, the gates and the store in 2,400 places, and count what their tests notice (never in CI)

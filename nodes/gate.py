@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kedro_hone.comparing.golden import keep_golden
 from kedro_hone.comparing.scoring import predict, score_predictions, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE
@@ -47,10 +48,13 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         withheld = dict.fromkeys(restricted, "its licence is for evaluation only")
         ask_gates(results, [_gather(one, found[name]) for name, one in finalists.items()], withheld)
         verdict, reasons = decide(results, confirmation, result.validations)
+        winner, golden = results.winner, None
+        if winner in scorer.outputs:
+            golden = keep_golden(scorer.outputs[winner], setting, largest_error=found[winner].largest_error or 0.0)
     if spent := say_budget(result, recipe.race.seconds):
         reasons.append(spent)
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
-    winner, best = results.winner, results.best
+    best = results.best
     outcome = found[winner].candidate.outcome if winner else None
     return Decision(
         verdict=verdict,
@@ -61,6 +65,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         quality=tuple(results.qualities.values()),
         gates=results.list_judgements(),
         baseline=describe_baseline(source, threads=recipe.thread_count),
+        golden=golden,
         workers=scorer.workers,
     )
 
@@ -91,6 +96,7 @@ class _Scorer:
     scratch: Path
     outcomes: dict[str, Any]
     workers: int = 0
+    outputs: dict[str, Path] = field(default_factory=dict)  # of each candidate that was scored
 
     def score(self, name: str) -> Quality | str:
         """Return a candidate's metric on the gate split, or why it could not be scored."""
@@ -99,9 +105,10 @@ class _Scorer:
             raise explain_source_failure(failed, "on the gate split")
         if name == SOURCE:
             return score_source(reference, split, setting)
-        outputs = {name: self.scratch / "candidate.npz"}
+        outputs = {name: self.scratch / f"candidate{len(self.outputs)}.npz"}
         if failed := self._predict(name, self.outcomes[name], outputs[name]):
             return f"{name} failed on the gate split: {failed.reason}"
+        self.outputs |= outputs
         level = share_confidence(setting.recipe.gates.confidence, finalists=setting.recipe.confirm.finalists)
         scores = score_predictions(outputs, reference=reference, split=split, setting=setting, confidence=level)
         found = scores[name]

@@ -11,7 +11,7 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import SOURCE, write_timings
 from kedro_hone.comparing.verdict import find_contradiction
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.proof import EVIDENCE, TIMINGS, EvidenceFolder, explain_incomplete
+from kedro_hone.core.contract.proof import EVIDENCE, GOLDEN, TIMINGS, EvidenceFolder, explain_incomplete
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.text import hide_secrets, open_logger
@@ -77,6 +77,8 @@ def report(
         evidence = parse_evidence(text)
         (stage / EVIDENCE).write_text(text, encoding="utf-8")
         write_reports(evidence, stage)
+        if decision.golden:
+            (stage / GOLDEN).write_bytes((store.locate_tree(decision.golden) / GOLDEN).read_bytes())
         sealed = EvidenceFolder.read(run.run_id, stage, decision=decision.identity)
         files = store.keep_tree(sealed.digest, stage)
     copy_evidence(files, run.folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -99,6 +100,31 @@ def test_what_was_published_loads_and_answers_as_the_source_did(finished):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    with np.load(gate) as split:
+        np.testing.assert_allclose(json.loads(done.stdout), split["answers"], rtol=1e-5)
+
+
+def test_a_winner_that_computes_something_else_gives_way_to_its_source(finished, tmp_path):
+    shutil.copytree(finished.root / "models", tmp_path / "models", symlinks=True)
+    place = tmp_path / "models" / "matrix-hone" / "1"
+    golden = json.loads((place / "evidence" / "golden.json").read_text())
+    assert golden["inputs"]["x"]["shape"] == [1, 4]
+    golden["outputs"] = {
+        name: array | {"data": golden["inputs"]["x"]["data"][:16]} for name, array in golden["outputs"].items()
+    }
+    (place / "evidence" / "golden.json").write_text(json.dumps(golden))
+    gate = finished.splits / "gate.npz"
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, str(place), str(gate)],
+        cwd=tmp_path,
+        env=finished.variables | {"PYTHONPATH": f"{finished.variables['PYTHONPATH']}:{finished.root / 'src'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "RuntimeWarning: The winner does not compute here what it computed" in done.stderr
+    assert "In its place, its source is loaded: models/matrix" in done.stderr
     with np.load(gate) as split:
         np.testing.assert_allclose(json.loads(done.stdout), split["answers"], rtol=1e-5)
 

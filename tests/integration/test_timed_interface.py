@@ -48,3 +48,40 @@ def test_tensors_are_passed_where_the_source_takes_them(tmp_path, interface):
     assert isinstance(other, Failed) == (interface == "pytorch")
     if isinstance(other, Failed):
         assert "x is torch.float64" in other.reason
+
+
+TRANSFORMERS_WORKER = """
+import sys
+
+class Session:
+    def run(self, feeds):
+        if sys._getframe(1).f_code.co_filename.endswith("pretrained.py"):
+            raise ValueError("called by " + sys._getframe(1).f_globals["__name__"])
+        return {"y": feeds["x"]}
+
+def load(job): return Session()
+"""
+
+
+def test_a_transformers_model_is_timed_as_it_is_called(tmp_path):
+    pytest.importorskip("transformers")
+    (tmp_path / "worker.py").write_text(TRANSFORMERS_WORKER)
+    np.savez(tmp_path / "fits.npz", x=np.zeros((2, 4), np.float32))
+    artifact = make_model(tmp_path / "model")
+    about = {"class": "BertModel", "output_class": "BaseModelOutput", "config": {}}
+    structure = {"kind": "dict", "items": [["last_hidden_state", "y"]]}
+    metadata = artifact.metadata | {"transformers": about, "structure": structure}
+    job = Job(
+        function="load",
+        worker=tmp_path / "worker.py",
+        adaptor="t",
+        input=JobInput.of(artifact.model_copy(update={"metadata": metadata}), tmp_path / "model"),
+        interface="transformers",
+    )
+    limits = Limits(seconds=900, memory_mb=8192)
+    with closing(open_session(job, python=Path(sys.executable), folder=tmp_path / "session", limits=limits)) as session:
+        session.load()
+        session.arm("fits", tmp_path / "fits.npz")
+        found = session.time("fits", calls=3)
+    assert isinstance(found, Failed)
+    assert "called by hone_served.pretrained" in found.reason

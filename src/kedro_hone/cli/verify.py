@@ -15,7 +15,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.regular import read_regular
-from kedro_hone.learner.model import find_artifact, is_uri
+from kedro_hone.learner.loading import find_artifact, is_uri
 from kedro_hone.signing.policy import Policy
 from kedro_hone.signing.verify import describe_signature, verify_version
 

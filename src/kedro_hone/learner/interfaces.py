@@ -1,4 +1,4 @@
-"""The two interfaces: tensors in and out, as a PyTorch module has it; arrays in and out, as an ONNX model has it."""
+"""The interfaces: arrays in and out, as an ONNX model has it; tensors, as a PyTorch module or a Transformers model."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.workers.inside.pretrained import make_pretrained_interface
 from kedro_hone.core.workers.inside.tensors import Run, bind, explain_dtype, make_shape_check, make_tensors_interface
 
 _TEXT: Final = np.dtype(str)
@@ -77,6 +78,6 @@ def _find_dtype(name: str) -> np.dtype[Any] | None:
 
 
 INTERFACES: Final[Mapping[str, Callable[[Run, Artifact], Callable[..., Any]]]] = MappingProxyType(
-    {"pytorch": make_tensors_interface, "onnx": make_arrays_interface, "transformers": make_tensors_interface}
+    {"pytorch": make_tensors_interface, "onnx": make_arrays_interface, "transformers": make_pretrained_interface}
 )
 """What makes a function that is called as the source model was, by the name in an artifact's ``interface``."""

@@ -1,30 +1,18 @@
-"""``kedro_hone.load``: a winner, ready to be called as the source model was."""
+"""A winner that was opened, called as the source model was."""
 
 from __future__ import annotations
 
-import os
-import re
-import weakref
-from collections.abc import Collection, Mapping
-from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from kedro_hone.core.contract.registry import DIGEST, find_registry
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.inside.tensors import Run
 from kedro_hone.learner.checks import explain_fault
 from kedro_hone.learner.interfaces import INTERFACES
-from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.learner.rows import serve_any_rows
-from kedro_hone.learner.runtimes import open_session, refuse_native
-from kedro_hone.signing.policy import Policy
-from kedro_hone.signing.verify import verify_version
+from kedro_hone.learner.runtimes import open_session
 
-Interface = Literal["pytorch", "onnx"]
+Interface = Literal["pytorch", "onnx", "transformers"]
 
 
 class Learner:
@@ -36,7 +24,12 @@ class Learner:
         artifact: What was loaded: its specs, format, runtime and digest. Its files are in the folder ``files``.
         run: From a dictionary of arrays to a dictionary of arrays: the runtime's own session with nothing in between,
             except for models that were compiled for some numbers of rows, where rows are split and filled up.
+        fallback_reason: Why this is the source in the place of a winner that does not compute here what it should; None
+            for the winner itself. ``source_uri`` says which version it is.
     """
+
+    fallback_reason: str | None = None
+    source_uri: str | None = None
 
     def __init__(
         self, artifact: Artifact, files: Path, *, interface: Interface | None = None, threads: int | None = None
@@ -55,6 +48,8 @@ class Learner:
             raise explain_fault(f"its interface is {called!r:.80}")
         if called not in INTERFACES:
             raise ValueError(f"the interface {called!r} is neither {' nor '.join(map(repr, INTERFACES))}")
+        if interface == "transformers" and "transformers" not in artifact.metadata:
+            raise ValueError("the interface 'transformers' is for winners whose source was a Transformers model")
         self.artifact, self.files = artifact, files
         self._session = open_session(artifact, files, threads=threads)
         run: Run = self._session.run
@@ -72,82 +67,12 @@ class Learner:
         return f"<Learner {self.artifact.format} in {self.artifact.runtime}, {self.artifact.digest[:19]}…>"
 
 
-def load(
-    uri_or_path: str | os.PathLike[str],
-    *,
-    interface: Interface | None = None,
-    threads: int | None = None,
-    verify: Policy | None = None,
-    trust: Collection[str] = (),
+def open_learner(
+    artifact: Artifact, files: Path, *, interface: Interface | None = None, threads: int | None = None
 ) -> Learner:
-    """Load a winner.
+    """Return a sealed artifact as an object of the class that its interface asks for; else as ``Learner``."""
+    if (interface or artifact.metadata.get("interface")) != "transformers" or "transformers" not in artifact.metadata:
+        return Learner(artifact, files, interface=interface, threads=threads)
+    from kedro_hone.learner.pretrained import make_pretrained  # noqa: PLC0415 - it imports transformers
 
-    Its files are compared with their digests, and these with the registry's tag; what opens them is the installed
-    kedro-hone. A native format (AOTInductor, TorchScript, IREE) is code: it needs ``verify`` or ``trust``.
-
-    Args:
-        uri_or_path: ``models:/digits@honed``, ``models:/digits/4``, or a folder.
-        interface: ``pytorch`` for tensors, ``onnx`` for arrays; the source's own when not given.
-        threads: How many threads the runtime may use; as it was measured when not given.
-        verify: Whose signature it must have, whatever its format.
-        trust: ``["native"]`` to run native code that is not signed.
-
-    Raises:
-        HoneError: ``native-not-trusted``, ``signature-invalid`` or ``signing-unusable``: as the last two arguments ask.
-        HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unknown``,
-            ``registry-unreachable``, ``model-corrupt``, or ``model-unsupported`` when it is no winner of ours.
-        ImportError: The runtime is not installed; the message says what to install.
-        TypeError: ``verify`` is no policy.
-        ValueError: There is no such interface, no such number of threads, or nothing of that name to be trusted.
-    """
-    if isinstance(trust, str) or set(trust) - {"native"}:
-        raise ValueError(f'trust is ["native"] or empty, and not {trust!r}')
-    if not isinstance(verify, Policy | None):  # what counts as False would check nothing
-        raise TypeError(f"verify is a kedro_hone.Policy or None, and not {verify!r:.80}")
-    asked, folder = str(uri_or_path), Path(uri_or_path)
-    if not asked:
-        raise HoneError(
-            "model-unknown",
-            "An empty text names no model.",
-            why="The URI or path to load is empty: perhaps a variable that holds it is not set.",
-            hint="Load models:/<name>@honed or a folder; the current one is '.'.",
-        )
-    with ExitStack() as stack:
-        name = due = None
-        if is_uri(asked) or not folder.is_dir():
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")))
-            version = find_registry(asked).pull(asked, folder)
-            name, due = version.name, version.tags.get(DIGEST)
-        read = verify_version(folder, verify, name=name) if verify else {}
-        artifact, files = find_artifact(folder, asked, due=due, read=read)
-        if verify is None and not trust:
-            refuse_native(artifact)
-        learner = Learner(artifact, files, interface=interface, threads=threads)
-        weakref.finalize(learner, stack.pop_all().close)  # runtimes may keep the files mapped
-    return learner
-
-
-def is_uri(asked: str) -> bool:
-    """Return whether a text names a version of a registry: a folder of that name is ``./models:/…``."""
-    return re.match(r"[A-Za-z][\w+.-]*:/", asked) is not None
-
-
-def find_artifact(folder: Path, asked: str, *, due: str | None, read: Mapping[Path, str]) -> tuple[Artifact, Path]:
-    """Return the artifact of a model folder of MLflow's, or of the ``artifact`` folder in it, with that folder.
-
-    Its digest must be the one that is ``due``, if any; what was ``read``, with its digest, is not read again.
-
-    Raises:
-        HoneError: ``model-unsupported``: there is none; ``model-corrupt``.
-    """
-    for place in (folder, folder / "artifact"):
-        if (place / MANIFEST).is_file():
-            return read_artifact(place, due=due, read=read), place
-    opened = "that is a path is opened by its own framework, such as ONNX Runtime"
-    raise HoneError(
-        "model-unsupported",
-        f"{asked} holds no winner of kedro-hone.",
-        why=f"There is no {MANIFEST} in it: it is a source model, or something else.",
-        hint="Load a version that was published, such as models:/<name>@honed; a source "
-        f"{opened if Path(asked).exists() else 'is loaded with mlflow.pyfunc'}.",
-    )
+    return make_pretrained(artifact, files, threads=threads)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,8 @@ from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.workers.inside.tensors import bind, make_shape_check
 from kedro_hone.learner.interfaces import check_text
 from kedro_hone.learner.manifest import read_artifact
-from kedro_hone.learner.model import Learner
+from kedro_hone.learner.mismatch import Loading
+from kedro_hone.learner.model import Learner, open_learner
 
 
 class PyfuncModel:
@@ -42,7 +46,12 @@ class PyfuncModel:
 
 def _load_pyfunc(path: str) -> PyfuncModel:
     """Load the ``artifact`` folder of a published model folder for MLflow, which asks for a function of this name."""
-    return PyfuncModel(Learner(read_artifact(Path(path)), Path(path), interface="onnx"))
+    files, opened = Path(path), partial(open_learner, interface="onnx")
+    with ExitStack() as stack:
+        loading = Loading(folder=files.parent, version=None, on_mismatch="fallback", open=opened, stack=stack)
+        learner = loading.load(read_artifact(files), files)
+        weakref.finalize(learner, stack.pop_all().close)
+    return PyfuncModel(learner)
 
 
 def _read_frame(frame: Any, specs: tuple[TensorSpec, ...]) -> dict[str, np.ndarray[Any, Any]]:

@@ -188,6 +188,13 @@ class Recipe(Section):
     confirm: ConfirmSection = ConfirmSection()
     publish: PublishSection = PublishSection()
     calibration_rows: int = Field(256, ge=1, description="Rows of the calibration split that are used.")
+    golden_rows: int = Field(
+        1,
+        ge=0,
+        le=64,
+        description="Rows of the gate split that are published with the winner and its outputs for them; "
+        "`kedro_hone.load` compares what it computes. 0 publishes none.",
+    )
 
     @model_validator(mode="after")
     def _name_shapes(self) -> Recipe:

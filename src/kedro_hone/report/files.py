@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-from kedro_hone.core.contract.proof import EVIDENCE_FILES, REPORTS
+from kedro_hone.core.contract.proof import EVIDENCE_FILES, GOLDEN, REPORTS
 from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.store.disk import write_file
 from kedro_hone.core.values.artifact import Artifact
@@ -19,7 +19,7 @@ from kedro_hone.report.rendering import render_markdown, render_page
 def copy_evidence(files: Path, folder: Path) -> None:
     """Copy the evidence from the store into a run's folder, for people: what is published is that of the store."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in EVIDENCE_FILES:
+    for name in (*EVIDENCE_FILES, *([GOLDEN] if (files / GOLDEN).is_file() else [])):
         write_file(folder / name, (files / name).read_bytes())
 
 

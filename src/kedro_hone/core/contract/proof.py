@@ -27,13 +27,15 @@ TIMINGS: Final = "timings.npz"
 REPORTS: Final = ("report.html", "report.md")
 EVIDENCE_FILES: Final = (EVIDENCE, *REPORTS, TIMINGS)
 """What every publication carries: the evidence, its two reports, and every time that was measured."""
+GOLDEN: Final = "golden.json"
+"""What a publication may carry besides: rows with the winner's outputs, which ``kedro_hone.load`` compares."""
 
 
 class EvidenceFolder(Value):
     """The evidence of a run, which is a tree of the store; the run's folder has copies for people.
 
     Attributes:
-        files: ``sha256:…`` of each of ``EVIDENCE_FILES``, as ``report`` wrote them.
+        files: ``sha256:…`` of each of ``EVIDENCE_FILES``, as ``report`` wrote them, and of ``GOLDEN`` if there is one.
         decision: The digest of the decision that it is for.
     """
 
@@ -49,7 +51,8 @@ class EvidenceFolder(Value):
     @classmethod
     def read(cls, run_id: str, folder: Path, *, decision: str) -> EvidenceFolder:
         """Return the evidence of a run as it is now in a folder; ``FileNotFoundError`` where a file is missing."""
-        files = {name: digest_file(folder / name) for name in EVIDENCE_FILES}
+        names = (*EVIDENCE_FILES, *([GOLDEN] if (folder / GOLDEN).is_file() else []))
+        files = {name: digest_file(folder / name) for name in names}
         return cls(run_id=run_id, files=files, decision=decision)
 
     def check(self, folder: Path) -> None:
@@ -58,7 +61,7 @@ class EvidenceFolder(Value):
         Raises:
             HoneError: ``evidence-incomplete``: a file is missing there, or is not the one that was recorded.
         """
-        for name in EVIDENCE_FILES:
+        for name in dict.fromkeys((*EVIDENCE_FILES, *self.files)):
             if not (folder / name).is_file():
                 raise explain_incomplete(self.run_id, f"{name} is missing.")
             if digest_file(folder / name) != self.files.get(name):
@@ -117,7 +120,7 @@ class ProvenWinner:
             HoneError: ``evidence-incomplete``: a file was removed or altered since this value was made.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        for name in EVIDENCE_FILES:
+        for name in self.evidence.files:
             if (self.folder / name).is_file():
                 shutil.copyfile(self.folder / name, folder / name)
         self.evidence.check(folder)

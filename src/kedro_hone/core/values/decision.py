@@ -32,4 +32,5 @@ class Decision(Made):
     quality: tuple[Quality, ...] = Field((), description="Each gate metric of each finalist that was looked at.")
     gates: tuple[Judgement, ...] = Field((), description="Of each gate on each finalist; on the source where it stays.")
     baseline: str = Field("", description="What it was measured against, one sentence.")
+    golden: str | None = Field(None, description="The key of the winner's golden rows in the store, if they are kept.")
     workers: int = Field(0, description="How many worker processes were launched.")

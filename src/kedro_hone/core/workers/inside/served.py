@@ -78,15 +78,23 @@ class Served:
         """Return one call as it is timed: as the session says, behind the source's interface, or with arrays."""
         if hasattr(self.session, "prepare"):
             return self.session.prepare(feeds)  # type: ignore[no-any-return]  # a session has no types
-        if self.job.get("interface") != "pytorch" or not importlib.util.find_spec("torch"):
+        # Where transformers is missing, its results are dictionaries: there is nothing else to be timed.
+        needed = {"pytorch": ("torch",), "transformers": ("torch", "transformers")}.get(
+            str(self.job.get("interface")), ()
+        )
+        found = [bool(importlib.util.find_spec(name)) for name in needed]
+        if not any(found[:1]):
             return functools.partial(self.session.run, feeds)
-        from . import tensors
+        from . import pretrained, tensors
 
         torch = tensors.import_torch()
         specs = {side: [SimpleNamespace(**spec) for spec in self.job["input"][side]] for side in ("inputs", "outputs")}
         model: Any = SimpleNamespace(metadata=self.job["input"]["metadata"], **specs)
+        arguments = {spec.name: torch.from_numpy(feeds[spec.name]) for spec in specs["inputs"]}
+        if len(found) > 1 and all(found) and "transformers" in model.metadata:
+            return functools.partial(pretrained.make_pretrained_interface(self.session.run, model), **arguments)
         call = tensors.make_tensors_interface(self.session.run, model)
-        return functools.partial(call, *(torch.from_numpy(feeds[spec.name]) for spec in specs["inputs"]))
+        return functools.partial(call, *arguments.values())
 
     def time(self, shape: str, calls: int, warmup: int = 0) -> dict[str, Any]:
         """Time calls one by one, in nanoseconds, with the garbage collector switched off."""

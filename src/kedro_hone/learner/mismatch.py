@@ -1,0 +1,134 @@
+"""What is done when a winner does not compute here what it computed where it was measured."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Literal
+
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER, GOLDEN
+from kedro_hone.core.contract.registry import SOURCE, VersionInfo, find_registry
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.plugins import describe_exception
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.regular import read_regular
+from kedro_hone.learner.golden import Golden
+from kedro_hone.learner.model import Learner
+
+OnMismatch = Literal["fallback", "warn", "refuse"]
+SOURCE_DIGEST: Final = "hone.source_digest"
+CHOICES: Final[tuple[OnMismatch, ...]] = ("fallback", "warn", "refuse")
+OPENER: Final = "kedro_hone.sources.opening"
+"""The module that opens sources: it is above the learner, which imports it only when it is needed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loading:
+    """How a winner is opened, and its source in its place.
+
+    Attributes:
+        folder: The published version, with its evidence, or a folder of files only.
+        version: What the registry knows of it; None for a folder.
+        open: Opens an artifact whose files are in a folder, as the caller of ``load`` asked for.
+        stack: Closed when the learner is gone.
+    """
+
+    folder: Path
+    version: VersionInfo | None
+    on_mismatch: OnMismatch
+    open: Callable[[Artifact, Path], Learner]
+    stack: ExitStack
+
+    def load(self, artifact: Artifact, files: Path) -> Learner:
+        """Open a winner and compare its outputs for the golden rows, or do what was asked for where they differ.
+
+        Raises:
+            HoneError: ``winner-differs``, or as ``Learner``.
+            ImportError: A runtime is not installed.
+        """
+        golden = self._read_golden()
+        if golden is None:
+            return self.open(artifact, files)
+        learner, difference = self._try(artifact, files, golden)
+        if learner is not None and not difference:
+            return learner
+        machine = golden.say_machine(read_host())
+        why = f"{difference[0].upper()}{difference[1:]}.{machine}"
+        if learner is None or self.on_mismatch != "warn":
+            learner = self._fall_back(artifact, why)
+            why += f" In its place, its source is loaded: {learner.source_uri}."
+        warnings.warn(
+            f"The winner does not compute here what it computed where it was measured. {why}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return learner
+
+    def _read_golden(self) -> Golden | None:
+        try:
+            return Golden.read(self.folder / EVIDENCE_FOLDER / GOLDEN)
+        except (OSError, ValueError) as error:
+            raise HoneError(
+                "model-corrupt",
+                f"The golden rows of {self.folder.name} cannot be read.",
+                why=describe_exception(error),
+                hint="Pull or download it again; when that does not help, publish it again.",
+            ) from error
+
+    def _try(self, artifact: Artifact, files: Path, golden: Golden) -> tuple[Learner | None, str]:
+        """Return the winner, if it can be opened here, and how its outputs differ from those that are kept."""
+        if read_catalogue().is_native(artifact.format) and (missing := set(golden.flags) - read_host().flags):
+            names = ", ".join(sorted(missing)[:5])
+            return None, f"it is machine code for a processor with {names}, which this one has not"
+        learner = None
+        try:
+            learner = self.open(artifact, files)
+            return learner, golden.find_difference(learner.run)
+        except (HoneError, ImportError):
+            raise
+        except Exception as error:  # noqa: BLE001 - runtimes raise anything; it is shown, not lost
+            return None, f"it does not run here: {describe_exception(error)}"
+
+    def _fall_back(self, artifact: Artifact, why: str) -> Learner:
+        if self.on_mismatch != "fallback":
+            raise _explain(why)
+        try:
+            uri, digest = self._find_source()
+            learner = self._open_source(uri, artifact, digest)
+        except Exception as error:  # whatever it is, there is nothing left that could be loaded
+            raise _explain(f"{why} Its source cannot take its place: {describe_exception(error)}") from error
+        learner.source_uri, learner.fallback_reason = uri, why
+        return learner
+
+    def _find_source(self) -> tuple[str, str]:
+        """Return the URI and the digest of the source: what the registry says of them, or else the evidence."""
+        claim: Any = json.loads(read_regular(self.folder / EVIDENCE_FOLDER / EVIDENCE))["source"]
+        tags = self.version.tags if self.version is not None else {}
+        return tags.get(SOURCE, str(claim["uri"])), tags.get(SOURCE_DIGEST, str(claim["digest"]))
+
+    def _open_source(self, uri: str, artifact: Artifact, digest: str) -> Learner:
+        place = Path(self.stack.enter_context(TemporaryDirectory(prefix="kedro-hone-source-")))
+        pulled, files = place / "pulled", place / "files"
+        pulled.mkdir()
+        find_registry(uri).pull(uri, pulled)
+        source = import_module(OPENER).describe_source(pulled, files, like=artifact)
+        if source.digest != digest:
+            raise ValueError(f"{uri} is not what was optimized: its digest is {source.digest}, and {digest} is due")
+        return self.open(source, files)
+
+
+def _explain(why: str) -> HoneError:
+    return HoneError(
+        "winner-differs",
+        "The winner does not compute here what it computed where it was measured.",
+        why=why,
+        hint="Optimize the source on this machine; or load it with on_mismatch='warn' where you checked its outputs.",
+    )

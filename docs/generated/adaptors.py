@@ -23,6 +23,7 @@ TITLES = {
     "pytorch": "PyTorch",
     "iree": "IREE",
     "deepsparse": "DeepSparse",
+    "sklearn": "scikit-learn, XGBoost and LightGBM",
 }
 
 

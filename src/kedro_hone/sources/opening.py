@@ -16,7 +16,7 @@ from kedro_hone.sources.catalogue import name_source
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.files import write_files
 
-NOTES: Final = ("graph", "structure", "transformers")
+NOTES: Final = ("graph", "structure", "transformers", "sklearn")
 """What is kept of a description, as when a run pulls the source."""
 
 

@@ -1,0 +1,106 @@
+"""Estimators that MLflow holds, from the registry to a winner that is called as they are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import make_once
+from proof import TAGS, prove
+from small_project import Project, copy_project
+
+import kedro_hone
+from kedro_hone.adaptors.registries.local.registry import LocalRegistry
+from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
+from kedro_hone.core.values.outcome import OUTCOME
+
+pytestmark = pytest.mark.toolchain
+
+TESTS = Path(__file__).parents[1]
+SESSION = "onnx.onnxruntime_session"
+NAMES = ("forest", "lightgbm")
+
+
+@pytest.fixture(scope="module")
+def python(environments) -> Path:
+    return Path(environments.ensure(TOOLCHAIN).python)
+
+
+@pytest.fixture(scope="module")
+def models(shared, python) -> Path:
+    (packages,) = python.parents[1].glob("lib/python3*/site-packages")
+
+    def make(folder: Path) -> None:
+        command = [sys.executable, "-W", "ignore", str(TESTS / "estimators.py"), str(packages), str(folder), *NAMES]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    return make_once(shared / "two-estimators", make)
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def raced(request, template, models, environments, tmp_path_factory) -> Project:
+    """A run over an estimator, whose labels are the data's own."""
+    project = copy_project(template, tmp_path_factory.mktemp(request.param))
+    project.environment["HONE_HOME"] = str(environments.root)
+    project.name = request.param
+    (project.root / "models").mkdir(exist_ok=True)
+    (project.root / "models" / request.param).symlink_to(models / request.param)
+    with np.load(models / f"{request.param}-rows.npz") as rows:
+        x = rows["X"]
+    with np.load(models / f"{request.param}-told.npz", allow_pickle=True) as told:
+        y = told["label"]
+    unique = np.sort(np.unique(x, axis=0, return_index=True)[1])
+    for index, name in enumerate(("calibration", "search", "gate")):
+        (project.splits / f"{name}.npz").unlink()
+        kept = unique[index::3]
+        np.savez(project.splits / f"{name}.npz", X=x[kept], label=y[kept].astype(str) if y.dtype.kind in "OU" else y[kept])
+    project.track()
+    project.set(
+        model={"uri": f"models/{request.param}"},
+        program={"name": "tabular-classification"},
+        toolchains=["sklearn", "onnxruntime"],
+        trust=["pickle"] if request.param == "forest" else [],
+        shapes={"one": {"batch": 1}},
+    )
+    done = project.call("run")
+    project.said = done.output
+    assert done.code in {0, 11}, done.output
+    return project
+
+
+@pytest.fixture(scope="module")
+def published(raced, tmp_path_factory) -> Path:
+    artifact = OUTCOME.validate_python(raced.read_outcomes()[SESSION])
+    folder = tmp_path_factory.mktemp("registry")
+    done = LocalRegistry(folder).publish(
+        prove(folder, artifact, files=raced.store.locate(artifact)), name="estimator", tags=TAGS, alias="honed"
+    )
+    return Path(done.uri)
+
+
+def test_the_verdict_is_the_compiled_one(raced):
+    evidence = raced.evidence
+    winner = raced.candidate(SESSION)
+    assert winner["status"] not in {"refused", "failed", "dropped"}, winner
+    assert evidence["verdict"]["winner"] is not None, raced.said
+
+
+def test_the_winner_is_called_as_the_source(raced, published, models):
+    with np.load(models / f"{raced.name}-rows.npz") as rows:
+        x = rows["X"]
+    with np.load(models / f"{raced.name}-told.npz", allow_pickle=True) as told:
+        label, probabilities = told["label"], told["probabilities"]
+    model = kedro_hone.load(published)
+    np.testing.assert_allclose(model.predict_proba(x), probabilities, atol=1e-5)
+    assert model.predict(x).tolist() == label.tolist()
+    assert model.predict(x).dtype == label.dtype
+    assert model.predict(x[:3].tolist()).tolist() == label[:3].tolist()
+    assert model.predict(x.astype(np.float32)[:3]).tolist() == label[:3].tolist()
+    assert model(x[:3]).tolist() == label[:3].tolist()
+    assert model.classes_.tolist() == sorted(set(label.tolist()))
+    assert model.n_features_in_ == x.shape[1]
+    with pytest.raises(ValueError, match=r"the model takes \(batch, \d+\)"):
+        model.predict(x[:, 1:])

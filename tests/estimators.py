@@ -26,24 +26,25 @@ class Halve(TransformerMixin, BaseEstimator):
 """
 
 
-def make(kind: str, x: Any, y: Any) -> Any:
+def make(kind: str, x: Any, y: Any) -> Any:  # noqa: C901, PLR0911 - one line for each kind
     """Return an estimator of a kind, fitted."""
     from sklearn.compose import make_column_transformer
-    from sklearn.decomposition import KernelPCA
     from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
 
     if kind == "forest":
         return make_pipeline(StandardScaler(), RandomForestClassifier(60, random_state=0)).fit(x, y)
     if kind == "logistic":
         return make_pipeline(StandardScaler(), LogisticRegression()).fit(x, y)
     if kind == "mixed":
-        columns = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["color"]), remainder=StandardScaler())
+        columns = make_column_transformer(
+            (OneHotEncoder(handle_unknown="ignore"), ["color"]), remainder=StandardScaler()
+        )
         return make_pipeline(columns, LogisticRegression()).fit(x, y)
-    if kind == "neighbours":
-        return make_pipeline(StandardScaler(), KernelPCA(2), LogisticRegression()).fit(x, y)
+    if kind == "splines":
+        return make_pipeline(StandardScaler(), SplineTransformer(), LogisticRegression()).fit(x, y)
     if kind == "author":
         from authors_step import Halve
 
@@ -78,7 +79,11 @@ def read_data(name: str) -> tuple[Any, Any]:
         import pandas as pd
 
         draw = np.random.default_rng(0)
-        colors, size, count = draw.choice(["red", "green", "blue"], 150), draw.normal(size=150), draw.integers(0, 9, 150)
+        colors, size, count = (
+            draw.choice(["red", "green", "blue"], 150),
+            draw.normal(size=150),
+            draw.integers(0, 9, 150),
+        )
         x = pd.DataFrame({"color": colors.astype(object), "size": size, "count": count})
         return x, (size + (colors == "red") + count / 9 > 0.7).astype(np.int64)
     x, y = getattr(datasets, f"load_{name.removesuffix('-text')}")(return_X_y=True)
@@ -99,14 +104,14 @@ MODELS = {
     "xgboost-json": ("xgboost", "wine", {"model_format": "json"}),
     "xgboost-regressor": ("xgboost-regressor", "diabetes", {}),
     "stopped": ("stopped", "breast_cancer", {}),
-    "neighbours": ("neighbours", "iris", {"serialization_format": "cloudpickle"}),
+    "splines": ("splines", "iris", {"serialization_format": "cloudpickle"}),
     "author": ("author", "iris", {"serialization_format": "cloudpickle"}),
 }
 """By the name of a folder: the kind, the data, and what MLflow is told."""
 
 
 def save(kind: str, data: str, folder: Path, **how: Any) -> None:
-    """Train an estimator and let MLflow save it, with a signature; the rows and what it says of them come next to it."""
+    """Train an estimator and let MLflow save it with a signature; its rows and predictions come next to it."""
     import mlflow
     from mlflow.models import infer_signature
 

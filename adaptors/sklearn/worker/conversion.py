@@ -89,7 +89,7 @@ def _cast_input(model: onnx.ModelProto, spec: Json) -> None:
 
 
 def _keep_outputs(model: onnx.ModelProto, specs: list[Json]) -> None:
-    """Give a model the source's outputs: its first ones, of the same names, types and shapes, with any number of rows."""
+    """Give a model the source's outputs, of the same names, types and shapes, with any number of rows."""
     graph = model.graph
     found = [value.name for value in graph.output]
     names = [spec["name"] for spec in specs]
@@ -116,7 +116,7 @@ def _clean_opsets(model: onnx.ModelProto) -> None:
 
 def find_unconvertible(estimator: Any, name: str = "") -> str:
     """Return the first step that has no converter, with its name, as a noun; empty where all have one."""
-    from skl2onnx._supported_operators import _get_sklearn_operator_name
+    from skl2onnx._supported_operators import sklearn_operator_name_map
 
     parts = [*_list_parts(estimator)]
     for step, part in parts:
@@ -124,11 +124,9 @@ def find_unconvertible(estimator: Any, name: str = "") -> str:
             return found
     if parts:
         return ""
-    try:
-        _get_sklearn_operator_name(type(estimator))
-    except RuntimeError:
-        return (f"the step {name!r}, " if name else "") + f"{type(estimator).__module__}.{type(estimator).__name__}"
-    return ""
+    if type(estimator) in sklearn_operator_name_map:
+        return ""
+    return (f"the step {name!r}, " if name else "") + f"{type(estimator).__module__}.{type(estimator).__name__}"
 
 
 def _list_parts(estimator: Any) -> Iterator[tuple[str, Any]]:
@@ -194,14 +192,13 @@ _Converter = Callable[[Any, Any, Any], None]
 
 
 def _mend_histograms(convert: _Converter) -> _Converter:
-    """Hand lists to the container where a converter has arrays, which ONNX does not take for an attribute."""
+    """Hand lists of plain numbers to the container: ONNX takes neither the arrays nor the truth values there."""
 
     def mended(scope: Any, operator: Any, container: Any) -> None:
         add = container.add_node
 
         def add_node(*args: Any, **attributes: Any) -> Any:
-            plain = {name: one.tolist() if isinstance(one, np.ndarray) else one for name, one in attributes.items()}
-            return add(*args, **plain)
+            return add(*args, **{name: _make_plain(value) for name, value in attributes.items()})
 
         container.add_node = add_node
         try:
@@ -210,6 +207,13 @@ def _mend_histograms(convert: _Converter) -> _Converter:
             container.add_node = add
 
     return mended
+
+
+def _make_plain(value: Any) -> Any:
+    if not isinstance(value, list | np.ndarray):
+        return value
+    listed = np.ravel(value).tolist() if isinstance(value, np.ndarray) else value
+    return [int(one) if isinstance(one, bool | np.bool_) else one for one in listed]
 
 
 def _mend_xgboost(convert: _Converter) -> _Converter:
@@ -238,9 +242,9 @@ def _cut_trees(model: Any) -> Any:
     booster = model.get_booster()
     if best is None or best + 1 >= booster.num_boosted_rounds():
         return model
-    cut = copy.copy(model)
-    cut._Booster = booster[: best + 1]
-    cut._Booster.set_attr(best_iteration=None)
+    cut, kept = copy.copy(model), booster[: best + 1]
+    kept.set_attr(best_iteration=None)
+    cut._Booster = kept  # noqa: SLF001 - XGBoost has no other way to make a model of a booster
     cut.n_estimators = best + 1
     return cut
 

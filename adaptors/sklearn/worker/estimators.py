@@ -39,7 +39,7 @@ class Unsuited(Exception):  # noqa: N818 - a reason, not an error
 
 
 class BoosterModel:
-    """A bare booster of LightGBM or XGBoost with the methods of a regressor: ``predict`` gives what the booster gives."""
+    """A bare booster of LightGBM or XGBoost, called as a regressor: ``predict`` gives what the booster gives."""
 
     _estimator_type = "regressor"
 
@@ -218,9 +218,8 @@ class Session:
     def prepare(self, feeds: dict[str, Array]) -> Any:
         """Return the call that is timed: the author's own, on rows as the author has them."""
         rows = make_rows(self._estimator, self._specs, feeds)
-        return partial(
-            self._estimator.predict_proba if self._classifies and self._scores else self._estimator.predict, rows
-        )
+        scores = self._classifies and self._scores
+        return partial(self._estimator.predict_proba if scores else self._estimator.predict, rows)
 
 
 def describe(job: Json) -> Json:

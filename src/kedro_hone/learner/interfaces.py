@@ -1,6 +1,4 @@
-"""The interfaces: arrays in and out, as an ONNX model has it; tensors, as a PyTorch module or a Transformers model;
-rows in and labels out, as an estimator of scikit-learn.
-"""
+"""The interfaces: arrays, as an ONNX model has it; tensors, as PyTorch or Transformers; rows, as scikit-learn."""
 
 from __future__ import annotations
 

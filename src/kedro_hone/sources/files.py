@@ -75,7 +75,7 @@ def write_files(flavor: Flavor, pulled: Path, folder: Path) -> None:
 
 
 def list_code(pulled: Pulled, entry: Mapping[str, Json]) -> tuple[tuple[str, str], ...]:
-    """Return the author's code that MLflow keeps next to a model (``code_paths``): paths in the pulled folder, and names.
+    """Return the author's code that MLflow keeps next to a model (``code_paths``): paths when pulled, and names.
 
     Raises:
         HoneError: ``model-corrupt``: it is not in the folder.

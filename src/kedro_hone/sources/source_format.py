@@ -103,8 +103,8 @@ class SourceFormat:
         baseline: How the source is run when candidates are measured against it, as words that follow "measured
             against", with ``{threads}`` in place of the number of threads. Empty: the runtime's and format's names.
         order: Formats are asked in ascending order, and the first that recognises a folder is used. Built in are
-            pytorch-module (10), published (20), transformers (25), onnx (30), sklearn (35), pytorch (40), diffusers (80),
-            tensorflow (81), keras (82) and pickle (90).
+            pytorch-module (10), published (20), transformers (25), onnx (30), sklearn (35), pytorch (40), diffusers
+            (80), tensorflow (81), keras (82) and pickle (90).
         trust: What the recipe must list under ``trust`` before such a model is used; None for nothing.
         untrusted: Why trust is needed; required with ``trust``.
         unsupported: Why such a model is recognised and still not taken; None when it is taken.

@@ -77,9 +77,8 @@ def detect(pulled: Pulled) -> Flavor | None:
 
 def _find_serialization(flavor: str, entry: Mapping[str, Json], path: Path) -> str:
     """Return how a file was written: by the library itself, by skops, or as a pickle."""
-    if flavor == "xgboost" or (
-        flavor == "lightgbm" and entry.get("model_class", _BOOSTERS[flavor]) == _BOOSTERS[flavor]
-    ):
+    bare = entry.get("model_class", _BOOSTERS.get(flavor)) == _BOOSTERS.get(flavor)
+    if flavor == "xgboost" or (flavor == "lightgbm" and bare):
         return flavor
     said = str(entry.get("serialization_format") or ("cloudpickle" if flavor == "lightgbm" else "pickle"))
     if said not in {"skops", "cloudpickle", "pickle"} or not re.fullmatch(r"[\w.-]+", path.name):

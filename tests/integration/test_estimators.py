@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,36 +41,40 @@ def models(shared, python) -> Path:
     return make_once(shared / "two-estimators", make)
 
 
-@pytest.fixture(scope="module", params=NAMES)
-def raced(request, template, models, environments, tmp_path_factory) -> Project:
-    """A run over an estimator, whose labels are the data's own."""
-    project = copy_project(template, tmp_path_factory.mktemp(request.param))
+def make_project(template, folder: Path, models: Path, environments, name: str, **changes) -> Project:
+    """Return a project over an estimator; its labels are what the estimator predicts."""
+    project = copy_project(template, folder)
     project.environment["HONE_HOME"] = str(environments.root)
-    project.name = request.param
-    (project.root / "models").mkdir(exist_ok=True)
-    (project.root / "models" / request.param).symlink_to(models / request.param)
-    with np.load(models / f"{request.param}-rows.npz") as rows:
+    shutil.copytree(models / name, project.root / "models" / name)
+    with np.load(models / f"{name}-rows.npz") as rows:
         x = rows["X"]
-    with np.load(models / f"{request.param}-told.npz", allow_pickle=True) as told:
+    with np.load(models / f"{name}-told.npz", allow_pickle=True) as told:
         y = told["label"]
     unique = np.sort(np.unique(x, axis=0, return_index=True)[1])
-    for index, name in enumerate(("calibration", "search", "gate")):
-        (project.splits / f"{name}.npz").unlink()
-        kept = unique[index::3]
-        np.savez(
-            project.splits / f"{name}.npz", X=x[kept], label=y[kept].astype(str) if y.dtype.kind in "OU" else y[kept]
-        )
+    labels = y.astype(str) if y.dtype.kind in "OU" else y
+    for index, split in enumerate(("calibration", "search", "gate")):
+        (project.splits / f"{split}.npz").unlink()
+        np.savez(project.splits / f"{split}.npz", X=x[unique[index::3]], label=labels[unique[index::3]])
     project.track()
-    project.set(
-        model={"uri": f"models/{request.param}"},
-        program={"name": "tabular-classification"},
-        toolchains=["sklearn", "onnxruntime"],
-        trust=["pickle"] if request.param == "forest" else [],
-        shapes={"one": {"batch": 1}},
-    )
+    recipe = {
+        "model": {"uri": f"models/{name}"},
+        "program": {"name": "tabular-classification"},
+        "toolchains": ["sklearn", "onnxruntime"],
+        "trust": ["pickle"] if name == "forest" else [],
+        "shapes": {"one": {"batch": 1}},
+    }
+    project.set(**recipe | changes)
+    return project
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def raced(request, template, models, environments, tmp_path_factory) -> Project:
+    """A run over an estimator."""
+    project = make_project(template, tmp_path_factory.mktemp(request.param), models, environments, request.param)
+    project.name = request.param
     done = project.call("run")
     project.said = done.output
-    assert done.code in {0, 11}, done.output
+    assert done.code == 0, done.output
     return project
 
 
@@ -107,3 +112,38 @@ def test_the_winner_is_called_as_the_source(raced, published, models):
     assert model.n_features_in_ == x.shape[1]
     with pytest.raises(ValueError, match=r"the model takes \(batch, \d+\)"):
         model.predict(x[:, 1:])
+
+
+PLANTED = """
+from kedro_hone.adaptors.sklearn import adaptor as estimators
+
+PLANTED = replace(estimators.TOOLCHAIN, name="planted", folder=Path(__file__).parent / "planted", runs=frozenset())
+ADAPTORS.append(replace(estimators.ADAPTORS[0], name="planted.onnx", toolchain=PLANTED))
+"""
+
+WRONG = """
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "nodes_featureids":
+                attribute.ints[:] = [(column + 1) % 4 for column in attribute.ints]
+"""
+
+
+def test_a_planted_wrong_conversion_is_caught(template, models, environments, tmp_path):
+    """The converter takes each column for the one before it: a valid file, with the right names, types and shapes."""
+    project = make_project(
+        template, tmp_path, models, environments, "lightgbm", toolchains=["planted", "onnxruntime"], gates={"drop": 0.1}
+    )
+    package = project.root / "src" / "shop"
+    shutil.copytree(TOOLCHAIN.folder, package / "planted", ignore=shutil.ignore_patterns("__pycache__"))
+    worker = package / "planted" / "worker" / "conversion.py"
+    text, mark = worker.read_text(), "    _keep_outputs(model, outputs)\n"
+    assert mark in text
+    worker.write_text(text.replace(mark, WRONG + mark))
+    with (package / "adaptors.py").open("a") as stream:
+        stream.write(PLANTED)
+    done = project.call("run")
+    assert done.code == 11, done.output
+    candidate = project.candidate(SESSION)
+    assert (candidate["status"], candidate["slug"]) == ("dropped", "quality"), candidate
+    assert "fell from 1.0000" in candidate["reason"]

@@ -21,7 +21,7 @@ _STEPS = {
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
-    """Make ``job["output"]`` from ``job["input"]`` as ``job["adaptor"]`` says; a class or a pickle only where it is trusted."""
+    """Make ``job["output"]`` from ``job["input"]`` as ``job["adaptor"]`` says; a class only where it is trusted."""
     if job["input"]["format"] == "pytorch-module" and (refusal := jobs.find_distrust(job)):
         return {"refused": refusal}
     return _STEPS[job["adaptor"]](job)

@@ -109,7 +109,8 @@ def _unpickle(folder: Path, name: str) -> nn.Module:
     """Return the module of a pickle, whose class may be in the author's code next to it (``code/``).
 
     Raises:
-        ValueError: It cannot be opened, or holds no module.
+        ValueError: Its class cannot be imported.
+        TypeError: It holds no module.
     """
     path = _inside(folder, name)
     sys.path.insert(0, str(folder / "code"))
@@ -119,9 +120,9 @@ def _unpickle(folder: Path, name: str) -> nn.Module:
         why = "log it again with code_paths=[…], so that its author's code comes with it"
         raise ValueError(f"its class cannot be imported ({error}); {why}") from error
     if isinstance(found, torch.jit.ScriptModule):
-        raise ValueError("it is TorchScript, which is no source; log the module that it was made of")
+        raise TypeError("it is TorchScript, which is no source; log the module that it was made of")
     if not isinstance(found, nn.Module):
-        raise ValueError(f"the pickle holds a {type(found).__name__} and no module; save the module, not its state")
+        raise TypeError(f"the pickle holds a {type(found).__name__} and no module; save the module, not its state")
     return found
 
 

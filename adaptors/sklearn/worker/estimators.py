@@ -48,13 +48,18 @@ class BoosterModel:
         of_lightgbm = type(booster).__module__.startswith("lightgbm")
         names = booster.feature_name() if of_lightgbm else booster.feature_names
         self.n_features_in_ = booster.num_feature() if of_lightgbm else booster.num_features()
-        if of_lightgbm:
-            self.predict = partial(booster.predict, num_threads=threads)
-        else:
-            import xgboost
-
+        self._names = names
+        if not of_lightgbm:
             booster.set_param({"nthread": threads})
-            self.predict = lambda rows: booster.predict(xgboost.DMatrix(rows, feature_names=names, nthread=threads))
+
+    def predict(self, rows: Any) -> Array:
+        """Return what the booster itself gives."""
+        if type(self.booster).__module__.startswith("lightgbm"):
+            return np.asarray(self.booster.predict(rows, num_threads=self.threads))
+        import xgboost
+
+        matrix = xgboost.DMatrix(rows, feature_names=self._names, nthread=self.threads)
+        return np.asarray(self.booster.predict(matrix))
 
 
 def open_estimator(job: Json) -> tuple[Any, list[str]]:
@@ -275,7 +280,7 @@ def _describe_outputs(estimator: Any, inputs: list[Json]) -> tuple[list[Json], J
         raise Unsuited(f"its classes are neither numbers nor text, such as {classes[0]!r}")
     if classes.dtype.kind == "f" and (classes != np.floor(classes)).any():
         raise Unsuited("its classes are fractions")
-    outputs = [{"name": "label", "dtype": "str" if text else "int64", "shape": ["batch"]}]
+    outputs: list[Json] = [{"name": "label", "dtype": "str" if text else "int64", "shape": ["batch"]}]
     if hasattr(estimator, "predict_proba"):
         outputs.append({"name": "probabilities", "dtype": "float32", "shape": ["batch", len(classes)]})
     known = "object" if classes.dtype.kind == "O" else classes.dtype.str

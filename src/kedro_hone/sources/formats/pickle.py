@@ -47,7 +47,6 @@ SOURCE_FORMAT = SourceFormat(
     detect=detect,
     seals=frozenset({"pytorch-module"}),
     interface="pytorch",
-    baseline="the unpickled module in eager PyTorch (eval, inference mode), {threads}",
     order=90,
     trust="pickle",
     untrusted="Loading a pickle runs whatever code its author put in, and the recipe does not trust it.",

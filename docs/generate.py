@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from generated import adaptors, attacks, commands, errors, programs, recipe
+from generated import adaptors, attacks, commands, errors, inputs, programs, recipe
 
 ROOT = Path(__file__).resolve().parent.parent
 ADAPTORS = ROOT / "docs" / "adaptors"
@@ -35,6 +35,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/errors/index.md": {"errors": errors.list_errors},
     "docs/reference/cli.md": {"commands": commands.describe_commands},
     "docs/reference/exit-codes.md": {"codes": errors.list_codes},
+    "docs/reference/inputs.md": {"inputs": inputs.list_conversions},
     "docs/reference/recipe.md": {"keys": recipe.describe_keys},
     "docs/write-an-adaptor.md": {name: partial(quote, ROOT / "docs" / "examples" / "fp16", name) for name in EXAMPLE},
 }

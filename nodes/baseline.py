@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kedro_hone.building.steps import identify_runtime
-from kedro_hone.comparing.cropping import crop_search
+from kedro_hone.comparing.cropping import crop_search, find_batch
 from kedro_hone.comparing.recipe_checks import check_provable
 from kedro_hone.comparing.scoring import may_lose_one, predict, score_source
 from kedro_hone.comparing.setting import Setting
@@ -18,14 +18,15 @@ from kedro_hone.programs import digest_metric, digest_programs
 
 logger = open_logger(__name__)
 
-VERSION = 7
+VERSION = 8
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 
 def take_baseline(*, setting: Setting) -> Reference:
     """Run the source model on the search split, and score its outputs: what every candidate is compared with.
 
-    It is run on the same rows once more for each shape that cuts them; those outputs are kept, and not scored.
+    It is run on the same rows once more for each shape that cuts them, and a model of Transformers at odd sizes; those
+    outputs are kept, and not scored.
 
     Raises:
         HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
@@ -33,6 +34,8 @@ def take_baseline(*, setting: Setting) -> Reference:
     """
     source, samples, recipe, store = setting.source, setting.samples, setting.recipe, setting.store
     asked = [source.digest, samples.digest, recipe.thread_count, recipe.program.model_dump(mode="json")]
+    if recipe.gates.drops:  # which are checked where the reference is made
+        asked.append([recipe.gates.drops, recipe.gates.confidence, recipe.confirm.finalists])
     code = [digest_metric(recipe.program.metric, project=setting.run.project), digest_programs()]
     key = digest_json(["reference", VERSION, *asked, *code, *identify_runtime(source)])
     reference = store.read_value(key, Reference.model_validate)
@@ -53,7 +56,7 @@ def _make_reference(key: str, setting: Setting) -> Reference:
     with setting.store.workspace() as scratch, crop_search(setting) as rows:
         cropped = {shape: f"at-{shape}.npz" for shape in rows}
         runs = [(setting.locate(split.feeds), scratch / "outputs.npz", setting.largest_batch)]
-        runs += [(rows[at], scratch / name, setting.recipe.shapes[at]["batch"]) for at, name in cropped.items()]
+        runs += [(rows[at], scratch / name, find_batch(setting, at)) for at, name in cropped.items()]
         predicted = predict(setting.source, name="source", runs=runs, setting=setting)
         if isinstance(predicted, Failed):
             raise HoneError(
@@ -64,6 +67,10 @@ def _make_reference(key: str, setting: Setting) -> Reference:
             )
         kept = setting.store.keep_tree(key, scratch) / "outputs.npz"
     itself = score_source(kept, split, setting)
+    for other in itself.others:
+        loses_one = may_lose_one(higher_is_better=other.higher_is_better, source=other.source)
+        if other.kind == "proportion" or loses_one:
+            check_provable(setting.samples.splits[GATE].n, setting.recipe, other=other.metric)
     return Reference(
         outputs=kept.name,
         cropped=cropped,

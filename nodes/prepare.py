@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kedro_hone.comparing.arrays import read_arrays
+from kedro_hone.comparing.arrays import open_arrays, read_arrays
 from kedro_hone.comparing.cropping import crop
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
@@ -58,6 +58,7 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
             notes = call_program("read", job=job, source=source, output=scratch, store=store, run=run)
             if notes["overlaps"]:
                 raise _explain_overlap(**notes["overlaps"][0])
+            check_limits(source, recipe, scratch)
             calibration = scratch / CALIBRATION / "feeds.npz"
             kept_rows = {name: array[: recipe.calibration_rows] for name, array in read_arrays(calibration).items()}
             np.savez(calibration, allow_pickle=False, **kept_rows)
@@ -80,6 +81,37 @@ def _explain_overlap(*, splits: list[str], count: int, example_rows: list[int]) 
         why=f"Row {row} of {first} is row {other} of {second}: a score on rows that were used before proves nothing.",
         hint="Remove the shared rows from one of them, then dvc add, git commit, dvc push.",
     )
+
+
+def check_limits(source: Artifact, recipe: Recipe, folder: Path) -> None:
+    """Compare the sizes of the prepared splits, and those of the recipe's shapes, with what the model takes at most.
+
+    Raises:
+        HoneError: ``recipe-invalid`` or ``data-unreadable``: one is larger, such as a text of more tokens than a model
+            has positions for.
+    """
+    limits: dict[str, int] = dict(source.metadata.get("transformers", {}).get("limits", {}))
+    for shape in recipe.all_shapes:
+        if over := sorted(dim for dim, limit in limits.items() if shape.sizes.get(dim, 0) > limit):
+            raise HoneError(
+                "recipe-invalid",
+                f"The shape {shape.name!r} asks for {over[0]} = {shape.sizes[over[0]]}, and the model takes "
+                f"{limits[over[0]]} at most.",
+                why="It has positions for so many tokens and no more.",
+                hint="Make the shape smaller.",
+            )
+    for split in SPLITS if limits else ():
+        with open_arrays(folder / split / "feeds.npz") as arrays:
+            for spec in source.inputs:
+                for axis, dim in enumerate(spec.shape):
+                    found, limit = arrays[spec.name].shape[axis], limits.get(str(dim))
+                    if limit is not None and found > limit:
+                        raise HoneError(
+                            "data-unreadable",
+                            f"The rows of {split} have {dim} = {found}, and the model takes {limit} at most.",
+                            why="It has positions for so many tokens and no more.",
+                            hint="Let the program cut them, by its option for the length if it has one.",
+                        )
 
 
 def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> None:
@@ -114,5 +146,5 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
         batch = {}
         for spec in source.inputs:
             rows = np.take(arrays[spec.name], range(shape.batch), axis=0, mode="wrap")
-            batch[spec.name] = crop(rows, spec.shape, shape.sizes)
+            batch[spec.name] = crop(rows, spec.shape, shape.sizes, rows=arrays)
         np.savez(folder / "shapes" / f"{shape.name}.npz", allow_pickle=False, **batch)

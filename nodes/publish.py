@@ -1,16 +1,22 @@
-"""Publish the winner as a new version of the registry that the source came from."""
+"""Publish the winner: to the registry that the source came from, or to another that the recipe names."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.aliases import PULL
 from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
-from kedro_hone.core.contract.registry import SIGNER, Publication, VersionInfo, find_registry, make_tags
+from kedro_hone.core.contract.registry import SIGNER, Publication, VersionInfo, make_tags
+from kedro_hone.core.contract.target import find_target, find_writer
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, write_publication
 from kedro_hone.signing.sign import find_signer
+
+TRANSFORMERS: Final = "transformers"
+"""The format of a source whose tokenizer or processor goes with the winner."""
 
 logger = open_logger(__name__)
 
@@ -44,12 +50,14 @@ def publish(
         source_digest=setting.source.digest,
         evidence=evidence_folder,
         folder=files,
+        companions=store.locate(setting.source) if setting.source.format == TRANSFORMERS else None,
     )
     evidence = parse_evidence((files / EVIDENCE).read_bytes())
-    registry, signer = find_registry(version.uri, project=run.project), find_signer()
-    name = recipe.publish.name or registry.resolve(version.uri).name
+    place, signer = recipe.publish, find_signer()
+    registry, name = find_target(version.uri, uri=place.uri, name=place.name, project=run.project)
+    name = name or registry.resolve(version.uri).name
     pulled = {"before": version.pointers[name]} if name in version.pointers else {}
-    publication = registry.publish(
+    publication = find_writer(registry, pull_request=place.pull_request)(
         winner,
         name=name,
         tags=make_tags(
@@ -64,7 +72,8 @@ def publish(
         metrics=find_metrics(evidence),
         **pulled,
     )
-    publication = publication.model_copy(update={"uri": run.relate(publication.uri)})
+    signed = {"signer": signer.name if signer else ""}
+    publication = publication.model_copy(update={"uri": run.relate(publication.uri), **signed})
     copy_evidence(files, run.folder)
     keep_winner(winner.artifact, winner.files, run.folder)
     write_publication(publication, evidence, run.folder)
@@ -77,7 +86,8 @@ def publish(
 
 def find_metrics(evidence: Evidence) -> dict[str, float]:
     """Return the numbers of the winner that a registry shows next to a model."""
-    metrics = {quality.metric: quality.candidate for quality in evidence.subject_quality}
+    found = (quality for own in evidence.subject_quality for quality in (own, *own.others))
+    metrics = {quality.metric: quality.candidate for quality in found}
     if evidence.speedup:
         ratio = evidence.speedup.ratio
         metrics |= {"speedup": ratio.estimate, "speedup_low": ratio.low, "speedup_high": ratio.high}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.registry import DIGEST, VersionInfo, find_registry
+from kedro_hone.core.contract.registry import DIGEST, Registry, VersionInfo, find_registry
+from kedro_hone.core.contract.target import find_source, find_target
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.errors import SLUGS, HoneError
@@ -31,6 +32,8 @@ from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = open_logger(__name__)
 
+_ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
+
 
 def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Artifact]:
     """Fetch the version that the recipe names, and seal its files as the source artifact.
@@ -47,8 +50,9 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
     with store.workspace() as scratch:
         pulled, files = scratch / "pulled", scratch / "files"
         pulled.mkdir()
-        version = registry.pull(model.uri, pulled)
-        pointers = read_aliases(registry, recipe.publish.name or version.name)
+        # First: who moves an alias while a large model is copied has moved it since.
+        pointers = _read_pointers(recipe, registry, run)
+        version = registry.pull(find_source(registry, model.uri), pulled)
         trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
         flavor = read_flavor(pulled, trust=trust, author=author, task=model.task, due=version.tags.get(DIGEST))
         (read_sources()[0][flavor.source][0].write or write_files)(flavor, pulled, files)
@@ -57,6 +61,15 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
     version = version.model_copy(update=known)
     logger.info("pulled    %s (%s, %s)", version.uri, artifact.format, artifact.digest[:19])
     return version, artifact
+
+
+def _read_pointers(recipe: Recipe, registry: Registry, run: RunFolder) -> dict[str, dict[str, str]]:
+    """Return where the aliases of the model point that the winner goes to; nobody asks where nothing is published."""
+    publish = recipe.publish
+    if publish.uri is not None and not publish.enabled:
+        return {}
+    target = find_target(recipe.model.uri, uri=publish.uri, name=publish.name, project=run.project)
+    return read_aliases(target.registry, target.name or registry.resolve(recipe.model.uri).name)
 
 
 def _is_ours(folder: Path, version: VersionInfo) -> bool:
@@ -160,9 +173,10 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
             hint=f"Save the model {mended}, and name the new file or version in the recipe.",
         )
     named = "model.module and model.kwargs in the recipe, which made the model, then " if recipe.model.module else ""
+    alone = _ALONE if recipe.model.module and "ModuleNotFoundError" in result.reason else ""
     raise HoneError(
         "model-corrupt",
         f"{recipe.model.uri} cannot be read.",
         why=result.reason,
-        hint=f"Check {named}the file in the registry{f'; the log is {result.log}' if result.log else ''}.",
+        hint=f"Check {named}the file in the registry{f'; the log is {result.log}' if result.log else ''}.{alone}",
     )

@@ -20,22 +20,28 @@ from numpy.typing import NDArray
 from kedro_hone.comparing.launches import Entrant, enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.comparing.timings import SOURCE, Timings
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.speed import combine_shapes, find_dropped
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Format
 from kedro_hone.core.values.measurement import BUDGET, Interval, RaceResult, Standing, Status, Validation
 
 logger = open_logger(__name__)
 
 
 def race(*, setting: Setting, **validations: Validation) -> RaceResult:
-    """Race the candidates that were found valid, and return the standings, best first, with all the validations."""
-    racing = Race(validations.values(), setting)
+    """Race the candidates that were found valid, and return the standings, best first, with all the validations.
+
+    Routes that begin with an alternative converter for another format than the source's are left out.
+    """
+    tried = [one for one in validations.values() if _is_of(setting.source.format, one)]
+    racing = Race(tried, setting)
     with measure_alone(setting.run, "race", artifacts=[setting.source, *racing.artifacts.values()]) as took:
         budget_ended = racing.run()
     return RaceResult(
-        validations=tuple(validations.values()),
+        validations=tuple(tried),
         standings=racing.rank(),
         source_latency=racing.timings.summarize(SOURCE),
         rounds=len(racing.timings.rounds),
@@ -44,6 +50,12 @@ def race(*, setting: Setting, **validations: Validation) -> RaceResult:
         workers=racing.timings.workers,
         **took,
     )
+
+
+def _is_of(form: Format, validation: Validation) -> bool:
+    """Return whether a candidate could come of a source of this format; of another one, alternatives are not tried."""
+    first = read_catalogue().adaptors.get(next(iter(validation.candidate.route), ""))
+    return first is None or not first.alternative or form in first.accepts
 
 
 class Race:

@@ -140,7 +140,7 @@ def make_t5():
     return transformers.T5ForConditionalGeneration(config).eval(), examples, shapes
 
 
-def seal(folder: Path, model, examples: dict, *, shapes: dict, task: str, optional=None, static=(), drop=()):
+def seal(folder: Path, model, examples: dict, *, shapes: dict, task: str, optional=None, static=()):
     """Export a model to ONNX into a folder, with the metadata of its source; return its artifact and the folder.
 
     Args:
@@ -150,8 +150,7 @@ def seal(folder: Path, model, examples: dict, *, shapes: dict, task: str, option
         shapes: Names or sizes of the inputs' dimensions, by name.
         task: The pipeline's task.
         optional: Inputs that may be left out, and what fills them.
-        static: Sizes that the artifact is said to be specialized for.
-        drop: Outputs that are not exported.
+        static: Sizes that the artifact is specialized for: those of the examples; any sizes when empty.
     """
     from kedro_hone.core.store.manifest import Manifest
     from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
@@ -160,7 +159,7 @@ def seal(folder: Path, model, examples: dict, *, shapes: dict, task: str, option
     folder.mkdir(parents=True)
     with torch.no_grad():
         found = model(**examples, **({"use_cache": False} if model.can_generate() else {}))
-    results = {key: value for key, value in found.items() if isinstance(value, torch.Tensor) and key not in drop}
+    results = {key: value for key, value in found.items() if isinstance(value, torch.Tensor)}
 
     class Plain(torch.nn.Module):
         def __init__(self):
@@ -194,7 +193,7 @@ def seal(folder: Path, model, examples: dict, *, shapes: dict, task: str, option
         folder / "model.onnx",
         input_names=list(examples),
         output_names=list(results),
-        dynamic_axes=axes,
+        dynamic_axes={} if static else axes,
         dynamo=False,
     )
     kind = type(model).__name__

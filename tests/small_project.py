@@ -261,7 +261,7 @@ class Project:
             answers = x @ w + b
             np.savez(self.splits / f"{name}.npz", x=x, labels=answers.argmax(axis=1), answers=answers)
 
-    def track(self, *, tag: str = "v1") -> None:
+    def track(self, *, tag: str = "v1", suffix: str = "npz") -> None:
         """Put the splits under DVC in a git repository of their own, commit them and tag the commit."""
         folder = self.splits.parent
 
@@ -272,7 +272,7 @@ class Project:
         if not (folder / ".git").exists():
             call("git", "init", "--quiet", "--initial-branch=main")
             call(sys.executable, "-m", "dvc", "init", "--quiet")
-        call(sys.executable, "-m", "dvc", "add", "--quiet", *(f"splits/{name}.npz" for name in ROWS))
+        call(sys.executable, "-m", "dvc", "add", "--quiet", *(f"splits/{name}.{suffix}" for name in ROWS))
         call("git", "add", "--all")
         author = ("-c", "user.name=a person", "-c", "user.email=person@example.org")
         call("git", *author, "commit", "--quiet", "--message", "Track the splits")

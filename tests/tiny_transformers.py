@@ -52,7 +52,7 @@ def main(folder: Path, kinds: list[str]) -> None:
             make_tokenizer().save_pretrained(folder / kind)
 
 
-def make(kind: str):
+def make(kind: str):  # noqa: PLR0911 - one for each kind
     import transformers as t
 
     text = {"vocab_size": VOCABULARY, "max_position_embeddings": 64}
@@ -90,7 +90,7 @@ def make_tokenizer():
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     words = [*WORDS, *(f"w{number}" for number in range(VOCABULARY - len(WORDS)))]
-    tokenizer = Tokenizer(models.WordPiece({word: place for place, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(models.WordPiece({word: place for place, word in enumerate(words)}, unk_token=WORDS[1]))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     ends = [("[CLS]", 2), ("[SEP]", 3)]

@@ -1,4 +1,4 @@
-"""ONNX Runtime's adaptors: an optimized graph in fp32, int8 in two ways, and int4 weights."""
+"""ONNX Runtime's adaptors: graphs in fp32, optimized or with fused attention, int8 in three ways, and int4 weights."""
 
 from __future__ import annotations
 
@@ -46,6 +46,14 @@ class SessionOptions(Options):
     """How far the graph is rewritten; ``layout`` and ``all`` choose layouts for this CPU."""
 
 
+class FusedOptions(Options):
+    """Options of ``onnxruntime.fused``."""
+
+    model_type: str = "auto"
+    """The family whose patterns are looked for, such as ``bert``, ``gpt2`` or ``t5``; ``auto`` takes it from the
+    model's configuration. BERT's patterns are looked for where the family is not known, or its own find nothing."""
+
+
 class DynamicOptions(Int8Options):
     """Options of ``onnxruntime.int8-dynamic``."""
 
@@ -53,6 +61,10 @@ class DynamicOptions(Int8Options):
     """Whether to use one scale for each output channel instead of one for each weight."""
     exclude: tuple[str, ...] = ()
     """Names of nodes to leave alone."""
+
+
+class FusedInt8Options(DynamicOptions, FusedOptions):
+    """Options of ``onnxruntime.int8-fused``."""
 
 
 class StaticOptions(DynamicOptions):
@@ -94,9 +106,22 @@ ADAPTORS = (
         run_options=lambda _: {"graph_optimization": "disabled"},  # it was rewritten when it was saved
     ),
     _quantizer(
+        name="onnxruntime.fused",
+        summary="Fuses each attention of a transformer, its embeddings and its norms to one operator, in fp32.",
+        options=FusedOptions,
+        default=False,  # no faster than what ONNX Runtime fuses by itself: benchmarks/minilm.py
+    ),
+    _quantizer(
         name="onnxruntime.int8-dynamic",
+        version=2,  # fused attention too
         summary="Quantizes the weights of MatMul and Gemm to int8 and their activations at run time; needs no data.",
         options=DynamicOptions,
+        precisions=frozenset({Precision.INT8}),
+    ),
+    _quantizer(
+        name="onnxruntime.int8-fused",
+        summary="Fuses a transformer's attention, then quantizes it, MatMul and Gemm to int8, activations at run time.",
+        options=FusedInt8Options,
         precisions=frozenset({Precision.INT8}),
     ),
     _quantizer(

@@ -9,8 +9,10 @@ from typing import Literal
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
+from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits, RunOptions, Toolchain
-from kedro_hone.core.values.artifact import Precision, Stage
+from kedro_hone.core.values.artifact import Artifact, Precision, Stage
+from kedro_hone.core.values.outcome import Refused
 
 
 class Properties(RunOptions):
@@ -48,6 +50,9 @@ class QuantizeOptions(Int8Options):
     transformer: bool | None = None
     """Whether to use the quantization scheme for transformers; None uses it where the graph has attention. Without
     it the mask of the attention is quantized too, which made a sentence encoder useless."""
+    smooth_quant: float | None = Field(default=None, ge=-1, le=1)
+    """SmoothQuant, in the scheme for transformers: how much of the activations' outliers is moved into the weights of a
+    matrix product, from 0 to 1; -1 switches it off, None is NNCF's own choice, 0.95."""
     subset_size: int = Field(default=300, ge=1)
     """How many calibration rows are used at most."""
     fast_bias_correction: bool = True
@@ -61,6 +66,14 @@ class AccuracyControlOptions(QuantizeOptions):
 
     max_drop: float = Field(default=0.005, ge=0)
     """By how much the program's metric may fall, in absolute terms."""
+
+
+def refuse_fused(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
+    """Refuse graphs with operators of ONNX Runtime's own, such as whole attentions: OpenVINO fuses its own way."""
+    if "fused_operators" not in artifact.metadata:
+        return None
+    reason = "the graph holds fused operators of ONNX Runtime's own; OpenVINO takes it as it was before"
+    return Refused(by="openvino.ir", slug="format", reason=reason)
 
 
 class Int8WeightsOptions(Options):
@@ -98,6 +111,7 @@ ADAPTORS = (
         stage=Stage.CONVERT,
         accepts=frozenset({"onnx"}),
         summary="Converts ONNX to OpenVINO's IR, with the weights in their own precision.",
+        can_take=refuse_fused,
     ),
     _on_ir(  # without a hint OpenVINO computes in bf16 wherever the CPU can
         name="openvino.f32",

@@ -43,7 +43,8 @@ TOOLCHAIN = Toolchain(
 )
 
 _MODULE = frozenset({"pytorch-module"})
-_CLASS = _MODULE | {"transformers"}
+_TRANSFORMERS = frozenset({"transformers"})
+_CLASS = _MODULE | _TRANSFORMERS
 _PROGRAM = frozenset({"pytorch"})
 _SUPPORTS = {
     Capability.DYNAMIC_BATCH: Support.FULL,
@@ -57,6 +58,13 @@ class OnnxOptions(Options):
 
     opset: int = Field(default=20, ge=17, le=24)
     """The version of ONNX's operators to ask for; the one that was written is in the artifact's metadata."""
+
+
+class TracedOptions(Options):
+    """Options of ``pytorch.onnx-traced``."""
+
+    opset: int = Field(default=17, ge=14, le=20)
+    """The version of ONNX's operators."""
 
 
 class CompileOptions(Options):
@@ -120,6 +128,33 @@ ADAPTORS = (
         summary="Writes an exported program as ONNX; one that PT2E quantized becomes a QDQ model.",
         options=OnnxOptions,
         supports={**_SUPPORTS, Capability.EXTERNAL_DATA: Support.FULL},
+    ),
+    _adaptor(
+        name="pytorch.onnx-traced",
+        stage=Stage.CONVERT,
+        accepts=_TRANSFORMERS,
+        produces="onnx",
+        summary="Traces a model of Transformers with plain attention into ONNX, whose patterns optimizers know.",
+        options=TracedOptions,
+        supports={
+            **_SUPPORTS,
+            Capability.EXTERNAL_DATA: Support.FULL,
+            Capability.CONTROL_FLOW: Support.UNSUPPORTED,
+        },
+        alternative=True,
+    ),
+    _adaptor(
+        name="pytorch.openvino-ir",
+        stage=Stage.CONVERT,
+        accepts=_TRANSFORMERS,
+        produces="openvino-ir",
+        summary="Converts a model of Transformers to OpenVINO's IR without ONNX in between.",
+        supports={
+            **_SUPPORTS,
+            Capability.EXTERNAL_DATA: Support.FULL,
+            Capability.CONTROL_FLOW: Support.UNSUPPORTED,
+        },
+        alternative=True,
     ),
     _adaptor(
         name="pytorch.pt2e-int8",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,7 @@ from kedro_hone.sources.source_format import MLMODEL, OURS
 if TYPE_CHECKING:
     from mlflow.models import Model, ModelSignature
 
+_WEIGHTS: Final = frozenset({".safetensors", ".bin", ".pt", ".pth"})
 LARGEST_EXAMPLE: Final = 1_000_000
 """Numbers in an input example; a larger one is left out, since MLflow keeps it as JSON."""
 
@@ -54,6 +56,8 @@ def write_winner(
     copy_tree(winner.files, folder / "artifact", share=False)
     write_manifest(folder / "artifact", artifact)
     winner.copy_evidence(folder / EVIDENCE_FOLDER)
+    if winner.companions is not None:
+        _copy_companions(winner.companions, folder)
     unnamed = artifact.metadata.get("interface") == "pytorch"
     model = Model(signature=make_signature(artifact.inputs, artifact.outputs, unnamed=unnamed))
     described = {"format": artifact.format, "runtime": artifact.runtime, "digest": artifact.digest}
@@ -75,6 +79,15 @@ def write_winner(
     if signer is not None:
         sign_version(folder, signer, name=name)
     return model
+
+
+def _copy_companions(source: Path, folder: Path) -> None:
+    """Copy what a source of transformers has next to its weights: its configuration, and its tokenizer or processor."""
+    for path in sorted(source.rglob("*")):
+        name = path.relative_to(source)
+        if path.is_file() and path.suffix not in _WEIGHTS and not path.name.endswith(".index.json"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, folder / name)
 
 
 def make_signature(

@@ -41,7 +41,7 @@ def create_pipeline(routes: Routes) -> Pipeline:
         place_node(
             confirm, name="confirm", inputs={"result": "race"}, output="confirmation", decided_by=CONFIRMED, tags=ALONE
         ),
-        place_node(gate, name="gate", inputs=asked, output="decision", decided_by=["gates", "confirm"]),
+        place_node(gate, name="gate", inputs=asked, output="decision", decided_by=["gates", "confirm", "golden_rows"]),
         place_node(report, name="report", inputs=decided, output=["evidence", "evidence_folder"]),
     )
     return Pipeline([*validated, *nodes], tags="compare")

@@ -1,4 +1,4 @@
-"""Make the demo: a small trained network in the embedded registry, and its data under DVC."""
+"""Make a demo: a small trained network in the embedded registry, or a sentence encoder; and its data under DVC."""
 
 from __future__ import annotations
 

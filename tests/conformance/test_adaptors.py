@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tiny_transformers import write_models
 
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
@@ -18,6 +20,8 @@ from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.programs import LIBRARY, find_program
+from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.formats.transformers import write
 from kedro_hone.testing import AdaptorSuite
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
@@ -50,14 +54,26 @@ def sources(folder) -> dict[str, tuple[Artifact, Path]]:
     program = describe("pytorch", "pytorch", folder / "exported")
     module = describe("pytorch", "pytorch-module", folder / "module", inputs=program[0].inputs)
     converted = describe("openvino", "openvino-ir", folder / "ir")
-    return {"onnx": onnx, "pytorch": program, "pytorch-module": module, "openvino-ir": converted}
+    found = {"onnx": onnx, "pytorch": program, "pytorch-module": module, "openvino-ir": converted}
+    return {**found, "transformers": describe_transformers(folder)}
 
 
-def describe(toolchain: str, form: str, folder: Path, inputs: tuple[TensorSpec, ...] = ()) -> tuple[Artifact, Path]:
+def describe_transformers(folder: Path) -> tuple[Artifact, Path]:
+    """Return a small classifier of images of Transformers, as the host seals it."""
+    pulled, files = write_models(folder / "tiny", "image") / "image", folder / "transformers"
+    flavor = read_flavor(pulled, trust=frozenset())
+    write(flavor, pulled, files)
+    return describe("pytorch", flavor.format, files, metadata=flavor.metadata)
+
+
+def describe(
+    toolchain: str, form: str, folder: Path, inputs: tuple[TensorSpec, ...] = (), metadata: dict[str, Any] | None = None
+) -> tuple[Artifact, Path]:
     """Return a folder as an artifact, with the tensors that a toolchain finds in it; a class is told its inputs."""
-    unread = Artifact(format=form, digest=digest_tree(folder), inputs=inputs, outputs=())
+    unread = Artifact(format=form, digest=digest_tree(folder), inputs=inputs, outputs=(), metadata=metadata or {})
     notes = call(read_catalogue().find_toolchain(toolchain), "describe", unread, folder).notes
     read = {"inputs": notes["inputs"], "outputs": notes["outputs"], "runtime": toolchain}
+    read |= {"metadata": {"transformers": notes["transformers"]}} if "transformers" in notes else {}
     return Artifact.model_validate(unread.model_dump() | read), folder
 
 
@@ -115,3 +131,35 @@ class TestAdaptor(AdaptorSuite):
     @pytest.fixture
     def trust(self) -> tuple[str, ...]:
         return ("module",)
+
+
+@pytest.fixture(scope="session")
+def eager(transformers, tmp_path_factory) -> Artifact:
+    """A small encoder with eager attention."""
+    copy = tmp_path_factory.mktemp("eager") / "onnx"
+    shutil.copytree(transformers / "eager", copy)
+    return describe("onnxruntime", "onnx", copy)[0]
+
+
+class TestFused(AdaptorSuite):
+    """Those that fuse attention, on an encoder that has some; the net above has none, so that they refuse it."""
+
+    @pytest.fixture(params=["onnxruntime.fused", "onnxruntime.int8-fused"])
+    def adaptor(self, request) -> Adaptor:
+        return read_catalogue().find_adaptor(request.param)
+
+    @pytest.fixture
+    def files(self, transformers) -> Path:
+        return transformers / "eager"
+
+    @pytest.fixture
+    def artifact(self, eager) -> Artifact:
+        return eager
+
+    @pytest.fixture
+    def shapes(self) -> tuple[Shape, ...]:
+        return tuple(Shape(name=f"{b}x{n}", sizes={"batch": b, "length": n}) for b, n in ((1, 12), (2, 5), (5, 12)))
+
+    @pytest.fixture
+    def python(self) -> Path:
+        return Path(sys.executable)

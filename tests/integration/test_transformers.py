@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +14,16 @@ import numpy as np
 import pytest
 from small_project import ROWS, Project, copy_project
 from tiny_transformers import VOCABULARY, write_models
+from transformers_flavor import CLASSES
 
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import OUTCOME
+from kedro_hone.nodes.prepare import check_limits
+from kedro_hone.nodes.pull import pull
+from kedro_hone.recipe.schema import read_recipe
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
 
@@ -23,7 +35,7 @@ NNCF = ("openvino.int8-ptq", "openvino.int8-accuracy-control", "openvino.int8-we
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory) -> Path:
-    return write_models(tmp_path_factory.mktemp("tiny"), "classifier")
+    return write_models(tmp_path_factory.mktemp("tiny"), *CLASSES)
 
 
 def write_rows(project: Project, **rows: int) -> None:
@@ -64,3 +76,89 @@ def test_a_folder_becomes_candidates_that_agree_with_the_authors_class(template,
     built = {name: one for name, one in outcomes.items() if isinstance(one, Artifact) and one.runtime}
     assert {"onnxruntime", "openvino", "pytorch"} <= {one.runtime for one in built.values()}, done.output
     assert all(one.metadata["transformers"]["class"] == "BertForSequenceClassification" for one in built.values())
+
+
+@pytest.fixture(scope="module")
+def copies(tiny, tmp_path_factory) -> Path:
+    """The same models as MLflow writes them, and as repositories of the Hub in small parts with a card."""
+    folder = tmp_path_factory.mktemp("copies")
+    script = Path(__file__).parents[1] / "transformers_flavor.py"
+    quiet = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TORCHAO_FORCE_SKIP_LOADING_SO_FILES": "1"}
+    places = map(str, (tiny, folder / "flavor", folder / "hub"))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script), *places, *CLASSES],
+        env={**os.environ, **quiet},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    for kind in CLASSES:
+        for path in (tiny / kind).iterdir():
+            if not path.name.startswith(("model", "config")):
+                shutil.copy(path, folder / "hub" / kind)
+        (folder / "hub" / kind / "README.md").write_text("---\nlicense: mit\n---\n")
+    return folder
+
+
+def pull_from(folder: Path, place: Path, **model: Any) -> Artifact:
+    recipe = read_recipe({"model": {"uri": str(place), **model}, "threads": 1})
+    run = RunFolder(root=folder / "runs", run_id=f"run-{len([*folder.glob('runs/*')])}", project=folder)
+    return pull(recipe, Store(folder / "store"), run)[1]
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_the_same_model_from_three_places_is_one_artifact(tiny, copies, tmp_path, monkeypatch, kind):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    index = json.loads((copies / "hub" / kind / "model.safetensors.index.json").read_text())
+    assert len({*index["weight_map"].values()}) > 1
+
+    found = [pull_from(tmp_path, folder / kind) for folder in (tiny, copies / "flavor", copies / "hub")]
+
+    assert len({one.digest for one in found}) == 1
+
+
+def test_a_head_that_was_never_trained_is_refused(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+
+    with pytest.raises(HoneError) as caught:
+        pull_from(tmp_path, tiny / "classifier", task="fill-mask")
+
+    assert caught.value.slug == "model-unsupported"
+    assert "trained for another task than fill-mask" in caught.value.why
+
+
+def test_a_class_that_is_not_installed_is_refused(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    folder = Path(shutil.copytree(tiny / "classifier", tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    changed = {"model_type": "quagga", "architectures": ["QuaggaForSequenceClassification"]}
+    (folder / "config.json").write_text(json.dumps(config | changed))
+
+    with pytest.raises(HoneError) as caught:
+        pull_from(tmp_path, folder)
+
+    assert caught.value.slug == "model-unsupported"
+    assert "quagga" in caught.value.why
+
+
+def test_more_tokens_than_positions_are_an_error_before_anything_is_built(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    source = pull_from(tmp_path, tiny / "classifier")
+    assert source.metadata["transformers"]["limits"] == {"length": 64}
+    keys = {"model": {"uri": "models:/text/1"}}
+    long = read_recipe({**keys, "shapes": {"long": {"batch": 1, "length": 65}}})
+    for split in ("calibration", "search", "gate"):
+        (tmp_path / split).mkdir()
+        rows = np.ones((2, 64 if split != "gate" else 80), np.int64)
+        np.savez(tmp_path / split / "feeds.npz", **{spec.name: rows for spec in source.inputs})
+
+    with pytest.raises(HoneError) as caught:
+        check_limits(source, long, tmp_path)
+    assert caught.value.slug == "recipe-invalid"
+    assert "length = 65" in caught.value.what
+
+    with pytest.raises(HoneError) as caught:
+        check_limits(source, read_recipe(keys), tmp_path)
+    assert caught.value.slug == "data-unreadable"
+    assert "gate have length = 80" in caught.value.what

@@ -97,6 +97,12 @@ def try_call(job):
     make = {str: str.encode, int: ctypes.c_long, type(None): lambda _: buffer}
     arguments = [make[type(one)](one) for one in job["arguments"]]
     return system_call(job["numbers"][os.uname().machine != "x86_64"], *arguments)
+def try_calls(job):
+    libc, column = ctypes.CDLL(None, use_errno=True), int(os.uname().machine != "x86_64")
+    def call(number):
+        libc.syscall(ctypes.c_long(number), *[ctypes.c_long(-1)] * 6)
+        return errno.errorcode[ctypes.get_errno()]
+    return {name: call(numbers[column]) for name, numbers in job["calls"].items()}
 def try_chmod(job): os.chmod(job["target"], 0o777)
 def try_open_chmod(job): os.fchmod(os.open(job["target"], os.O_RDONLY), 0o777)
 def try_utime(job): os.utime(job["target"], (0, 0))
@@ -483,6 +489,39 @@ def test_reaching_into_the_host(attack, only, how, layers):
 def test_parts_of_the_kernel_that_no_toolchain_needs(attack, only, how, layers):
     only(*layers)
     refuse(attack(how), "EPERM")
+
+
+CALLS = {  # without the filter, each of them has another fault to find with arguments of -1
+    "chroot": (161, 51),
+    "fsconfig": (431, 431),
+    "kcmp": (312, 272),
+    "keyctl": (250, 219),
+    "mount_setattr": (442, 442),
+    "mq_open": (240, 180),
+    "open_tree": (428, 428),
+    "pidfd_getfd": (438, 438),
+    "process_madvise": (440, 440),
+    "process_vm_writev": (311, 271),
+    "request_key": (249, 218),
+    "setns": (308, 268),
+    "umount2": (166, 39),
+    "userfaultfd": (323, 282),
+}
+
+
+@pytest.mark.attack(
+    what="entering namespaces, writing the memory of others, and calls that the kernel alone would check",
+    who="worker",
+    stopped_by="these calls are refused, whatever their arguments",
+    feature="seccomp",
+)
+def test_calls_are_refused_before_the_kernel_looks_at_them(attack, only):
+    only("seccomp")
+    result = attack("calls", calls=CALLS)
+    assert result.end.isolation == expect_layers()
+    if not find_layers()["seccomp"]:
+        pytest.skip("this kernel or container has no seccomp")
+    assert result.notes["got"] == dict.fromkeys(CALLS, "EPERM")
 
 
 @pytest.mark.attack(

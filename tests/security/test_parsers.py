@@ -107,6 +107,26 @@ def test_an_mlmodel_that_grows_when_it_is_read(tmp_path, text):
     assert float(seconds) < 10  # of one processor: the flavor was found, and it took minutes before
 
 
+def repeat(name: str, shape: str, count: int) -> str:
+    """Return a signature that says a name and a shape often, in few bytes."""
+    first = f"{{type: tensor, name: &n {name}, tensor-spec: {{dtype: float32, shape: &s [{shape}]}}}}"
+    again = ",{type: tensor, name: *n, tensor-spec: {dtype: float32, shape: *s}}"
+    return FLAVORS + f"signature: {{inputs: [{first}{again * count}]}}\n"
+
+
+@pytest.mark.attack(
+    what="an MLmodel whose signature says a long name or a long shape thousands of times, by aliases",
+    who="registry",
+    stopped_by="what a signature says is bounded as it is written out",
+)
+@pytest.mark.parametrize(
+    "text", [repeat("x", "1," * 100_000, 10_000), repeat("n" * 400_000, "1,-1,-1,-1", 8_000)], ids=["shape", "name"]
+)
+def test_a_signature_that_grows_when_it_is_read(tmp_path, text):
+    write_model(tmp_path / "m", text)
+    assert "no end" in run(limit(8 << 30) + READ.replace("error.slug", "error.why"), tmp_path / "m")
+
+
 def sign(text: str) -> str:
     return FLAVORS + "signature: {inputs: '" + text + "'}\n"
 
@@ -159,6 +179,25 @@ def test_a_link_to_itself(tmp_path):
     assert catch(lambda: registry.resolve("m-hone/honed")).slug == "model-unknown"
     assert registry.list_aliases("m") == {"good": "1"}
     assert registry.resolve("m-hone/1").aliases == ("good",)
+
+
+@pytest.mark.attack(
+    what="links to what never ends, in a model's folder or next to its file",
+    who="registry",
+    stopped_by="what is outside the folder is not read, and what is no file is not copied",
+)
+def test_links_to_what_never_ends(tmp_path):
+    model, registry = write_model(tmp_path / "m", FLAVORS), LocalRegistry(tmp_path)
+    before = registry.resolve("m").version
+    (tmp_path / "outside").write_bytes(b"as /proc/self/pagemap, which has 256 GiB")
+    (model / "link").symlink_to("../outside")
+    assert registry.resolve("m").version == before
+    (tmp_path / "net.onnx").write_bytes(b"net")
+    (tmp_path / "net.onnx.data").write_bytes(b"weights")
+    (tmp_path / "net.onnx.zero").symlink_to("/dev/null")
+    (tmp_path / "net.onnx_old").mkdir()
+    registry.pull("net.onnx", tmp_path / "pulled")
+    assert sorted(path.name for path in (tmp_path / "pulled").iterdir()) == ["net.onnx", "net.onnx.data"]
 
 
 def seal(folder: Path, **attributes: object) -> Path:

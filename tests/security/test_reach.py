@@ -131,6 +131,26 @@ def test_asking_a_daemon_by_a_socket_in_a_readable_folder(call, tmp_path, monkey
             assert call("talk", options=options, daemon=str(tmp_path / name)).notes["talked"] == "ECONNREFUSED"
 
 
+@pytest.mark.attack(
+    what="a socket of another user, where no worker can go, that takes the namespaces from all of them",
+    who="nobody",
+    stopped_by="what a worker cannot reach need not be hidden",
+    feature="namespaces (Linux 5.12)",
+)
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
+def test_a_socket_of_another_user_in_a_readable_folder(call, tmp_path):
+    private = tmp_path / "project" / "private"
+    private.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(private / "daemon"))
+        server.listen()
+        private.chmod(0o700)
+        os.chown(private, 12345, 12345)
+        result = call("talk", options={"project": str(private.parent)}, daemon=str(private / "daemon"))
+    assert result.end.isolation["namespaces"] == NAMESPACES
+    assert result.notes["talked"] == "EACCES"
+
+
 VICTIM = """
 import ctypes, os, time
 libc = ctypes.CDLL(None)

@@ -15,6 +15,10 @@ from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.core.contract.aliases import PULL
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.nodes.pull import pull
+from kedro_hone.recipe.schema import read_recipe
 
 __all__ = ["empty_database", "make_winner", "onnx_model", "prove", "tracking_uri"]
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
@@ -151,6 +155,30 @@ def test_two_publications_of_one_pull_undo_no_rollback_and_take_no_move_of_their
     third = publish(registry, prove(artifact, "6"), before={"honed": "3"}, pull="third")
     assert (third.version, third.alias) == ("6", "honed")
     assert publish(registry, prove(artifact, "7"), **again).note
+
+
+@pytest.mark.attack(
+    what="a run that undoes a person's rollback of the time in which it copied the source",
+    who="nobody",
+    stopped_by="the aliases are read before the model is pulled",
+)
+def test_an_alias_that_is_moved_while_the_source_is_copied_was_moved(tmp_path, onnx_model, monkeypatch):
+    home, source = tmp_path / "net-hone", tmp_path / "net"
+    for version in "12":
+        (home / version).mkdir(parents=True)
+    move_alias(LocalRegistry(tmp_path), home, "2")
+    source.mkdir()
+    (source / "model.onnx").write_bytes(onnx_model.SerializeToString())
+    copy = LocalRegistry.pull
+
+    def pull_slowly(self, uri, folder):
+        move_alias(self, home, "1")
+        return copy(self, uri, folder)
+
+    monkeypatch.setattr(LocalRegistry, "pull", pull_slowly)
+    run = RunFolder(root=tmp_path / "runs", run_id="1", project=tmp_path)
+    version, _ = pull(read_recipe({"model": {"uri": str(source)}}), Store(tmp_path / "store"), run)
+    assert [each["honed"] for each in version.pointers.values()] == ["2"]
 
 
 def test_the_line_that_is_gated_and_published_again_moves_its_alias(unpublished, tmp_path):

@@ -174,6 +174,12 @@ def remove(place: Path) -> None:
     (place / "requirements.txt").unlink()
 
 
+def link_out(path: Path) -> None:
+    """Put a link to the same content in a file's place: it could lead to what never ends, such as /dev/zero."""
+    outside = path.rename(path.parents[2] / "outside")
+    path.symlink_to(outside)
+
+
 @pytest.mark.attack(
     what="a signed version in which a model, evidence, loader, file, folder or link was changed, added or removed",
     who="registry",
@@ -289,7 +295,9 @@ def test_a_signature_that_is_none_is_refused(signed, policy, text):
     assert "that cannot be read" in call(signed).output
 
 
-def test_verify_says_that_a_folder_is_no_signature(signed):
+def test_verify_says_that_a_folder_or_a_link_is_no_signature(signed):
+    link_out(signed / "model.sig")
+    assert describe_signature(signed) == "that cannot be read"
     (signed / "model.sig").unlink()
     (signed / "model.sig").mkdir()
     assert describe_signature(signed) == "that cannot be read"
@@ -329,11 +337,12 @@ def retag(place: Path, **tags: str) -> None:
         (lambda place: (place / "evidence" / "timings.npz").write_bytes(b"faster"), "evidence-incomplete"),
         (change_evidence, "evidence-incomplete"),
         (lambda place: (place / "evidence" / "report.md").unlink(), "evidence-incomplete"),
+        (lambda place: link_out(place / "evidence" / "report.md"), "evidence-incomplete"),
         (lambda place: retag(place, **{"hone.source_digest": "sha256:other"}), "evidence-incomplete"),
         (lambda place: retag(place, **{"hone.run": "other"}), "evidence-incomplete"),
         (change_model, "model-corrupt"),
     ],
-    ids=["timings", "evidence", "removed", "source", "run", "model"],
+    ids=["timings", "evidence", "removed", "link", "source", "run", "model"],
 )
 def test_verify_finds_what_was_changed_without_any_key(publish, monkeypatch, attack, slug):
     monkeypatch.delenv(SIGNING_KEY)
@@ -419,6 +428,7 @@ def test_a_winner_that_this_publisher_signed_is_trusted_as_a_source(signed, tmp_
         {"identity": "a@b.c", "issuer": ""},  # sigstore compares no issuer then: `--issuer "$UNSET"`
         {"identity": "", "issuer": "https://b.c"},
         {"keys": ["a"], "identity": "", "issuer": ""},
+        {"keys": ["a"], "name": ""},
     ],
 )
 def test_a_policy_names_one_kind_of_signer(harm):
@@ -437,12 +447,22 @@ def test_what_is_no_policy_is_no_permission(signed, verify):
         kedro_hone.load(signed, verify=verify)
 
 
+@pytest.mark.attack(
+    what="a folder with another model's signed version, for who verifies it with an empty name or key",
+    who="registry",
+    stopped_by="an empty option is a mistake",
+)
 @pytest.mark.parametrize(
-    "options", [("--identity", "", "--issuer", ""), ("--issuer", ""), ("--source", ""), ("--key", "")]
+    "options",
+    [("--identity", "", "--issuer", ""), ("--issuer", ""), ("--source", ""), ("--key", ""), ("--name", "")],
 )
 def test_verify_takes_no_empty_option_for_none(signed, options):
     """Such as ``--identity "$SIGNER"`` where nobody set it: nothing is called right for lack of a question."""
     assert call(signed, *options).exit_code not in {ExitCode.SUCCESS, None}
+
+
+def test_verify_takes_no_empty_name_with_a_key(signed, keys):
+    assert call(signed, "--key", str(keys[1]), "--name", "").exit_code not in {ExitCode.SUCCESS, None}
 
 
 def test_a_key_of_a_policy_that_is_none_is_named(signed, keys, tmp_path):
@@ -509,6 +529,8 @@ def test_a_run_signs_what_it_publishes_and_pulls_nothing_with_a_key_that_it_cann
     assert not list(project.root.glob("models/*-hone"))
     project.environment[SIGNING_KEY] = str(private)
     project.run("--pipelines", "publish")
+    publication = json.loads((project.work / "latest" / "publication.json").read_text())
+    assert publication["signer"] == digest_file(public)
     (place,) = project.root.glob("models/*-hone/honed")
     asked = (str(place.relative_to(project.root)), "--key", str(public))
     done = project.call("hone", "verify", *asked)

@@ -88,6 +88,7 @@ def seek(ask, folder, kept) -> set[str]:
     def delete() -> None:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(kept, folder)
+        time.sleep(0.005)  # a busy machine would otherwise hardly ever find it whole
 
     shutil.copytree(folder, kept)
     seen, number, start = set(), 0, time.monotonic()

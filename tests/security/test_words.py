@@ -14,6 +14,7 @@ from rich.console import Console
 
 from kedro_hone.adaptors.registries.mlflow.connection import run_bounded
 from kedro_hone.cli.failures import explain_failures
+from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.workers.host.job import Job
@@ -92,7 +93,8 @@ def test_a_reason_of_a_stranger_is_no_link_no_mention_and_no_markup(evidence, tm
     "uri", ['models:/a");import os;os.system("x")#/1', "models:/a\n\\/1", "models:/a```\n/1", '\'"""']
 )
 def test_a_uri_of_a_stranger_stays_a_text_of_the_usage_snippet(evidence, uri):
-    code = ast.parse(write_usage(evidence, published=uri))
+    publication = Publication(uri=uri, version="1", alias=None)
+    code = ast.parse(write_usage(evidence, publication))
     calls = [node for node in ast.walk(code) if isinstance(node, ast.Call)]
     assert [ast.unparse(call.func) for call in calls] == ["kedro_hone.load", "model"]
     assert calls[0].args[0].value == uri

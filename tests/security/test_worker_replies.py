@@ -235,3 +235,37 @@ def test_plain_predictions_are_read(tmp_path):
         assert arrays["y"].tolist() == [1, 1, 1]
     with pytest.raises(UNREADABLE), open_arrays(tmp_path / "none.npz"):
         pass
+
+
+SWAPS = """
+import json, os, shutil, sys
+
+def swap(job):
+    path = os.path.join(sys.argv[1], "job.json")
+    os.unlink(path)
+    if job["how"] == "text":
+        with open(path, "w") as stream: json.dump({**job, "reads": ["/"], "output": job["victim"]}, stream)
+    if job["how"] == "link": os.symlink(job["victim"], path)
+    if job["how"] == "directory": os.mkdir(path)
+    if job["how"] == "closed": os.chmod(sys.argv[1], 0o500)
+    return {}
+"""
+
+
+@pytest.mark.attack(
+    what="a worker that changes its job.json, for `kedro hone replay` to read and write elsewhere",
+    who="worker",
+    stopped_by="the host writes it again when the worker is gone",
+)
+@pytest.mark.parametrize("how", ["text", "link", "directory", "closed"])
+def test_a_worker_that_changes_its_own_job(tmp_path, how):
+    worker, victim = tmp_path / "code" / "worker.py", tmp_path / "victim"
+    worker.parent.mkdir()
+    worker.write_text(SWAPS)
+    victim.write_text("untouched")
+    job = Job(function="swap", worker=str(worker), adaptor="evil", how=how, victim=str(victim)[1:])
+    call_worker(job, python=Path(sys.executable), toolchain=None, folder=tmp_path / "step", limits=LIMITS)
+    path = tmp_path / "step" / "job.json"
+    temporary = str(tmp_path / "step" / "temporary")
+    assert Job.model_validate_json(read_regular(path)) == job.model_copy(update={"temporary": temporary})
+    assert victim.read_text() == "untouched"

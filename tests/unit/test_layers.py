@@ -35,6 +35,7 @@ PLANTS = {
     "kedro-at-the-edge": ("nodes/gate.py", "from kedro.io import DataCatalog"),
     "dvc-in-datasets": ("nodes/prepare.py", "import dvc.api"),
     "mlflow-in-registries": ("nodes/publish.py", "import mlflow"),
+    "hub-in-its-registry": ("nodes/publish.py", "import huggingface_hub"),
     "learner-light": ("core/contract/catalogue.py", "import mlflow"),
     "toolchains-in-workers": ("nodes/validate.py", "import onnxruntime"),
     "honesty-outside": ("../../benchmarks/honesty.py", "from kedro_hone.comparing.launches import measure_round"),

@@ -16,6 +16,10 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
     """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes."""
     if job["adaptor"] == "onnxruntime.session":
         return session.save_rewritten(job)
+    if job["adaptor"] == "onnxruntime.fused":
+        from . import fusing
+
+        return fusing.transform(job)
     from . import quantization  # slow to import
 
     return quantization.transform(job)

@@ -12,6 +12,16 @@ from typing import Any
 import numpy as np
 import onnx
 
+ATTENTION = {"Attention", "MultiHeadAttention", "QAttention"}
+"""Operators that compute an attention as a whole."""
+
+OWN = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
+
+_FUSED = ATTENTION | {
+    *("EmbedLayerNormalization", "QEmbedLayerNormalization", "SkipLayerNormalization", "BiasGelu", "FastGelu"),
+    *("SkipSimplifiedLayerNormalization", "RotaryEmbedding"),
+}
 _DOMAINS = ("ai.onnx", "com.microsoft", "com.ms.", "org.pytorch.")  # whose operators ONNX Runtime may have
 _LARGEST = 1_800_000_000  # bytes of weights that always fit into one protobuf file, which ends at 2 GiB
 
@@ -177,6 +187,12 @@ def _hash(value: Any) -> str:
 def count(model: Any) -> Counter[str]:
     """Return how often each operator type occurs in the main graph."""
     return Counter(node.op_type for node in model.graph.node)
+
+
+def count_fused(model: Any) -> Counter[str]:
+    """Return how often each operator of ONNX Runtime's own occurs that computes what are many of ONNX's."""
+    own = (node.op_type for node in model.graph.node if node.domain == OWN)
+    return Counter(name for name in own if name in _FUSED)
 
 
 def is_large(model: Any) -> bool:

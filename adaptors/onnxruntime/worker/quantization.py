@@ -17,7 +17,14 @@ from . import graphs
 
 Json = dict[str, Any]
 
-_QUANTIZED = {"DynamicQuantizeLinear", "MatMulInteger", "DynamicQuantizeMatMul", "QuantizeLinear", "MatMulNBits"}
+_QUANTIZED = {
+    "DynamicQuantizeLinear",
+    "MatMulInteger",
+    "DynamicQuantizeMatMul",
+    "QAttention",
+    "QuantizeLinear",
+    "MatMulNBits",
+}
 _BATCH = 16  # rows of one calibration call where the batch is free
 
 
@@ -29,25 +36,35 @@ def transform(job: Json) -> Json:
     if all(node.domain not in ("", "ai.onnx") for node in model.graph.node):
         return {"nothing_to_do": "the graph has no standard operator that could be quantized"}
     output = Path(job["output"]) / "model.onnx"
+    if job["adaptor"] == "onnxruntime.int8-fused":
+        from . import fusing  # slow to import
+
+        model = fusing.fuse(job, model)
+        if not graphs.ATTENTION & graphs.count_fused(model).keys():
+            return {"nothing_to_do": fusing.NO_ATTENTION}
     if notes := _TRANSFORMATIONS[job["adaptor"]](job, model, output):
         return notes
-    gained = graphs.count(onnx.load(output, load_external_data=False)) - before
+    made = onnx.load(output, load_external_data=False)
+    gained, fused = graphs.count(made) - before, graphs.count_fused(made)
     if fresh := {name: gained[name] for name in sorted(gained.keys() & _QUANTIZED)}:
-        return {"metadata": {"quantized_operators": fresh}}
+        return {"metadata": {"quantized_operators": fresh, **({"fused_operators": dict(fused)} if fused else {})}}
     for path in output.parent.iterdir():
         path.unlink()
     return {"nothing_to_do": "the quantizer took no operator of this graph"}
 
 
 def _quantize_dynamic(job: Json, model: Any, output: Path) -> Json:
-    """Quantize the weights of MatMul and Gemm to int8; activations at run time."""
-    options = job["options"]
-    if not {"MatMul", "Gemm"} & graphs.count(model).keys():
+    """Quantize the weights of MatMul, Gemm and fused attention to int8; activations at run time."""
+    options, present = job["options"], graphs.count(model)
+    operators = ["MatMul", "Gemm"]  # both, since a Gemm is written as MatMul and Add first
+    if (fused := graphs.count_fused(model)["Attention"]) and fused == present["Attention"]:  # ONNX has one of this name
+        operators.append("Attention")
+    if not any(present[name] for name in operators):
         return {"nothing_to_do": "the graph has no MatMul or Gemm"}
     quantization.quantize_dynamic(
         graphs.stage(model, job),
         output,
-        op_types_to_quantize=["MatMul", "Gemm"],
+        op_types_to_quantize=operators,
         per_channel=options["per_channel"],
         reduce_range=options["reduce_range"],
         weight_type=quantization.QuantType.QInt8,
@@ -137,6 +154,7 @@ def _quantize_weights(job: Json, model: Any, output: Path) -> Json:
 
 _TRANSFORMATIONS = {
     "onnxruntime.int8-dynamic": _quantize_dynamic,
+    "onnxruntime.int8-fused": _quantize_dynamic,
     "onnxruntime.int8-static": _quantize_static,
     "onnxruntime.int4-weights": _quantize_weights,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ with set_variables(CI="true"):
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
-_HEAD = 1 << 16  # bytes in which the root of an IR begins
+_PART = 1 << 16  # bytes of an IR that are parsed at once
+_DIGITS = 20  # that no number of 64 bits has
 DIMENSIONS = "kedro_hone_dimensions"  # where an IR keeps their names, which OpenVINO itself drops
 
 
@@ -65,25 +67,48 @@ def read(folder: str) -> Any:
     for name in ("model.xml", "model.bin"):
         if not Path(folder, name).is_file():
             raise ValueError(f"{name} is missing")
-    if not _is_ir(Path(folder, "model.xml")):
-        raise ValueError("model.xml cannot be read: it is no IR")
+    if problem := _find_problem(Path(folder, "model.xml"), Path(folder, "model.bin").stat().st_size):
+        raise ValueError(f"model.xml cannot be read: {problem}")
     try:
         return ov.Core().read_model(Path(folder, "model.xml"))
     except RuntimeError as error:
         raise ValueError(f"model.xml and model.bin cannot be read: truncated, corrupt or no IR ({error})") from error
 
 
-def _is_ir(path: Path) -> bool:
-    """Whether a file is XML with the root ``net``: OpenVINO takes the format from the content, as ONNX for instance."""
-    tags: list[str] = []
+def _find_problem(path: Path, weights: int) -> str:
+    """Return why a file is not XML with the root ``net``, whose constants are within so many bytes; empty where it is.
+
+    OpenVINO takes the format from the content, as ONNX for instance; and the number of elements of a constant may pass
+    64 bits there, so that it reads memory behind the weights.
+    """
+    root: dict[str, str] = {}
+    problems: list[str] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        root.setdefault("tag", tag)
+        if "offset" in attributes and "size" in attributes and not _fits(attributes, weights):
+            problems.append(f"a constant is larger than its bytes: {str(attributes)[:200]}")
+
     parser = expat.ParserCreate()
-    parser.StartElementHandler = lambda tag, _: tags.append(tag)
-    parser.StartDoctypeDeclHandler = lambda *_: tags.append("a document type, which may declare entities")
+    parser.StartElementHandler = start
+    parser.StartDoctypeDeclHandler = lambda *_: problems.append("it is no IR, which has no document type")
     with path.open("rb") as file:
-        head = file.read(_HEAD)
-    with contextlib.suppress(expat.ExpatError):  # the rest is OpenVINO's to judge
-        parser.Parse(head, False)  # noqa: FBT003 - expat takes no names
-    return head.startswith(b"<") and tags[:1] == ["net"]
+        if file.read(1) != b"<":
+            return "it is no IR"
+        file.seek(0)
+        with contextlib.suppress(expat.ExpatError):  # the rest is OpenVINO's to judge
+            while not problems and (part := file.read(_PART)):
+                parser.Parse(part, False)  # noqa: FBT003 - expat takes no names
+    return problems[0] if problems else "" if root.get("tag") == "net" else "it is no IR"
+
+
+def _fits(constant: dict[str, str], weights: int) -> bool:
+    """Whether a constant has its bytes among the weights, and no more elements than these have bits."""
+    sizes = [constant["size"], constant["offset"], *filter(None, constant.get("shape", "").split(","))]
+    if not all(text.strip().isdecimal() and len(text) < _DIGITS for text in sizes):
+        return False
+    size, offset, *shape = map(int, sizes)
+    return offset + size <= weights and math.prod(shape) <= 8 * size
 
 
 def find_name(port: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import mmap
 import os
@@ -69,6 +70,8 @@ def _quantize(job: Json, output: Path) -> Json:
     # Seven bits for all weights, or NNCF's own default: for those of the first convolutions.
     fix = nncf.OverflowFix.ENABLE if options["reduce_range"] else nncf.OverflowFix.FIRST_LAYER
     advanced = nncf.AdvancedQuantizationParameters(overflow_fix=fix)
+    if options["smooth_quant"] is not None:
+        advanced.smooth_quant_alphas = nncf.AdvancedSmoothQuantParameters(matmul=options["smooth_quant"])
     arguments = {
         "preset": nncf.QuantizationPreset(options["preset"]) if options["preset"] else None,
         "model_type": nncf.ModelType.TRANSFORMER if transformer else None,
@@ -181,9 +184,9 @@ def _open_metric(job: Json, feeds: session.Arrays, size: int) -> tuple[str, Call
     program = load_program(row["path"], row["library"])
     options = {**getattr(program, "OPTIONS", {}), **row["options"]}
     sign = 1.0 if getattr(program, "HIGHER_IS_BETTER", True) else -1.0
-    labelled = getattr(program, "NEEDS_TARGETS", True)
-    with np.load(row["targets" if labelled else "source"], allow_pickle=False) as data:
-        targets = dict(data)
+    shared = importlib.import_module("hone_programs.shared.targets")
+    with np.load(row["targets"], allow_pickle=False) as prepared, np.load(row["source"], allow_pickle=False) as source:
+        targets = shared.merge_targets(program, prepared, source)
 
     def measure(compiled: Any, rows: Iterable[int]) -> tuple[float, list[Any]]:
         """Return the metric over these rows, and what NNCF compares row by row: scores, or else outputs.
@@ -193,7 +196,7 @@ def _open_metric(job: Json, feeds: session.Arrays, size: int) -> tuple[str, Call
         chosen, opened = list(rows), session.Session(compiled)
         parts = [opened.run(part) for part in _split(feeds, chosen, size)]
         outputs = {name: np.concatenate([part[name] for part in parts])[: len(chosen)] for name in row["outputs"]}
-        judged = program.decode(outputs, options), {name: array[chosen] for name, array in targets.items()}, options
+        judged = program.decode(outputs, options), shared.take_rows(targets, chosen), options
         value, scores = sign * float(program.metric(*judged)), program.score(*judged)
         if scores is None:
             return value, [[outputs[name][each] for name in row["outputs"]] for each in range(len(chosen))]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import compilers, jobs, session, steps
+from . import compilers, jobs, session, steps, traced
 
 describe, load = jobs.describe, session.open_session
 
 _STEPS = {
     "pytorch.export": steps.export,
     "pytorch.onnx": steps.to_onnx,
+    "pytorch.onnx-traced": traced.to_onnx,
+    "pytorch.openvino-ir": traced.to_openvino,
     "pytorch.pt2e-int8": steps.quantize,
     "pytorch.torchscript": compilers.trace,
     "pytorch.compile": compilers.copy,

@@ -3,8 +3,8 @@
 ``torch.export.load`` can run code from the file in six ways: pickled tensors and constants, custom objects,
 shared libraries of AOTInductor, symbolic expressions (``sympy.sympify`` evaluates them) and guards, names that it
 looks up or imports (operators in ``torch`` by attribute, classes of arguments or results, enumerations among keys),
-and names of tensors, arguments and attributes, which ``torch.fx`` pastes into Python that it executes. Inductor pastes
-symbols, texts and metadata into what it compiles.
+and names of tensors, arguments and attributes, which ``torch.fx`` pastes into Python that it executes (texts among the
+inputs, too). Inductor pastes symbols, texts and metadata into what it compiles.
 A model from a registry may use none of them. So the archive is checked here, with the standard library alone, and torch
 gets a new one that holds what was checked and nothing else: torch's reader of archives and Python's do not always find
 the same bytes under a name, and torch reads entries and formats that nothing needs.
@@ -21,6 +21,8 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from . import texts
 
 NAMES_FILE = "kedro_hone.json"
 """The extra file in which we keep the names of a program's inputs and outputs."""
@@ -63,16 +65,13 @@ _EXPRESSION_CALLS = frozenset(
     """Symbol Integer Rational Float Add Mul Pow Max Min Mod PythonMod FloorDiv CeilDiv CleanDiv floor ceiling Abs
     Piecewise Eq Ne Lt Le Gt Ge And Or Not TruncToInt TruncToFloat CeilToInt FloorToInt RoundToInt RoundDecimal ToFloat
     IntTrueDiv FloatTrueDiv PowByNatural FloatPow Where Identity ModularIndexing size stride storage_offset
+    StrictGreaterThan GreaterThan StrictLessThan LessThan Equality Unequality
     max min abs int float round ceil trunc sqrt isnan""".split()  # noqa: SIM905 - a list of words
 )
 _EXPRESSION_NODES = (
     ast.Expression, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.Tuple,
     ast.keyword, ast.boolop, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
 )  # fmt: skip
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_ATTRIBUTES = frozenset({"parameter_name", "buffer_name", "tensor_constant_name", "custom_obj_name"})
-_NO_ATTRIBUTE = re.compile(r"[\"'\\#]|(^|\.)__\w+__(\.|$)")  # fx writes getattr(self, "…") for each part
-_ORIGINS = ("stack_trace", "from_node", "custom")  # metadata of operators that nothing needs
 _TREE_TYPES = frozenset({None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
 
 
@@ -109,8 +108,8 @@ def copy_checked(path: Path) -> io.BytesIO:
             documents = {name: json.loads(archive.read(entries[name])) for name in known}
             for threat in _find_threats(archive, entries, documents):
                 raise Threat(threat)
-            for key, value in _walk(documents[_PROGRAM]):
-                for name in _ORIGINS if key == "metadata" and isinstance(value, dict) else ():
+            for key, value in texts.walk(documents[_PROGRAM]):
+                for name in texts.ORIGINS if key == "metadata" and isinstance(value, dict) else ():
                     value.pop(name, None)
             return _copy(archive, entries, documents)
     except _NO_PROGRAM as error:
@@ -158,7 +157,7 @@ def _find_threats(
             yield f"{name} says something else than torch would write"
     for name, pattern in _PAYLOADS.items():
         for tensor, payload in documents[name]["config"].items():
-            if not _is_attribute(tensor):
+            if not texts.is_attribute(tensor):
                 yield f"{tensor[:80]!r} is not a name of a tensor"
             if payload["use_pickle"] is not False:
                 yield f"it holds pickled tensors ({tensor[:80]})"
@@ -174,54 +173,17 @@ def _find_calls(program: dict[str, Any]) -> Iterator[str]:
         if not _is_plain_expression(guard):
             yield f"its guard {guard[:80]!r} is more than a comparison of sizes"
     for symbol in program.get("range_constraints", {}):
-        if not _NAME.fullmatch(symbol):
+        if not texts.NAME.fullmatch(symbol):
             yield f"its symbol {symbol[:80]!r} is not a name"
-    for key, value in _walk(program):
-        yield from _find_pasted(key, value)
+    yield from texts.find_misplaced(program)
+    for key, value in texts.walk(program):
+        yield from texts.find_pasted(key, value)
         if key in {"target", "as_operator"} and isinstance(value, str) and not _TARGET.fullmatch(value):
             yield f"it calls {value[:80]!r}, which is no tensor operator"
         if key == "expr_str" and not _is_plain_expression(str(value)):
             yield f"its size {str(value)[:80]!r} is more than an expression"
         if key in ("in_spec", "out_spec") and isinstance(value, str) and _find_class(value) is not None:
             yield "its arguments or results are of a class that would have to be imported"
-
-
-def _find_pasted(key: str, value: Any) -> Iterator[str]:
-    """Yield what would be more than a name or a text in source that torch writes."""
-    names: list[Any] = []
-    if key in {"name", "as_name"} and isinstance(value, str):
-        names = [value]
-    elif key == "forward_arg_names" or (key.endswith("_values") and isinstance(value, dict)):
-        names = [*(value or ())] if isinstance(value, list | dict | None) else [value]
-    elif key == "in_spec" and isinstance(value, str):
-        names = [each for keys in _list_keys(value) for each in keys if isinstance(each, str)]
-    yield from (f"{str(name)[:80]!r} is not a name" for name in names if name and not _NAME.fullmatch(str(name)))
-    if key in _ATTRIBUTES and not _is_attribute(value):
-        yield f"{str(value)[:80]!r} is not a name of a tensor"
-    texts: list[Any] = []
-    if key in {"as_string", "as_strings"} and isinstance(value, str | list):
-        texts = [value] if isinstance(value, str) else value
-    elif key == "metadata" and isinstance(value, dict):
-        texts = [text for name, text in value.items() if name not in _ORIGINS]
-    for text in texts:
-        if isinstance(text, str) and (not text.isprintable() or (key != "metadata" and re.search(r'["\\]', text))):
-            yield f"its text {text[:80]!r} could end a string or a comment in source"
-
-
-def _is_attribute(name: Any) -> bool:
-    return isinstance(name, str) and name.isprintable() and not _NO_ATTRIBUTE.search(name)
-
-
-def _walk(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield every key and value of nested JSON."""
-    stack = [value]
-    while stack:
-        top = stack.pop()
-        if isinstance(top, dict):
-            yield from top.items()
-            stack.extend(top.values())
-        elif isinstance(top, list):
-            stack.extend(top)
 
 
 def _is_plain_expression(text: str) -> bool:
@@ -244,7 +206,7 @@ def _is_plain_expression(text: str) -> bool:
             case ast.Name(name):
                 return "__" not in name
             case ast.Constant(str(text)):  # torch writes it again, between quotes of its own choice
-                return id(node) in names and _NAME.fullmatch(text) is not None
+                return id(node) in names and texts.NAME.fullmatch(text) is not None
             case ast.Constant(int() | float() | None):
                 return True
         return isinstance(node, _EXPRESSION_NODES)
@@ -256,21 +218,13 @@ def _find_class(spec: str) -> str | None:
     """Return the first class in a tree of arguments or results that is no plain container, or what else is odd."""
     try:
         tree = json.loads(spec) if spec else None
-        keys = [*_list_keys(spec)]
+        keys = [*texts.list_keys(spec)]
     except (ValueError, TypeError):
         return spec
-    types = (value for key, value in _walk(tree) if key == "type" and not isinstance(value, dict))
+    types = (value for key, value in texts.walk(tree) if key == "type" and not isinstance(value, dict))
     if unknown := next((str(name) for name in types if name not in _TREE_TYPES), None):
         return unknown
     return None if all(isinstance(key, str | int | float | None) for each in keys for key in each) else "a key"
-
-
-def _list_keys(spec: str) -> Iterator[list[Any]]:
-    """Yield the keys of each dictionary in a tree of arguments or results: JSON in JSON, read as torch does."""
-    for key, value in _walk(json.loads(spec) if spec else None):
-        if key == "context" and value is not None:
-            found = json.loads(value)
-            yield found if isinstance(found, list) else [] if found is None else [found]
 
 
 def _copy(archive: zipfile.ZipFile, entries: Mapping[str, zipfile.ZipInfo], documents: Mapping[str, Any]) -> io.BytesIO:

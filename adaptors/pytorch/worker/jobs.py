@@ -179,6 +179,14 @@ def choose_sizes(job: Job, specs: Sequence[Spec]) -> dict[str, int]:
     return {name: sizes[name] for name in sorted(dynamic)}
 
 
+def make_model_examples(job: Job, flat: Flat, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
+    """Return example tensors for a model that was opened: with padding, where it has a mask."""
+    specs = job["input"]["inputs"]
+    if job["input"]["format"] != "transformers":
+        return make_examples(specs, sizes)
+    return tuple(pretrained.make_examples(specs, sizes, flat.model, padded=True).values())
+
+
 def find_limits(job: Job) -> dict[str, int]:
     """Return the largest sizes that the model itself allows, by dimension."""
     return dict(job["input"].get("metadata", {}).get("transformers", {}).get("limits", {}))

@@ -118,7 +118,20 @@ def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgr
         importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")  # registers PT2E's operators
     # Makes every torch.load in it refuse pickled code, if asked for it too.
     with set_variables(**({} if "pickle" in trust else {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"})):
-        return torch.export.load(source)
+        program = torch.export.load(source)
+    if "pickle" not in trust and not _is_flat(program.example_inputs):
+        program.example_inputs = None  # torch writes the keys of nested ones into source
+    return program
+
+
+def _is_flat(examples: Any) -> bool:
+    """Whether example inputs are as a program takes them here: arguments and keywords that hold nothing else."""
+    try:
+        args, kwargs = examples or ((), {})
+        values = (*args, *dict(kwargs).values())
+    except (TypeError, ValueError):
+        return False
+    return all(isinstance(each, torch.Tensor | str | int | float | None) for each in values)
 
 
 def save_program(program: torch.export.ExportedProgram, folder: Path, specs: Notes) -> None:

@@ -207,8 +207,14 @@ def _image_spec(config: Any, folder: Path) -> Spec:
     return {"name": "pixel_values", "dtype": "float32", "shape": ["batch", config.num_channels, *size]}
 
 
-def make_examples(inputs: Sequence[Spec], sizes: Mapping[str, int], model: nn.Module) -> dict[str, torch.Tensor]:
-    """Return one tensor for each input: tokens of the vocabulary, masks of ones, noise for images and sound."""
+def make_examples(
+    inputs: Sequence[Spec], sizes: Mapping[str, int], model: nn.Module, *, padded: bool = False
+) -> dict[str, torch.Tensor]:
+    """Return one tensor for each input: tokens of the vocabulary, masks of ones, noise for images and sound.
+
+    With ``padded`` the mask leaves out the end of the first row, as in a real batch: what is traced without any would
+    not look at it.
+    """
     draw = torch.Generator().manual_seed(0)
     vocabulary = getattr(model.config.get_text_config(), "vocab_size", None) or 2
     padding = getattr(model.config.get_text_config(), "pad_token_id", None)
@@ -219,6 +225,8 @@ def make_examples(inputs: Sequence[Spec], sizes: Mapping[str, int], model: nn.Mo
             made[spec["name"]] = torch.randn(shape, generator=draw)
         elif spec["name"] in _FILLS:
             made[spec["name"]] = torch.full(shape, _FILLS[spec["name"]])
+            if padded and spec["name"] == "attention_mask":
+                made[spec["name"]][0, -(shape[1] // 3) :] = 0
         else:
             tokens = torch.randint(0, vocabulary, shape, generator=draw)
             made[spec["name"]] = tokens if padding is None else torch.where(tokens == padding, vocabulary - 1, tokens)
@@ -226,7 +234,7 @@ def make_examples(inputs: Sequence[Spec], sizes: Mapping[str, int], model: nn.Mo
 
 
 def _find_optional(model: nn.Module, inputs: Sequence[Spec], sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the inputs that may be left out: the results are then the same as with the number given, but for rounding."""
+    """Return the inputs that may be left out: the results are then the same as with the number, but for rounding."""
     examples = make_examples(inputs, sizes, model)
     whole = list(models.name_outputs(_call(model, examples)).values())
     found = {}

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch._dynamo.exc import UserError
 
 from . import archive, jobs, models
 from .models import Flat, Job, Notes, Spec
 
 _CALIBRATION_BATCH = 64
-_LARGEST_ONNX = 1_900_000_000  # protobuf ends at 2 GiB, and the graph takes some of it
+LARGEST_ONNX = 1_900_000_000  # protobuf ends at 2 GiB, and the graph takes some of it
 
 
 def export(job: Job) -> Notes:
     """Export the author's class with its dynamic dimensions (``torch.export``)."""
     flat, inputs = jobs.open_module(job), job["input"]["inputs"]
-    examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
+    examples = jobs.make_model_examples(job, flat, jobs.choose_sizes(job, inputs))
     with torch.no_grad():
         result = flat.call(*examples)
     absent = isinstance(result, dict) and None in result.values()  # an exported program would return it too
@@ -51,7 +53,24 @@ def _export_dynamic(
         names = (*[*inspect.signature(flat.model.forward).parameters][:count], *flat.keywords)
         shapes = dict(zip(names, axes, strict=True))
     with torch.no_grad():
-        return torch.export.export(flat.model, examples[:count], named_examples, dynamic_shapes=shapes)
+        try:
+            return torch.export.export(flat.model, examples[:count], named_examples, dynamic_shapes=shapes)
+        except UserError as error:
+            found = _read_bounds(str(error))
+            if not found or any(found[name] == bounds.get(name) for name in found):
+                raise
+    return _export_dynamic(flat, examples, specs, bounds={**bounds, **found})
+
+
+def _read_bounds(message: str) -> dict[str, dict[str, int]]:
+    """Return the bounds that an export found necessary, of its own words; nothing where it wants a size fixed."""
+    fixes = message.partition("Suggested fixes:\n")[2].partition("\n\n")[0].splitlines()
+    found = [re.fullmatch(r"\s*(\w+) = Dim\('\w+'((?:, (?:min|max)=\d+)+)\)\s*", line) for line in fixes]
+    if not all(found):
+        return {}
+    return {
+        fix[1]: {word: int(number) for word, number in re.findall(r"(min|max)=(\d+)", fix[2])} for fix in found if fix
+    }
 
 
 def to_onnx(job: Job) -> Notes:
@@ -61,24 +80,25 @@ def to_onnx(job: Job) -> Notes:
     program, described = jobs.read_program(job)
     target = Path(job["output"]) / "model.onnx"
     size = sum(value.numel() * value.element_size() for value in program.state_dict.values())
-    torch.onnx.export(
-        program,
-        f=target,
-        dynamo=True,
-        input_names=[spec["name"] for spec in described["inputs"]],
-        output_names=[spec["name"] for spec in described["outputs"]],
-        opset_version=job["options"]["opset"],
-        external_data=size > _LARGEST_ONNX,
-        verbose=False,
-    )
+    with torch.no_grad():  # as it was exported: with gradients attention is decomposed into another layout
+        torch.onnx.export(
+            program,
+            f=target,
+            dynamo=True,
+            input_names=[spec["name"] for spec in described["inputs"]],
+            output_names=[spec["name"] for spec in described["outputs"]],
+            opset_version=job["options"]["opset"],
+            external_data=size > LARGEST_ONNX,
+            verbose=False,
+        )
     model = onnx.load(target, load_external_data=False)
-    _clean_onnx(model, described)
+    clean_onnx(model, described)
     onnx.save(model, target)
     written = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}  # requests are not always met
     return {"outputs": described["outputs"], "metadata": {"opset": written["ai.onnx"], "ir_version": model.ir_version}}
 
 
-def _clean_onnx(model: Any, described: Notes) -> None:
+def clean_onnx(model: Any, described: Notes) -> None:
     """Name dynamic dimensions as the specs do; drop the author's paths, and shapes that ORT's quantizers fail on."""
     values = [*model.graph.input, *model.graph.output]
     for value, spec in zip(values, [*described["inputs"], *described["outputs"]], strict=True):

@@ -76,7 +76,7 @@ class LocalRegistry:
                 # Links stay links: a link that leads out of the folder is refused later with its name, and not copied.
                 shutil.copytree(path, folder, dirs_exist_ok=True, symlinks=True)
             else:
-                for file in [path, *sorted(path.parent.glob(f"{path.name}[._]*"))]:
+                for file in [path, *filter(Path.is_file, path.parent.glob(f"{path.name}[._]*"))]:
                     shutil.copyfile(file, folder / file.name)
             if self._describe(path).version != info.version:
                 raise FileNotFoundError("Its digest is another one than before it was copied.")

@@ -77,6 +77,8 @@ class MlflowRegistry:
 
     def list_aliases(self, name: str) -> dict[str, str]:
         """Return the version that each alias of a registered model points to; none where there is no such model."""
+        if self.tracking_uri == f"sqlite:///{self._embedded}" and not self._embedded.exists():
+            return {}  # the first publication makes it
         with self._open() as client:
             return versions.read_aliases(client, name)
 

@@ -14,6 +14,7 @@ from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import clean_text
+from kedro_hone.core.values.regular import read_regular
 from kedro_hone.core.workers.host.job import Job, StepResult
 from kedro_hone.core.workers.host.run import WORKER_MAIN, call_worker
 from kedro_hone.graph import find_work
@@ -46,7 +47,7 @@ def report(folder: Path | None, *, in_browser: bool) -> None:
 def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
     """Run STEP again, such as 007-onnxruntime.int8-static, and print what its worker prints."""
     place = _find_step(step, run_folder)
-    job = Job.model_validate_json((place / "job.json").read_bytes())
+    job = Job.model_validate_json(read_regular(place / "job.json"))
     toolchain = _find_toolchain(job)
     python = Path(build_environment(toolchain).python)
     with tempfile.TemporaryDirectory() as scratch:

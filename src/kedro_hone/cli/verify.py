@@ -12,6 +12,7 @@ import click
 from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER, EvidenceFolder, ProvenWinner
 from kedro_hone.core.contract.registry import DIGEST, KEY, SOURCE, VersionInfo, derive_key, find_registry
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.manifest import measure_files
 from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.regular import read_regular
@@ -72,6 +73,7 @@ def _check_evidence(folder: Path, artifact: Artifact, files: Path, version: Vers
         HoneError: ``evidence-incomplete``.
     """
     try:
+        measure_files(folder)  # there is nothing in it but files
         claim: Any = json.loads(read_regular(folder / EVIDENCE))
         tags, source = version.tags, claim["source"]
         winner = ProvenWinner(

@@ -19,8 +19,8 @@ def keep_golden(outputs: Path, setting: Setting, *, largest_error: float) -> str
     None where the recipe asks for no rows, or they cannot be kept.
     """
     feeds = read_arrays(setting.locate(setting.samples.splits[GATE].feeds))
-    rows = setting.recipe.golden_rows
-    golden = make_golden(feeds, read_arrays(outputs), rows=rows, largest_error=largest_error, host=read_host())
+    rows, made = setting.recipe.golden_rows, read_arrays(outputs)
+    golden = make_golden(feeds, made, rows=rows, largest_error=largest_error, source=setting.source, host=read_host())
     if golden is None:
         return None
     with setting.store.workspace() as folder:

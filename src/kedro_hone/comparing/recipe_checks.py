@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from kedro_hone.core.contract.registry import check_names, find_registry
+from kedro_hone.core.contract.registry import check_names
+from kedro_hone.core.contract.target import find_target, find_writer
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.intervals import needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import TrackedFile
 from kedro_hone.programs import call_program, digest_metric, digest_programs, find_program
@@ -26,7 +27,7 @@ class _Checked(Value):
 def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:
     """Check where the winner goes, the program, the metric, and whether the gate split can prove the recipe's limit.
 
-    The registry is asked that the model comes from and the winner goes to, and the key that signs is tried. A worker
+    The registry is asked that the winner goes to, and the key that signs is tried. A worker
     opens the program and the data; the model is not needed. What was found is remembered in the store.
 
     Raises:
@@ -35,38 +36,45 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
             ``data-unreadable``, ``gate-unprovable`` or ``signing-unusable``.
     """
     if recipe.publish.enabled:
-        registry = find_registry(recipe.model.uri, project=run.project)
-        check_names(registry, name=recipe.publish.name, alias=recipe.publish.alias)
+        publish = recipe.publish
+        target = find_target(recipe.model.uri, uri=publish.uri, name=publish.name, project=run.project)
+        check_names(target.registry, name=target.name, alias=publish.alias)
+        find_writer(target.registry, pull_request=publish.pull_request)
         find_signer()
     asked = recipe.program
     program = find_program(asked.name, project=run.project)
     metric = digest_metric(asked.metric, project=run.project)
-    inputs = [digest_programs(), program.digest, asked.model_dump(mode="json"), metric, gate.md5]
+    others = {name: digest_metric(name, project=run.project) for name in recipe.gates.drops}
+    inputs = [digest_programs(), program.digest, asked.model_dump(mode="json"), metric, gate.md5, others]
     key = digest_json(["recipe-checks", VERSION, *inputs])
     found = store.read_value(key, _Checked.model_validate)
     if found is None:
-        job = {"program": program.path, "program_options": {**asked.options}, "metric": asked.metric, "gate": gate.path}
+        job: dict[str, Json] = {"program": program.path, "program_options": {**asked.options}, "gate": gate.path}
+        job |= {"metric": asked.metric, "metrics": list(others)}
         found = _Checked.model_validate(call_program("check", job=job, store=store, run=run))
         store.write_value(key, found.model_dump())
     if found.rows:  # no rows at all are an error of the data, which preparing them explains
         check_provable(found.rows, recipe)
 
 
-def check_provable(rows: int, recipe: Recipe) -> None:
+def check_provable(rows: int, recipe: Recipe, *, other: str | None = None) -> None:
     """Refuse rows, right or wrong ones or of a metric best at 1, that cannot prove the limit even if nothing is lost.
+
+    The limit is that of the recipe's metric, or that of the ``other`` one in ``gates.drops``.
 
     Raises:
         HoneError: ``gate-unprovable``, with the rows that would be needed.
     """
     gates, finalists = recipe.gates, recipe.confirm.finalists
+    limit, key, said = (gates.drops[other], f"drops.{other}", f" of {other}") if other else (gates.drop, "drop", "")
     confidence = share_confidence(gates.confidence, finalists=finalists)
-    needed, possible = needed_rows(gates.drop, confidence), smallest_provable_drop(rows, confidence)
-    if possible < gates.drop:
+    needed, possible = needed_rows(limit, confidence), smallest_provable_drop(rows, confidence)
+    if possible < limit:
         return
     raise HoneError(
         "gate-unprovable",
-        f"{rows} gate rows cannot prove a drop under {gates.drop:g}, even if nothing is lost.",
+        f"{rows} gate rows cannot prove a drop under {limit:g}{said}, even if nothing is lost.",
         why=f"With so few rows the interval still reaches {possible:.4f} "
         f"(confidence {gates.confidence:g}, shared by {finalists} finalists).",
-        hint=f"Use at least {needed} rows, or set hone.gates.drop above {possible:.4f}.",
+        hint=f"Use at least {needed} rows, or set hone.gates.{key} above {possible:.4f}.",
     )

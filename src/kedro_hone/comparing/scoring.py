@@ -75,12 +75,29 @@ def score_predictions(
         "candidates": {name: str(path) for name, path in outputs.items()},
         "targets": str(setting.locate(split.targets)),
         "metric": recipe.program.metric,
+        "metrics": list(recipe.gates.drops),
         "seed": recipe.seed,
     }
     level, place = confidence or recipe.gates.confidence, {"split": split.name, "limit": recipe.gates.drop}
+    limits = recipe.gates.drops
     with store.workspace() as folder:
         notes = call_program("evaluate", job=job, source=setting.source, output=folder, store=store, run=setting.run)
-        return {name: read_quality(name, row, level, **place) for name, row in notes["candidates"].items()}
+        return {name: _read_all(name, row, level, limits=limits, **place) for name, row in notes["candidates"].items()}
+
+
+def _read_all(
+    name: str, row: Mapping[str, Json], confidence: float, *, limits: Mapping[str, float], **place: Any
+) -> Quality | str:
+    """Return the quality of a candidate with its other metrics, each with its own limit, or what kept one from it."""
+    quality, others = read_quality(name, row, confidence, **place), []
+    for metric, limit in limits.items():
+        if isinstance(quality, str):
+            return quality
+        other = read_quality(name, row["others"][metric], confidence, **{**place, "limit": limit})
+        if isinstance(other, str):
+            return other
+        others.append(other)
+    return quality if isinstance(quality, str) else quality.model_copy(update={"others": tuple(others)})
 
 
 def score_source(outputs: Path, split: Split, setting: Setting) -> Quality:

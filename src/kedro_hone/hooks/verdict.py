@@ -32,4 +32,4 @@ class VerdictHooks:
         evidence, run = catalog.load("evidence"), catalog.load("run")
         published = catalog.load("publications") if "publications" in made else ()
         self.exit_code = _EXIT_CODES.get(evidence.verdict, ExitCode.SUCCESS)
-        print_verdict(evidence, self._console, folder=run.folder, published=published[0].uri if published else None)
+        print_verdict(evidence, self._console, folder=run.folder, publication=published[0] if published else None)

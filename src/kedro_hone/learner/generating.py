@@ -27,9 +27,8 @@ def is_generating(source: Any, artifact: Artifact) -> bool:
     general = getattr(source, "generate", None) is transformers.GenerationMixin.generate
     takes = {spec.name for spec in artifact.inputs}
     gives = {spec.name for spec in artifact.outputs}
-    needs = (
-        {IDS, "decoder_input_ids"} if artifact.metadata["transformers"]["config"].get("is_encoder_decoder") else {IDS}
-    )
+    config = artifact.metadata["transformers"].get("config") or {}
+    needs = {IDS, "decoder_input_ids"} if config.get("is_encoder_decoder") else {IDS}
     return general and source.can_generate() and needs <= takes and "logits" in gives
 
 

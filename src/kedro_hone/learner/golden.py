@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from kedro_hone.core.contract.host import Host
-from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.core.workers.inside.tensors import Run
 
@@ -50,12 +51,14 @@ class Golden(Value):
     Attributes:
         tolerance: What outputs may differ by, relative to the largest value of each: twice what the winner's differed
             from the source's by when it was validated at all batch sizes, and ``SMALLEST_TOLERANCE`` at least.
+        source: The attributes that the source was sealed with; with its files they make its digest.
         machine: The fingerprint of the machine that computed the outputs, the processor's name and its flags.
     """
 
     inputs: dict[str, Packed]
     outputs: dict[str, Packed]
     tolerance: float = Field(gt=0, allow_inf_nan=False)
+    source: dict[str, Json]
     machine: str
     processor: str
     flags: tuple[str, ...] = ()
@@ -94,6 +97,7 @@ def make_golden(
     *,
     rows: int,
     largest_error: float,
+    source: Artifact,
     host: Host,
 ) -> Golden | None:
     """Return the first rows of a split with a winner's outputs; None where nothing can be kept.
@@ -105,6 +109,7 @@ def make_golden(
         outputs: The winner's outputs for them.
         rows: How many are kept; fewer where they are large.
         largest_error: What the outputs differed from the source's by, relative to the largest of them.
+        source: What the winner was made from.
         host: The machine that computed them.
     """
     count = min(map(len, feeds.values()), default=0)
@@ -121,6 +126,7 @@ def make_golden(
         inputs=packed[0],
         outputs=packed[1],
         tolerance=max(SMALLEST_TOLERANCE, 2 * largest_error),
+        source=source.manifest(),
         machine=host.fingerprint,
         processor=host.cpu,
         flags=tuple(sorted(host.flags)),

@@ -63,7 +63,7 @@ class Loading:
         machine = golden.say_machine(read_host())
         why = f"{difference[0].upper()}{difference[1:]}.{machine}"
         if learner is None or self.on_mismatch != "warn":
-            learner = self._fall_back(artifact, why)
+            learner = self._fall_back(golden, why)
             why += f" In its place, its source is loaded: {learner.source_uri}."
         warnings.warn(
             f"The winner does not compute here what it computed where it was measured. {why}",
@@ -97,12 +97,12 @@ class Loading:
         except Exception as error:  # noqa: BLE001 - runtimes raise anything; it is shown, not lost
             return None, f"it does not run here: {describe_exception(error)}"
 
-    def _fall_back(self, artifact: Artifact, why: str) -> Learner:
+    def _fall_back(self, golden: Golden, why: str) -> Learner:
         if self.on_mismatch != "fallback":
             raise _explain(why)
         try:
             uri, digest = self._find_source()
-            learner = self._open_source(uri, artifact, digest)
+            learner = self._open_source(uri, golden, digest)
         except Exception as error:  # whatever it is, there is nothing left that could be loaded
             raise _explain(f"{why} Its source cannot take its place: {describe_exception(error)}") from error
         learner.source_uri, learner.fallback_reason = uri, why
@@ -114,12 +114,12 @@ class Loading:
         tags = self.version.tags if self.version is not None else {}
         return tags.get(SOURCE, str(claim["uri"])), tags.get(SOURCE_DIGEST, str(claim["digest"]))
 
-    def _open_source(self, uri: str, artifact: Artifact, digest: str) -> Learner:
+    def _open_source(self, uri: str, golden: Golden, digest: str) -> Learner:
         place = Path(self.stack.enter_context(TemporaryDirectory(prefix="kedro-hone-source-")))
         pulled, files = place / "pulled", place / "files"
         pulled.mkdir()
         find_registry(uri).pull(uri, pulled)
-        source = import_module(OPENER).describe_source(pulled, files, like=artifact)
+        source = import_module(OPENER).write_source(pulled, files, golden.source)
         if source.digest != digest:
             raise ValueError(f"{uri} is not what was optimized: its digest is {source.digest}, and {digest} is due")
         return self.open(source, files)

@@ -9,6 +9,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.inside.tensors import Run
 from kedro_hone.learner.checks import explain_fault
 from kedro_hone.learner.interfaces import INTERFACES
+from kedro_hone.learner.lengths import serve_any_length
 from kedro_hone.learner.rows import serve_any_rows
 from kedro_hone.learner.runtimes import open_session
 
@@ -18,12 +19,13 @@ Interface = Literal["pytorch", "onnx", "transformers", "sklearn"]
 class Learner:
     """The winner with the source model's own interface.
 
-    Call it with tensors where the source was a PyTorch model, with arrays or a dictionary of them where it was ONNX.
+    Call it with tensors where the source was a PyTorch or Transformers model, with arrays or a dictionary of them where
+    it was ONNX.
 
     Attributes:
         artifact: What was loaded: its specs, format, runtime and digest. Its files are in the folder ``files``.
         run: From a dictionary of arrays to a dictionary of arrays: the runtime's own session with nothing in between,
-            except for models that were compiled for some numbers of rows, where rows are split and filled up.
+            except for models that were compiled for some sizes, where rows are split and filled up.
         fallback_reason: Why this is the source in the place of a winner that does not compute here what it should; None
             for the winner itself. ``source_uri`` says which version it is.
     """
@@ -56,7 +58,7 @@ class Learner:
         self._session = open_session(artifact, files, threads=threads)
         run: Run = self._session.run
         try:
-            self.run = serve_any_rows(run, artifact) if artifact.static_shapes else run
+            self.run = serve_any_length(serve_any_rows(run, artifact), artifact) if artifact.static_shapes else run
             self._call = INTERFACES[called](self.run, artifact)
         except (LookupError, TypeError, ValueError, AttributeError) as error:  # such as a type that nobody knows
             raise explain_fault(f"{type(error).__name__}: {error}") from error

@@ -91,25 +91,6 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
         ) from error
 
 
-def describe_files(toolchain: Toolchain, files: JobInput) -> dict[str, Any]:
-    """Return the specs of a model and what else its runtime notes of it, read in this process.
-
-    Raises:
-        ImportError: The runtime is not installed.
-        HoneError: ``model-unsupported``: the runtime refuses it.
-    """
-    job = Job(function="describe", worker=str(toolchain.worker), adaptor="source", input=files)
-    notes: dict[str, Any] = _import_worker(toolchain).describe(job.model_dump(mode="json")) or {}
-    if refused := notes.get("refused"):
-        raise HoneError(
-            "model-unsupported",
-            "The source cannot be opened.",
-            why=str(refused),
-            hint="Load it as its author does.",
-        )
-    return notes
-
-
 def _find_toolchain(artifact: Artifact) -> Toolchain:
     """Return the runtime's toolchain, which must run the format: else a native file could be called by another name."""
     name = str(artifact.runtime)

@@ -143,7 +143,10 @@ def digest_programs() -> str:
     return digest_worker(LIBRARY / _WORKER / _INIT)
 
 
-_ISOLATED: Final = " A file outside the project is there only if hone.program.options has its absolute path."
+_ISOLATED: Final = (
+    " Write absolute paths: the current folder is a temporary one, not the project; and a file outside the project is "
+    "there only if hone.program.options has its path."
+)
 
 
 def call_program(

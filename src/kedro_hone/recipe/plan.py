@@ -1,7 +1,8 @@
 """What a recipe selects: the adaptors with their options, and the routes over them.
 
 Routes are every path from the source model to something that can run, generated from the adaptors' formats:
-``convert → compress* → convert* → compile``. They depend on the recipe alone, never on the model: an adaptor that does
+``convert → compress* → convert* → compile``. A converter that is an alternative begins routes of its own at the
+source. They depend on the recipe alone, never on the model: an adaptor that does
 not take this model refuses it during the run.
 """
 
@@ -24,7 +25,7 @@ from kedro_hone.core.values.base import BACKENDS, Format
 from kedro_hone.recipe.schema import AdaptorSection, Recipe
 
 SOURCE = "source"
-"""The namespace of the source model itself; the steps below it take the model as it was pulled."""
+"""The namespace of the source model itself; the steps right below it take the model as it was pulled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,8 +118,10 @@ def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[st
         HoneError: ``recipe-invalid``: a chain is no route over these adaptors.
     """
     converts = [a for a in adaptors if a.stage is Stage.CONVERT]
-    converters = {backend: tuple(a for a in converts if a.produces == backend) for backend in BACKENDS}
-    to_backend = {a.name for a in converts if a.produces in BACKENDS}  # each backend's own converters do those
+    converters = {
+        backend: tuple(a for a in converts if a.produces == backend and not a.alternative) for backend in BACKENDS
+    }
+    to_backend = {a.name for some in converters.values() for a in some}  # each backend's own converters do those
     starts = {tuple(chain): tuple(dropwhile(to_backend.__contains__, chain)) for chain in chains}
     made = {a.produces for a in adaptors if a.produces not in a.accepts} | set(BACKENDS)
     only_sources = sorted({form for a in adaptors for form in a.accepts} - made)  # no adaptor makes one of another
@@ -169,8 +172,12 @@ def _grow(path: _Path, adaptors: Sequence[Adaptor], chains: tuple[tuple[str, ...
 
 
 def _may_follow(path: _Path, adaptor: Adaptor, chains: tuple[tuple[str, ...], ...]) -> bool:
-    if adaptor.stage is Stage.COMPILE or path.namespace.split(".")[0] == SOURCE:
-        return adaptor.stage is Stage.COMPILE
+    if adaptor.stage is Stage.COMPILE:
+        return True
+    if path.namespace == SOURCE or adaptor.alternative:
+        return path.namespace == SOURCE and adaptor.alternative
+    if path.namespace.split(".")[0] == SOURCE and adaptor.stage is Stage.CONVERT:
+        return False  # each alternative leads to one format; the others have routes of their own
     if adaptor.stage is Stage.COMPRESS:
         route = (*path.route, adaptor.name)
         return not path.compressed or any(route == chain[: len(route)] for chain in chains)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import reprlib
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -40,7 +41,8 @@ class ModelSection(Section):
     module: Place | None = Field(
         None,
         description="For PyTorch: the author's class as package.module:Class or path/to/file.py:Class. It becomes "
-        "the baseline, run as its author runs it. Needs trust: [module].",
+        "the baseline, run as its author runs it. Its file imports installed packages only, no other file of yours. "
+        "Needs trust: [module].",
     )
     kwargs: FiniteOptions = Field(default_factory=dict, description="Arguments of that class.")
     task: str | None = Field(
@@ -76,9 +78,10 @@ class GatesSection(Section):
 
     require_improvement: bool = Field(default=False, description="FAIL instead of KEEP when nothing is faster.")
     confidence: float = Field(0.95, gt=0.5, le=0.9999, description="Confidence of every interval.")
-    if TYPE_CHECKING:  # the other keys are those of the gates; these two are also needed to plan what is measured
+    if TYPE_CHECKING:  # the other keys are those of the gates; these are also needed to plan what is measured
         speedup: float = 0.0
         drop: float = 0.0
+        drops: dict[str, float] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         return _read_gates, (self.model_dump(),)  # the class with the gates' keys is in no module
@@ -138,7 +141,15 @@ class PublishSection(Section):
     """Where the winner goes."""
 
     enabled: bool = Field(default=True, description="Publish a winner; the verdict does not change.")
+    uri: Place | None = Field(
+        None,
+        description="The model that the winner goes to where that is in another registry: `hf://owner/name`, or "
+        "`hf://owner/name@branch`; `models:/name`; or a path. The source's registry when empty.",
+    )
     name: Place | None = Field(None, description="The registered model's name; the source's own when empty.")
+    pull_request: bool = Field(
+        default=False, description="Open a pull request in place of a commit: on the Hugging Face Hub only."
+    )
     alias: str = Field(
         "honed", min_length=1, max_length=255, description="The alias that is moved to the new version, last."
     )
@@ -232,6 +243,18 @@ class Recipe(Section):
         return digest_json(self.model_dump(mode="json"))
 
 
+_LIST, _KEYS, _WHOLE = "a list", "keys with values", "a whole number"
+_NUMBER, _SWITCH = "a number", "true or false"
+_KINDS: Final = {  # what pydantic says of its types, in the words of YAML
+    **dict.fromkeys(("tuple_type", "list_type", "frozen_set_type", "set_type"), _LIST),
+    **dict.fromkeys(("dict_type", "model_type"), _KEYS),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), _WHOLE),
+    **dict.fromkeys(("float_type", "float_parsing"), _NUMBER),
+    **dict.fromkeys(("bool_type", "bool_parsing"), _SWITCH),
+    "string_type": "text",
+}
+
+
 def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
     """Check a recipe: the value of ``hone`` in the parameters.
 
@@ -241,7 +264,11 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
     try:
         return Recipe.model_validate(parameters)
     except ValidationError as error:
-        what, why = f"The recipe has {error.error_count()} problem(s).", "; ".join(map(_explain, error.errors()))
+        said = [
+            *dict.fromkeys(map(_explain, error.errors()))
+        ]  # each kind that toolchains might have is one of pydantic's
+        what = f"The recipe has {'a problem' if len(said) == 1 else f'{len(said)} problems'}."
+        why = "\n        ".join(said)  # as far in as the first one is printed
         hint = "Mend the recipe in conf/*/parameters.yml or in --params; Recipe in the documentation has all keys."
         raise HoneError("recipe-invalid", what, why=why, hint=hint) from error
 
@@ -254,7 +281,7 @@ def _explain(problem: Mapping[str, Any]) -> str:
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"
     if problem["type"] != "extra_forbidden":
-        return f"{where}: {problem['msg']}"
+        return _explain_value(where, problem)
     *parents, key = problem["loc"]
     if parents[:1] == ["adaptors"] and (name := _find_adaptor(*problem["loc"][1:])):
         return (
@@ -266,6 +293,16 @@ def _explain(problem: Mapping[str, Any]) -> str:
     section = sections.get(parents[0], Recipe.model_fields[parents[0]].annotation) if parents else Recipe
     near = difflib.get_close_matches(str(key), getattr(section, "model_fields", ()), n=1, cutoff=0.5)
     return f"{where}: unknown key" + (f", did you mean {near[0]!r}?" if near else "")
+
+
+def _explain_value(where: str, problem: Mapping[str, Any]) -> str:
+    given = reprlib.repr(problem["input"])
+    if problem["loc"][:1] == ("toolchains",) and not isinstance(problem["input"], tuple):
+        return f"hone.toolchains: must be default, all or a list of names, and not {given}"
+    if problem["type"] == "missing":
+        return f"{where}: is missing"
+    kind = _KINDS.get(problem["type"])
+    return f"{where}: must be {kind}, and not {given}" if kind else f"{where}: {problem['msg']}"
 
 
 def _find_adaptor(toolchain: str, *rest: str) -> str | None:

@@ -11,6 +11,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.report import wording
@@ -20,10 +21,12 @@ from kedro_hone.report.view import MEANINGS, group_candidates, write_usage
 _STYLES: Final = {Verdict.PASS: "green", Verdict.KEEP: "blue", Verdict.FAIL: "red", Verdict.INCONCLUSIVE: "yellow"}
 
 
-def print_verdict(evidence: Evidence, console: Console, *, folder: Path, published: str | None = None) -> None:
+def print_verdict(
+    evidence: Evidence, console: Console, *, folder: Path, publication: Publication | None = None
+) -> None:
     """Print the verdict, the finalists, where the report is, and how to use the winner, in the console's colours.
 
-    ``folder`` is the run's, and ``published`` the URI of the winner in its registry, where it has one.
+    ``folder`` is the run's, and ``publication`` says where the winner went, if it was published.
     """
     style = _STYLES[evidence.verdict]
     console.print(
@@ -41,9 +44,13 @@ def print_verdict(evidence: Evidence, console: Console, *, folder: Path, publish
     tally = ", ".join(f"{len(candidates)} {wording.STATUS_NAMES[status]}" for status, candidates in groups)
     console.print(_make_text(f"Candidates: {tally}"))
     console.print(_make_text(f"Report: {folder / 'report.html'}"), soft_wrap=True)
-    if published is not None:
-        console.print(_make_text(f"Published: {published}"), soft_wrap=True)
-    if code := clean_text(write_usage(evidence, published=published)):
+    if publication is not None:
+        alias = f", with the alias {publication.alias}" if publication.alias else ""
+        signed = f", signed by {publication.signer}" if publication.signer else ""
+        console.print(_make_text(f"Published: {publication.uri}{alias}{signed}"), soft_wrap=True)
+        if publication.note:
+            console.print(_make_text(publication.note), soft_wrap=True)
+    if code := clean_text(write_usage(evidence, publication)):
         shown = Syntax(code, "python", background_color="default") if console.is_terminal else Text(code)
         console.print()
         console.print(shown, soft_wrap=True)

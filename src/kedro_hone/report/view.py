@@ -8,6 +8,7 @@ import json
 from typing import Final, NamedTuple
 
 from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.judgement import Judgement
 from kedro_hone.core.values.measurement import Quality, Status, is_bounded
@@ -127,12 +128,20 @@ def tag_candidate(evidence: Evidence, candidate: CandidateRecord) -> str:
     return "finalist" if any(finalist.id == candidate.id for finalist in evidence.finalists) else ""
 
 
-def write_usage(evidence: Evidence, *, published: str | None) -> str:
-    """Return three lines of Python that load the winner, by its URI or else its path, and call it; if there is one."""
+def write_usage(evidence: Evidence, publication: Publication | None = None) -> str:
+    """Return a few lines of Python that load the winner, by its URI or else its path, and call it; if there is one.
+
+    What is signed is loaded by its signature, whatever its format: then nothing has to be trusted.
+    """
     if evidence.winner is None:
         return ""
-    place = published or evidence.winner.path or evidence.winner.digest
+    place = (publication and publication.uri) or evidence.winner.path or evidence.winner.digest
     named = json.dumps(place)  # Python's text, too, whatever quotes and line breaks a name holds
     call = "outputs = model(*inputs)  # the inputs of the source, in its order"
     trust = ', trust=["native"]' if read_catalogue().is_native(evidence.winner.format) else ""
+    if publication and publication.signer:
+        by_key = publication.signer.startswith("sha256:")
+        policy = 'keys=["publisher.pem"]' if by_key else 'identity="…", issuer="…"'
+        said = "publisher.pem is the public key of who signed it" if by_key else "identity and issuer say who signed it"
+        trust, call = f", verify=kedro_hone.Policy({policy})", f"# {said}\n{call}"
     return f"import kedro_hone\nmodel = kedro_hone.load({named}{trust})\n{call}"

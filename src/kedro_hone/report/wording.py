@@ -22,7 +22,7 @@ _HEADLINES: Final = {
 _WIDE: Final = 1.5  # an interval whose upper end is more than so many times its lower end
 _BUSY: Final = 0.1  # a machine of which other processes took more than this share of the cores
 _FRACTIONS: Final = re.compile(
-    r"accuracy|precision|recall|f1|jaccard|iou|auc|top_?\d|agreement|fidelity|exact", re.IGNORECASE
+    r"accuracy|precision|recall|f1|jaccard|iou|auc|top_?\d|agreement|fidelity|exact|error_rate", re.IGNORECASE
 )
 
 

@@ -37,7 +37,7 @@ class Policy(Value):
     keys: tuple[str | Path, ...] = ()
     identity: str | None = Field(None, min_length=1)
     issuer: str | None = Field(None, min_length=1)  # sigstore compares no issuer that is empty
-    name: str | None = None
+    name: str | None = Field(None, min_length=1)  # one that is empty would compare nothing
     source: str | None = Field(None, pattern="^sha256:")
 
     @model_validator(mode="after")

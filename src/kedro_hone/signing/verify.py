@@ -16,6 +16,7 @@ from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import UnsealableError, measure_files
 from kedro_hone.core.values.digest import digest_file
+from kedro_hone.core.values.regular import read_regular
 from kedro_hone.signing.policy import CURVES, INSTALL, SIGNATURE, UNSIGNED, Policy, check_curve, explain_unusable
 
 if TYPE_CHECKING:
@@ -43,10 +44,11 @@ def verify_version(folder: Path, policy: Policy, *, name: str | None = None) -> 
     Raises:
         HoneError: ``signature-invalid``, or ``signing-unusable``: a key or a package cannot be used.
     """
-    path = folder / SIGNATURE
-    if not path.is_file() or path.stat().st_size > _LARGEST:
-        raise _invalid(f"There is no {SIGNATURE} in it: it was not signed, or the signature was removed.")
-    text = path.read_bytes()
+    try:
+        text = read_regular(folder / SIGNATURE, limit=_LARGEST)
+    except (OSError, ValueError) as error:
+        why = f"There is no {SIGNATURE} in it: it was not signed, or the signature was removed."
+        raise _invalid(why) from error
     try:
         payload = _open_by_key(text, policy) if policy.keys else _open_by_identity(text, policy)
         signed, files = _read_statement(payload)
@@ -69,8 +71,7 @@ def verify_version(folder: Path, policy: Policy, *, name: str | None = None) -> 
 def describe_signature(folder: Path) -> str:
     """Return what a signature says of its key, which nobody checked; empty where there is none."""
     try:
-        with (folder / SIGNATURE).open("rb") as stream:
-            material = json.loads(stream.read(_LARGEST))["verificationMaterial"]
+        material = json.loads(read_regular(folder / SIGNATURE, limit=_LARGEST))["verificationMaterial"]
         return f"of the key sha256:{material['publicKey']['hint']}" if "publicKey" in material else "of Sigstore"
     except FileNotFoundError:
         return ""

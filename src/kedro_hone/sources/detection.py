@@ -227,15 +227,20 @@ def _read_columns(signature: Json) -> tuple[tuple[str, str], ...]:
 
 def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:
     rows = json.loads(text) if isinstance(text, str) else (text or [])
+    said = 0
     if any(row.get("type") != "tensor" for row in rows):
         return ()
     specs = []
     for index, row in enumerate(rows):
         name, dtype = row.get("name") or f"{word}_{index}", row["tensor-spec"]["dtype"]
+        shape = row["tensor-spec"]["shape"]
         if not (isinstance(name, str) and isinstance(dtype, str)):  # aliases of YAML can be endless as text
             raise TypeError("a name or a type is no text")
-        sizes = [int(size) for size in row["tensor-spec"]["shape"]]
+        said += len(dtype) + (len(name) + 1) * (len(shape) + 1)
+        if said > LARGEST_MLMODEL:  # aliases say the same text or list often
+            raise ValueError("its names and shapes have no end")
+        sizes = [int(size) for size in shape]
         dynamic = ["batch", *(f"{name}_{axis}" for axis in range(1, len(sizes)))]
-        shape = tuple(size if size >= 0 else axis for size, axis in zip(sizes, dynamic, strict=False))
-        specs.append(TensorSpec(name=name, dtype=np.dtype(dtype).name, shape=shape))
+        known = tuple(size if size >= 0 else axis for size, axis in zip(sizes, dynamic, strict=False))
+        specs.append(TensorSpec(name=name, dtype=np.dtype(dtype).name, shape=known))
     return tuple(specs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,13 +64,15 @@ def make_corrupt(path: Path, why: str) -> HoneError:
 def write_files(flavor: Flavor, pulled: Path, folder: Path) -> None:
     """Write the files of a source model from the pulled folder into another, under the names that its format asks for.
 
+    The disk holds a large file once: what is in the pulled folder is linked where that is possible.
+
     Raises:
         OSError: A file cannot be read or written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for path, name in flavor.files:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(pulled / path, folder / name)  # an absolute path, such as that of code, stays as it is
+        _put(pulled, path, folder / name)
     for name, text in flavor.texts:
         (folder / name).write_text(text, encoding="utf-8")
 
@@ -88,3 +91,14 @@ def list_code(pulled: Pulled, entry: Mapping[str, Json]) -> tuple[tuple[str, str
         raise make_corrupt(pulled.folder / MLMODEL, f"its code is in {said!r:.200}, which is not in the folder")
     found = (path for path in sorted(root.rglob("*.py")) if path.is_file())
     return tuple((name_in(pulled.folder, path), f"code/{path.relative_to(root).as_posix()}") for path in found)
+
+
+def _put(pulled: Path, path: str | Path, place: Path) -> None:
+    """Link a pulled file to a place, or copy it there; an absolute path, such as that of code that its user edits."""
+    source = (pulled / path).resolve()
+    try:
+        if Path(path).is_absolute() or not source.is_relative_to(pulled.resolve()):
+            raise PermissionError(source)
+        os.link(source, place)
+    except OSError:  # it is not ours alone, or the place is on another disk
+        shutil.copyfile(source, place)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from pydantic import Field
+
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.base import Format, Json, Value
 from kedro_hone.learner.interfaces import INTERFACES
@@ -86,7 +88,7 @@ class Flavor(Value):
     interface: str = ""
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
-    metadata: dict[str, Json] = {}
+    metadata: dict[str, Json] = Field({})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,9 @@ CANDIDATES = [
 ]
 
 
+CONFIG = {"model_type": "bert", "num_attention_heads": 4, "hidden_size": 32}
+
+
 @pytest.fixture
 def bench(make_bench):
     return make_bench(module)
@@ -94,6 +97,55 @@ def test_int8_keeps_its_integer_kernels_when_compiled(bench, digits_onnx, digits
 def test_every_adaptor_promises_the_same_bytes():
     """The conformance suite then runs each of them twice, on the same net and data as here."""
     assert all(adaptor.supports[Capability.DETERMINISTIC] is Support.FULL for adaptor in module.ADAPTORS)
+
+
+def make_tokens(rows, length):
+    """Sentences of different lengths, filled up with the token 0 that the mask hides."""
+    draw = np.random.default_rng(rows)
+    mask = np.arange(length) < draw.integers(3, length + 1, size=(rows, 1))
+    return {"input_ids": draw.integers(1, 50, size=(rows, length)) * mask, "attention_mask": mask.astype("i8")}
+
+
+TOKENS = [make_tokens(1, 12), make_tokens(7, 5), make_tokens(3, 12)]
+
+
+@pytest.mark.parametrize("metadata", [{}, {"transformers": {"config": CONFIG}}], ids=["graph", "config"])
+def test_attention_is_fused_with_sizes_of_the_graph_or_of_the_configuration(bench, transformers, metadata):
+    path = transformers / "eager"
+    notes, output = bench.transform("onnxruntime.fused", path, metadata=metadata)
+    assert notes["metadata"]["fused_operators"]["Attention"] == 2
+    nodes = [node for node in onnx.load(output / "model.onnx").graph.node if node.op_type == "Attention"]
+    assert [helper.get_node_attr_value(node, "num_heads") for node in nodes] == [4, 4]
+    for want, have in zip(bench.run(path, "onnx", TOKENS), bench.run(output, "onnx", TOKENS), strict=True):
+        np.testing.assert_allclose(have["sentence"], want["sentence"], atol=1e-5)
+
+
+def test_a_family_without_patterns_of_its_own_is_looked_at_as_bert(bench, transformers):
+    metadata = {"transformers": {"config": {**CONFIG, "model_type": "unheard-of"}}}
+    notes, _ = bench.transform("onnxruntime.fused", transformers / "eager", metadata=metadata)
+    assert notes["metadata"]["fused_operators"]["Attention"] == 2
+    notes, _ = bench.transform("onnxruntime.fused", transformers / "eager", options={"model_type": "gpt2"})
+    assert notes["metadata"]["fused_operators"]["Attention"] == 2
+
+
+def test_fused_attention_is_quantized_in_one_step_or_in_two(bench, transformers):
+    path = transformers / "eager"
+    notes, once = bench.transform("onnxruntime.int8-fused", path)
+    assert notes["metadata"]["quantized_operators"]["QAttention"] == 2
+    _, fused = bench.transform("onnxruntime.fused", path)
+    _, twice = bench.transform("onnxruntime.int8-dynamic", fused)
+    assert bench.describe(once, "onnx")["graph"] == bench.describe(twice, "onnx")["graph"]
+    for want, have in zip(bench.run(path, "onnx", TOKENS), bench.run(once, "onnx", TOKENS), strict=True):
+        assert (want["sentence"] * have["sentence"]).sum(axis=1).min() > 0.99
+
+
+@pytest.mark.parametrize("name", ["onnxruntime.fused", "onnxruntime.int8-fused"])
+def test_nothing_to_do_where_no_attention_was_fused(bench, transformers, digits_onnx, name):
+    """The newer exporter's graph of SDPA, in which ONNX Runtime knows norms and GELU only; and a net without any."""
+    for path in (transformers / "encoder", digits_onnx):
+        notes, output = bench.transform(name, path)
+        assert "no attention of the graph could be fused" in notes["nothing_to_do"]
+        assert not list(output.iterdir())
 
 
 def write(path, nodes, *, inputs, outputs, weights=(), opset=17, **save):

@@ -15,6 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 from kedro_hone.adaptors.openvino import adaptor as module
 from kedro_hone.core.contract.adaptor import Capability, Support
 from kedro_hone.core.contract.host import Host
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import call_worker
@@ -213,6 +215,40 @@ def test_a_model_of_several_inputs_is_calibrated_with_whole_rows(bench, encoder_
     (want,), (got,) = run(bench, path, feeds), run(bench, output, feeds)
     cosine = (want["sentence"] * got["sentence"]).sum(axis=1) / np.linalg.norm(got["sentence"], axis=1)
     assert cosine.mean() > 0.99
+
+
+@pytest.mark.skipif("avx512_bf16" not in read_host().flags, reason="this CPU has no bf16")
+def test_int8_weights_are_run_in_bf16(bench, encoder_onnx):
+    path = convert(bench, encoder_onnx)
+    _, compressed = bench.transform("openvino.int8-weights", path)
+    _, output = bench.transform("openvino.bf16", compressed)
+    run_options = bench.adaptors["openvino.bf16"].run_options(None)
+    feeds = [make_tokens(1, seed=2), make_tokens(30, seed=1)]
+    got = bench.run(output, "openvino-ir", feeds, run_options=run_options)
+    for want, have in zip(run(bench, path, feeds), got, strict=True):
+        cosine = (want["sentence"] * have["sentence"]).sum(axis=1) / np.linalg.norm(have["sentence"], axis=1)
+        assert cosine.min() > 0.99
+
+
+def test_smooth_quantization_changes_weights_where_it_is_asked_for(bench, encoder_onnx, tmp_path):
+    path = convert(bench, encoder_onnx)
+    np.savez(tmp_path / "tokens.npz", **make_tokens(40))
+    job = {"calibration": str(tmp_path / "tokens.npz")}
+    made = {}
+    for alpha in (None, 0.95, 0.5, -1):
+        _, output = bench.transform("openvino.int8-ptq", path, options={"smooth_quant": alpha}, **job)
+        made[alpha] = bench.describe(output, "openvino-ir")["graph"]
+    assert made[None] == made[0.95], "NNCF's own choice is another one than the documentation says"
+    assert len({*made.values()}) == 3
+
+
+def test_operators_of_onnx_runtimes_own_are_refused_before_they_are_converted():
+    adaptor = next(each for each in module.ADAPTORS if each.name == "openvino.ir")
+    plain = Artifact(format="onnx", digest="sha256:" + "0" * 64, inputs=(), outputs=())
+    assert adaptor.can_take(plain, adaptor.options(), read_host()) is None
+    fused = plain.model_copy(update={"metadata": {"fused_operators": {"Attention": 2}}})
+    refusal = adaptor.can_take(fused, adaptor.options(), read_host())
+    assert "operators of ONNX Runtime's own" in refusal.reason
 
 
 def program_of(tmp_path, samples, *, decomposes=True, rows=128):

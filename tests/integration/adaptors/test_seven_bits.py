@@ -87,6 +87,15 @@ def test_onnxruntime(quantize, seven, digits_onnx, name):
     assert max(largest) == (64 if seven else 127)
 
 
+def test_onnxruntime_with_fused_attention(quantize, seven, transformers):
+    output = quantize(onnxruntime, "onnxruntime.int8-fused", transformers / "eager")
+    model = onnx.load(output / "model.onnx")
+    assert "QAttention" in {node.op_type for node in model.graph.node}
+    weights = [numpy_helper.to_array(one) for one in model.graph.initializer]
+    largest = [np.abs(w.astype(int)).max() for w in weights if w.dtype == np.int8 and w.ndim > 1]
+    assert max(largest) == (64 if seven else 127)
+
+
 @pytest.mark.parametrize("name", ["openvino.int8-ptq", "openvino.int8-accuracy-control"])
 def test_openvino(quantize, seven, digits_onnx, name):
     import openvino as ov

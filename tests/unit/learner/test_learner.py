@@ -86,6 +86,7 @@ def test_several_inputs_are_bound_like_arguments(tmp_path, installed):
         ((x, x), {"b": x}, "b was given twice"),
         ((x, x, x), {}, "takes 2 inputs"),
         ((x, x), {"c": x}, "no input c"),
+        ((x,), {"bb": x}, "no input bb; it takes a, b"),
         (({"a": x, "d": x},), {}, "no input d"),
     ]:
         with pytest.raises(TypeError, match=message):

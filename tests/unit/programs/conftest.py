@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from text_models import WORDS, save_tokenizer
 
 from kedro_hone import programs
 from kedro_hone.core.workers.inside.loading import load_file
@@ -61,3 +64,50 @@ def random():
 def load(path):
     with np.load(path) as archive:
         return {name: archive[name] for name in archive.files}
+
+
+@pytest.fixture
+def make_model_folder(tmp_path, monkeypatch):
+    """Make the folder of a source model: a tokenizer of these words as BERT has it, and files of JSON by name."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+    def make(*, words=WORDS, tokenizer=True, **files):
+        folder = tmp_path / "model"
+        folder.mkdir(exist_ok=True)
+        for name, content in files.items():
+            path = folder / f"{name.replace('__', '/')}.json"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps(content))
+        if tokenizer:
+            save_tokenizer(folder, words)
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def run_program(worker, make_job, save, tmp_path):
+    """Read one split by a program, and score outputs against others: what the worker does in a run."""
+
+    def run(program, data, *, inputs, outputs, folder, **options):
+        path = data if isinstance(data, str) else save("split.npz", **data)
+        job = make_job(
+            program, inputs=inputs, outputs=outputs, program_options=options, splits={"gate": {"path": path}}
+        )
+        job["input"]["path"] = str(folder)
+        notes = worker.read(job)
+        if "error" in notes:
+            print(notes["error"]["why"])  # noqa: T201 - for a test that did not expect it
+            return notes
+        kept = f"{job['output']}/gate"
+        notes |= {"feeds": load(f"{kept}/feeds.npz"), "targets": load(f"{kept}/targets.npz")}
+
+        def score(source, candidate=None, **more):
+            files = {"source": save("source.npz", **source), "targets": f"{kept}/targets.npz"}
+            files["candidates"] = {"one": save("one.npz", **(source if candidate is None else candidate))}
+            found = worker.evaluate(make_job(program, program_options=options, **{"metric": None, **files, **more}))
+            return found["candidates"]["one"] if "candidates" in found else found
+
+        return {**notes, "score": score}
+
+    return run

@@ -104,3 +104,18 @@ def test_options_that_cannot_be_read_name_their_adaptor(error):
     assert caught.value.slug == "recipe-invalid"
     assert caught.value.what == "The options of the adaptor toy.compile cannot be read."
     assert f"{type(error).__name__}: {error}" in caught.value.why
+
+
+def test_int8_weights_are_computed_in_bf16_by_default():
+    """The best candidate for a sentence encoder on a CPU with VNNI and BF16, together with static int8."""
+    routes = {step.route for step in plan().routes.ends}
+    assert ("openvino.ir", "openvino.int8-weights", "openvino.bf16") in routes
+    assert ("openvino.ir", "openvino.int8-ptq", "openvino.bf16") in routes
+    assert ("onnxruntime.int8-fused", "onnxruntime.session") in routes
+    assert not any("onnxruntime.fused" in route for route in routes)
+
+
+def test_fused_attention_in_fp32_takes_part_where_it_is_asked_for():
+    routes = {step.route for step in plan(routes=[["onnxruntime.fused", "onnxruntime.int8-dynamic"]]).routes.ends}
+    assert ("onnxruntime.fused", "onnxruntime.session") in routes
+    assert ("onnxruntime.fused", "onnxruntime.int8-dynamic", "onnxruntime.session") in routes

@@ -257,7 +257,9 @@ def test_a_real_toolchain_gives_a_route_for_each_of_its_adaptors():
 
     assert names(tuple(catalogue.adaptors.values()), ends=True) == [
         "onnx.onnxruntime_session",
+        "onnx.onnxruntime_fused.onnxruntime_session",
         "onnx.onnxruntime_int8_dynamic.onnxruntime_session",
+        "onnx.onnxruntime_int8_fused.onnxruntime_session",
         "onnx.onnxruntime_int8_static.onnxruntime_session",
         "onnx.onnxruntime_int4_weights.onnxruntime_session",
     ]

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from controls import CONTROLS, find_controls
 from rich.console import Console
-from sample import make_evidence, spoil
+from sample import make_evidence, make_publication, spoil
 
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.report.console import print_verdict
@@ -26,9 +26,9 @@ def test_the_verdict_is_printed_at_any_width(verdict, width):
 
 def test_it_says_where_the_report_is_and_how_to_call_the_winner():
     folder = Path("data/hone/runs") / ("a-long-name" * 10)
-    text = capture(make_evidence(), folder=folder, published="models:/digits@honed")
+    text = capture(make_evidence(), folder=folder, publication=make_publication())
     assert f"{folder}/report.html" in text
-    assert "Published: models:/digits@honed" in text
+    assert "Published: models:/digits@honed, with the alias honed\n" in text
     code = text.split("\n\n")[-1].strip().splitlines()
     assert code[1] == 'model = kedro_hone.load("models:/digits@honed")'
     assert len(code) == 3
@@ -38,8 +38,30 @@ def test_it_says_where_the_report_is_and_how_to_call_the_winner():
 def test_how_a_native_winner_is_called_says_that_it_has_to_be_trusted(form):
     evidence = make_evidence()
     native = evidence.model_copy(update={"winner": evidence.winner.model_copy(update={"format": form})})
-    text = capture(native, width=160, published="models:/digits@honed")
+    text = capture(native, width=160, publication=make_publication())
     assert 'kedro_hone.load("models:/digits@honed", trust=["native"])' in text
+
+
+@pytest.mark.parametrize(
+    ("signer", "policy"),
+    [("sha256:1e98", 'Policy(keys=["publisher.pem"])'), ("sigstore", 'Policy(identity="…", issuer="…")')],
+)
+@pytest.mark.parametrize("form", ["onnx", "aot-inductor"])
+def test_how_a_signed_winner_is_called_asks_for_the_signature_and_not_for_trust(form, signer, policy):
+    evidence = make_evidence()
+    winner = evidence.model_copy(update={"winner": evidence.winner.model_copy(update={"format": form})})
+    publication = make_publication().model_copy(update={"signer": signer})
+    text = capture(winner, width=160, publication=publication)
+    assert f"with the alias honed, signed by {signer}\n" in text
+    assert f'kedro_hone.load("models:/digits@honed", verify=kedro_hone.{policy})' in text
+    assert "native" not in text.split("\n\n")[-1]
+
+
+def test_a_publication_without_an_alias_says_why():
+    publication = make_publication().model_copy(update={"alias": None, "note": "The alias was moved meanwhile."})
+    text = capture(make_evidence(), publication=publication)
+    assert "Published: models:/digits@honed\n" in text
+    assert "The alias was moved meanwhile.\n" in text
 
 
 def test_every_finalist_is_in_the_table():
@@ -63,7 +85,8 @@ def test_what_looks_like_rich_markup_is_printed_as_it_is():
 def test_no_control_characters_reach_the_terminal(width):
     evidence = spoil(make_evidence())
 
-    text = capture(evidence, width=width, folder=Path(f"runs/{CONTROLS}"), published=f"models:/{CONTROLS}@honed")
+    publication = make_publication().model_copy(update={"uri": f"models:/{CONTROLS}@honed", "alias": CONTROLS})
+    text = capture(evidence, width=width, folder=Path(f"runs/{CONTROLS}"), publication=publication)
 
     assert "\ufffd]0;OWNED" in text
     assert not find_controls(text)

@@ -75,7 +75,17 @@ def list_formats():
 
 def test_the_order_is_explicit():
     found = {source.name: source.order for source in list_formats()}
-    assert found == {"pytorch-module": 10, "published": 20, "onnx": 30, "pytorch": 40, "pickle": 90}
+    assert found == {
+        "pytorch-module": 10,
+        "published": 20,
+        "transformers": 25,
+        "onnx": 30,
+        "pytorch": 40,
+        "diffusers": 80,
+        "tensorflow": 81,
+        "keras": 82,
+        "pickle": 90,
+    }
     assert list(found.values()) == sorted(found.values())
 
 

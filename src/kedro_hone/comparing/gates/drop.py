@@ -6,26 +6,30 @@ from pydantic import Field
 
 from kedro_hone.core.contract.gates import Gate, Measurements
 from kedro_hone.core.values.judgement import Judged, Judgement
-from kedro_hone.core.values.measurement import is_bounded
+from kedro_hone.core.values.measurement import Quality, is_bounded
 
+NOT_SCORED = "{} was not scored on the gate split"
 _WORDS = {Judged.HOLDS: "holds", Judged.FAILS: "fails", Judged.UNDECIDED: "cannot be proved to hold"}
 
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
     """Compare the whole interval of the drop with the limit; an upper end that equals the limit does not hold."""
-    quality = candidate.quality
-    if quality is None:
-        reason = f"{candidate.id} was not scored on the gate split"
-        return (GATE.rule(candidate.id, Judged.UNDECIDED, reason, limit=limit),)
+    if candidate.quality is None:
+        return (GATE.rule(candidate.id, Judged.UNDECIDED, NOT_SCORED.format(candidate.id), limit=limit),)
+    return (judge_drop(GATE, limit, candidate.id, candidate.quality),)
+
+
+def judge_drop(gate: Gate, limit: float, candidate: str, quality: Quality) -> Judgement:
+    """Judge the drop of one metric of a candidate."""
     drop = quality.drop
     most = f"of at most {drop.high:.4f}" if is_bounded(drop.high) else "without a known end"
     judged = Judged.HOLDS if drop.high < limit else Judged.FAILS if drop.low > limit else Judged.UNDECIDED
     reason = (
-        f"{candidate.id} {_WORDS[judged]} the quality gate: {quality.metric} {quality.source:.4f} "
+        f"{candidate} {_WORDS[judged]} the quality gate: {quality.metric} {quality.source:.4f} "
         f"to {quality.candidate:.4f} on {quality.n} rows, a drop {most} where {limit:g} is allowed"
     )
     measured = {"measured": drop.estimate, "low": drop.low, "high": drop.high, "unit": quality.metric}
-    return (GATE.rule(candidate.id, judged, reason, limit=limit, **measured),)
+    return gate.rule(candidate, judged, reason, limit=limit, **measured)
 
 
 GATE = Gate(

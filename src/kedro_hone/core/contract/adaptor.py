@@ -99,6 +99,8 @@ class Adaptor:
         precisions: What the result computes in or stores.
         machine_specific: Whether the result depends on the CPU or GPU; then their fingerprint is in the cache key.
         default: Whether recipes use it without naming it.
+        alternative: For a converter from a format of source models: what it makes races in routes of its own, next to
+            what other converters make of the same model; otherwise the first converter that succeeds is the only one.
         can_take: A cheap check, without the toolchain: a refusal, or None.
         run_options: For a compile adaptor: options for its runtime, from its own options.
         device: For a compile adaptor: where its result computes.
@@ -117,6 +119,7 @@ class Adaptor:
     supports: Mapping[Capability, Support] = field(default_factory=dict)
     machine_specific: bool = False
     default: bool = True
+    alternative: bool = False
     can_take: Callable[[Artifact, Options, Host], Refused | None] = lambda *_: None
     run_options: Callable[[Options], dict[str, Json]] = lambda _: {}
     device: Device = CPU
@@ -128,6 +131,8 @@ class Adaptor:
             raise ValueError(f"adaptor {self.name}: accepts no format")
         if self.stage is Stage.COMPILE and self.produces not in self.toolchain.runs:
             raise ValueError(f"adaptor {self.name}: {self.toolchain.name} cannot run its {self.produces}")
+        if self.alternative and self.stage is not Stage.CONVERT:
+            raise ValueError(f"adaptor {self.name}: only a converter is an alternative to others")
         read_device(self.device)
         self.options()
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from kedro_hone.core.contract.registry import Registry
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.digest import digest_json
 
 PULL: Final = "hone.pull"
@@ -27,7 +28,12 @@ def read_aliases(registry: Registry, name: str) -> dict[str, dict[str, str]]:
     """Return where the aliases of a model point, by its name; empty where the registry cannot tell."""
     # From Python 3.12 on, isinstance with a protocol finds nothing that __getattr__ returns, as GuardedRegistry's does.
     look = getattr(registry, "list_aliases", None)
-    return {name: look(name)} if callable(look) else {}
+    try:
+        return {name: look(name)} if callable(look) else {}
+    except HoneError as error:
+        if error.slug != "registry-offline":
+            raise
+        return {}  # nothing can be published now; at the time when it is, nobody knows who moved an alias
 
 
 def name_record(alias: str) -> str:

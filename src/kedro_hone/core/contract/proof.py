@@ -78,6 +78,7 @@ class ProvenWinner:
         files: The folder of the winner's files.
         source_uri: The version that was optimized, pinned; the digest is its artifact's.
         folder: Where the files of the evidence are: those of the tree, which nobody writes to.
+        companions: The folder of the source's files, where some of them, such as a tokenizer's, go with the winner.
 
     Raises:
         HoneError: ``evidence-incomplete``: a file is missing or was altered; ``evidence.json`` cannot be read; or it
@@ -90,6 +91,7 @@ class ProvenWinner:
     source_digest: str
     evidence: EvidenceFolder
     folder: Path
+    companions: Path | None = None
 
     def __post_init__(self) -> None:
         self.evidence.check(self.folder)

@@ -22,6 +22,7 @@ from kedro_hone.core.values.digest import digest_json
 
 REGISTRIES: Final[Mapping[str, str]] = {
     "models": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
+    "hf": "kedro_hone.adaptors.registries.huggingface.registry:HuggingFaceRegistry",
     "": "kedro_hone.adaptors.registries.local.registry:LocalRegistry",
 }
 """Our model registries: the scheme of a URI to the class that serves it. A path has no scheme."""
@@ -68,12 +69,19 @@ class VersionInfo(Value):
 
 
 class Publication(Value):
-    """Where a winner went: its new version, the alias that points to it, and why none does where one was to."""
+    """Where a winner went.
+
+    Attributes:
+        version: Its new version.
+        alias: The alias that points to it; None where none does, and ``note`` says why if one was to.
+        signer: What signed it, as the tag ``hone.signer``; empty where it is not signed. The node ``publish`` sets it.
+    """
 
     uri: str
     version: str
     alias: str | None
     note: str = ""
+    signer: str = ""
 
 
 PUBLICATIONS: TypeAdapter[tuple[Publication, ...]] = TypeAdapter(tuple[Publication, ...])
@@ -98,7 +106,7 @@ class Registry(Protocol):
     def pull(self, uri: str, folder: Path) -> VersionInfo:
         """Download a version's files, as the registry holds them, and return the version; raises as ``resolve``.
 
-        The folder is empty, and made when it does not exist.
+        The folder is empty, and made when it does not exist. Its files may be linked into the store and made read-only.
         """
 
     def find_problem(self, *, name: str | None, alias: str | None) -> str:
@@ -198,6 +206,8 @@ _RETURNS: Final[Mapping[str, type]] = {
     "pull": VersionInfo,
     "versions_since": tuple,
     "publish": Publication,
+    "propose": Publication,
+    "find_source": str,
     "find_problem": str,
     "list_aliases": dict,
 }

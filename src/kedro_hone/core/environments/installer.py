@@ -48,7 +48,8 @@ _COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "uv": {
         "create": "{uv} venv --no-project --python {host} {venv}",
-        "install": "{uv} pip install --no-progress --python {python} --requirements {lock}",
+        # As pip does: workers write no bytecode, and would compile all that they import at each start.
+        "install": "{uv} pip install --compile-bytecode --no-progress --python {python} --requirements {lock}",
         "check": "{uv} pip check --python {python}",
     },
 }

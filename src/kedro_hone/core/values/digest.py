@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import stat
 from collections.abc import Iterable
 from functools import lru_cache
@@ -24,8 +25,17 @@ def digest_file(path: Path) -> str:
 
 
 def digest_tree(folder: Path) -> str:
-    """Return ``sha256:…`` of every file below a directory: relative names and bytes, in sorted order."""
-    return _digest_files(folder, folder.rglob("*"))
+    """Return ``sha256:…`` of every file below a directory: relative names and bytes, in sorted order.
+
+    Links that lead out of it do not count: what they lead to may never end.
+    """
+    inside = os.path.realpath(folder)
+    paths = (path for path in folder.rglob("*") if not path.is_symlink() or _leads_into(inside, path))
+    return _digest_files(folder, paths)
+
+
+def _leads_into(folder: str, link: Path) -> bool:
+    return Path(os.path.realpath(link)).is_relative_to(folder)
 
 
 FileState = tuple[str, int, int, int, int]

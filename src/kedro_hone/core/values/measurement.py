@@ -71,6 +71,7 @@ class Quality(Value):
     doubt: str = Field("", description="Why the labels may not be those of the predictions; empty without doubt.")
     provable: float | None = Field(None, description="The smallest limit that so many rows could prove, or None.")
     spread: Spread | None = Field(None, description="Of the rows; None where the metric is no mean over numbers.")
+    others: tuple[Quality, ...] = Field((), description="The other metrics that the recipe has a limit for.")
 
 
 class Status(StrEnum):

@@ -9,6 +9,8 @@ import numpy as np
 from ..shared import classes
 from ..shared.arrays import Array, Arrays, read_inputs
 from ..shared.errors import UnreadableError
+from ..shared.pretrained import check_head, list_labels, read_config
+from .processing import process
 
 OPTIONS: dict[str, Any] = {
     "arrays": {},  # input of the model, or "target": the name of its array in the data
@@ -17,6 +19,8 @@ OPTIONS: dict[str, Any] = {
     "scale": None,  # multiplies the pixels, before mean and std
     "mean": None,  # subtracted from each channel
     "std": None,  # divides each channel
+    "processor": None,  # whether the model's own processor makes the input; by default where it has one, see prepare
+    "tokenizer": None,  # absolute path of the folder with the processor, where the model's files have none
     "output": None,  # the output that holds the classes; the first one when empty
     "scores": "logits",  # or "probabilities": what that output holds
 }
@@ -31,14 +35,29 @@ IMAGES = ("images", "image", "x", "features", "data", "input")  # the usual name
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     """Turn images, as (rows, height, width) or with channels, into the model's input, and labels into ``target``.
 
+    Where the model brings ``preprocessor_config.json`` and the images are ``uint8``, or files of images, they are
+    resized, rescaled and normalized by it, unless an option says how pixels are scaled. Names of classes are those of
+    the model's ``config.json`` where the options have none.
+
     Raises:
+        TokenizerMissingError: The processor cannot be opened.
+        TaskMismatchError: The model is for another task.
         UnreadableError: An input has no array.
         LabelsMismatchError: The labels are not classes of the model.
     """
     options, specs = job["program"]["options"], job["input"]["inputs"]
+    config = read_config(job, options) if "path" in job["input"] else {}
+    check_head(job, config, "image-classification")
     images = read_inputs(data, specs, options["arrays"], kind="array", aliases=IMAGES)
-    feeds = {spec["name"]: _prepare_images(images[spec["name"]], spec["shape"], options) for spec in specs}
-    return feeds, classes.read_targets(classes.find_labels(data, options), job, options)
+    made = process(images[specs[0]["name"]], job) if len(specs) == 1 else None
+    if made is not None:
+        feeds = {specs[0]["name"]: made}
+    else:
+        feeds = {spec["name"]: _prepare_images(images[spec["name"]], spec["shape"], options) for spec in specs}
+    labels = classes.find_labels(data, options)
+    if labels is not None and labels.dtype.kind not in "biuf" and not options["classes"]:
+        options = {**options, "classes": list_labels(config)}
+    return feeds, classes.read_targets(labels, job, options)
 
 
 def _prepare_images(images: Array, shape: list[int | str], options: dict[str, Any]) -> Array:

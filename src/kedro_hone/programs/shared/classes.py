@@ -64,7 +64,7 @@ def read_targets(labels: Array | None, job: dict[str, Any], options: dict[str, A
         raise LabelsMismatchError(f"labels are text, such as {str(labels[0])!r}, not class numbers; {_NAME_THEM}")
     numbers = _read_numbers(labels)
     if classes:
-        _check_range(numbers, classes)
+        check_range(numbers, classes)
     return {"target": numbers}
 
 
@@ -104,7 +104,8 @@ def _read_numbers(labels: Array) -> Array:
     return labels.astype(np.int64)
 
 
-def _check_range(labels: Array, classes: int) -> None:
+def check_range(labels: Array, classes: int) -> None:
+    """Refuse class numbers that a model of so many classes does not have (``LabelsMismatchError``)."""
     if not labels.size or (labels.min() >= 0 and labels.max() < classes):
         return
     if labels.min() >= 1 and labels.max() == classes:
@@ -160,7 +161,7 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
     if scores.dtype.kind == "U" and labels.dtype.kind != "U" and not options["classes"]:
         raise LabelsMismatchError(f"the model's output is text, and the labels are numbers; {_NAME_THEM}")
     if scores.dtype.kind == "f" or scores.shape[1] > 1:
-        _check_range(labels, max(scores.shape[1], 2))
+        check_range(labels, max(scores.shape[1], 2))
     if labels.size and labels.dtype.kind == "i" and 1 <= labels.min() < labels.max():
         predictions = decode(outputs, options)
         right, shifted = np.mean(predictions == labels), np.mean(predictions == labels - 1)

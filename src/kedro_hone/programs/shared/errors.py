@@ -9,6 +9,12 @@ class UnreadableError(ValueError):
     slug = "data-unreadable"
 
 
+class EmptyError(ValueError):
+    """The data have no rows."""
+
+    slug = "data-empty"
+
+
 class LabelsMismatchError(ValueError):
     """The labels do not fit the model's outputs."""
 
@@ -19,3 +25,15 @@ class BadOptionError(ValueError):
     """An option of the program cannot be followed."""
 
     slug = "recipe-invalid"
+
+
+class TokenizerMissingError(ValueError):
+    """The tokenizer or the processor of the model is not there, or cannot be used."""
+
+    slug = "tokenizer-missing"
+
+
+class TaskMismatchError(ValueError):
+    """The model is for another task than the program."""
+
+    slug = "task-mismatch"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import importlib
 import sys
 import warnings
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from hone_loading import load_program
 
-from . import metrics, reading, scoring
+from . import formats, metrics, reading, scoring
 from .errors import SLUGS, ReportedError, explained
 
 Job = dict[str, Any]
@@ -27,12 +28,15 @@ Job = dict[str, Any]
 def check(job: Job) -> dict[str, Any]:
     """Load the program, find the metric, and read the split ``gate`` (its path); no model is needed.
 
-    Returned is how many ``rows`` of the split will be right or wrong, or None where the program does not say so.
+    Returned is how many ``rows`` of the split will be right or wrong, or None where the program does not say so. The
+    other ``metrics`` that are asked for (names) are found too.
     """
     program, options = _load(job)
     metric = metrics.find_metric(job["options"], program, options)
+    for other in job["options"].get("metrics", ()):
+        metrics.find_metric({**job["options"], "metric": other}, program, options)
     counts = hasattr(program, "count_rows") and metric.name == program.METRIC
-    return {"rows": program.count_rows(reading.read_arrays(Path(job["options"]["gate"])), options) if counts else None}
+    return {"rows": program.count_rows(formats.read_arrays(Path(job["options"]["gate"])), options) if counts else None}
 
 
 @explained
@@ -58,7 +62,7 @@ def read(job: Job) -> dict[str, Any]:
         folder = Path(job["output"], name)
         folder.mkdir(parents=True, exist_ok=True)
         np.savez(folder / "feeds.npz", allow_pickle=False, **feeds)
-        np.savez(folder / "targets.npz", allow_pickle=False, **targets)
+        np.savez(folder / "targets.npz", allow_pickle=False, **_import_targets().name_prepared(program, targets))
     splits = {name: {"n": len(rows)} for name, rows in hashes.items()}
     return {"splits": splits, "overlaps": [*reading.find_overlaps(hashes)], "warnings": said}
 
@@ -69,23 +73,40 @@ def evaluate(job: Job) -> dict[str, Any]:
 
     The job's options have the ``targets`` (npz) and a ``seed`` too. Returned are the ``candidates``: id to what
     ``Comparison.compare`` returns, where each array is the path of an npz file in the job's ``output``; a candidate
-    whose outputs cannot be scored has ``error`` instead.
+    whose outputs cannot be scored has ``error`` instead. Where the job has other ``metrics`` (names), each candidate
+    has ``others``: by name, the same of each of them.
     """
     given, (program, options) = job["options"], _load(job)
-    metric = metrics.find_metric(given, program, options)
-    outputs = reading.load_npz(given["source"])
-    targets = reading.load_npz(given["targets"]) if getattr(program, "NEEDS_TARGETS", True) else outputs
-    if given.get("metric") in {None, program.METRIC} and hasattr(program, "describe_metric"):
-        metric = dataclasses.replace(metric, **program.describe_metric(targets, options))
-    source = scoring.Comparison(program, options, metric, outputs=outputs, targets=targets, seed=given["seed"])
-    compare = explained(lambda path: source.compare(reading.load_npz(path)))
-    scores = {name: compare(path) for name, path in given["candidates"].items()}
+    outputs = formats.load_npz(given["source"])
+    targets = _import_targets().merge_targets(program, formats.load_npz(given["targets"]), outputs)
+
+    def open_comparison(name: str | None) -> scoring.Comparison:
+        metric = metrics.find_metric({**given, "metric": name}, program, options)
+        if name in {None, program.METRIC} and hasattr(program, "describe_metric"):
+            metric = dataclasses.replace(metric, **program.describe_metric(targets, options))
+        return scoring.Comparison(program, options, metric, outputs=outputs, targets=targets, seed=given["seed"])
+
+    source = open_comparison(given.get("metric"))
+    others = {name: open_comparison(name) for name in given.get("metrics", ())}
+
+    def compare(path: str) -> dict[str, Any]:
+        found = formats.load_npz(path)
+        more = {name: other.compare(found) for name, other in others.items()}
+        return {**source.compare(found), **({"others": more} if more else {})}
+
+    scores = {name: explained(compare)(path) for name, path in given["candidates"].items()}
     for number, score in enumerate(scores.values()):
-        for key, value in score.items():
-            if isinstance(value, np.ndarray):
-                score[key] = str(Path(job["output"], f"{number:03d}-{key}.npz"))
-                np.savez(score[key], allow_pickle=False, **{key: value})
+        for part, row in enumerate((score, *score.get("others", {}).values())):
+            for key, value in row.items():
+                if isinstance(value, np.ndarray):
+                    row[key] = str(Path(job["output"], f"{number:03d}-{part}-{key}.npz"))
+                    np.savez(row[key], allow_pickle=False, **{key: value})
     return {"candidates": scores}
+
+
+def _import_targets() -> Any:
+    """Return the module that knows where targets are kept; it can be imported when the program has been loaded."""
+    return importlib.import_module("hone_programs.shared.targets")
 
 
 def _load(job: Job) -> tuple[Any, dict[str, Any]]:
@@ -116,7 +137,7 @@ def _list_warnings(caught: list[warnings.WarningMessage]) -> list[str]:
 
 
 def _prepare(program: Any, job: Job, *, split: str, path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    data = reading.read_arrays(path)
+    data = formats.read_arrays(path)
     try:
         feeds, targets = program.prepare(data, job)
     except Exception as error:

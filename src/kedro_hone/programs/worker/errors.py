@@ -11,6 +11,8 @@ SLUGS = {
     "data-empty": "A split has no rows.",
     "labels-mismatch": "The labels do not match the model's outputs.",
     "recipe-invalid": "An option of the program is not known.",
+    "tokenizer-missing": "The model has no tokenizer or processor that can be used.",
+    "task-mismatch": "The model is for another task than the program.",
 }
 """The errors that a program may raise, by the attribute ``slug`` of its exception."""
 
@@ -22,6 +24,9 @@ HINTS = {
     "metric-unknown": "Leave `program.metric` empty for the program's own metric, or name one of these.",
     "program-failed": "See Write a program in the documentation for what the functions of a program must return.",
     "recipe-invalid": "Mend `program.options` in the recipe.",
+    "tokenizer-missing": "Save the tokenizer or processor in the model's folder, or name its folder: "
+    "`program.options.tokenizer`.",
+    "task-mismatch": "Name the program of the model's task, or the output that counts: `program.options.output`.",
 }
 
 

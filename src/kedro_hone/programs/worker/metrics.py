@@ -22,7 +22,9 @@ class Metric:
 
     Its ``rows`` are one number for each row, higher is better, whose mean is the metric, or its negative where lower is
     better; None when the metric is no mean over rows. With ``probabilities`` it takes those of classes as predictions.
-    Its ``kind`` is ``proportion`` or ``mean`` where the program says it; None lets the numbers tell.
+    Its ``kind`` is ``proportion`` or ``mean`` where the program says it; None lets the numbers tell. A metric that is a
+    function of sums over rows has a ``tally``, the numbers of each row, and the ``total`` of their sums: then resamples
+    cost no more than sums.
     """
 
     name: str
@@ -31,6 +33,8 @@ class Metric:
     rows: Callable[[Any, Any], Array | None] = lambda *_: None
     probabilities: bool = False
     kind: str | None = None
+    tally: Callable[[Any, Any], Array] | None = None
+    total: Callable[[Array], float] = float
 
 
 _ROWS: dict[str, tuple[bool, Callable[[Array, Array], Array]]] = {
@@ -64,24 +68,23 @@ _SKLEARN: dict[str, tuple[str, bool, dict[str, Any], bool]] = {
 def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -> Metric:
     """Find the metric of a job.
 
-    ``metric`` is a name of the table, with ``neg_`` before it to turn its direction round; ``package.module:function``
-    or ``path/to/file.py:function``, which counts from ``project``; or None for the program's own.
+    ``metric`` is that of another metric of the program (its ``METRICS``), or a name of the table, with ``neg_`` before
+    it to turn its direction round; ``package.module:function`` or ``path/to/file.py:function``, which counts from
+    ``project``; or None for the program's own.
 
     Raises:
         ReportedError: ``metric-unknown``.
     """
     name: str | None = job.get("metric")
     if name is None or name == program.METRIC:
-        return Metric(
-            name=program.METRIC,
-            higher_is_better=program.HIGHER_IS_BETTER,
-            value=lambda given, wanted: program.metric(given, wanted, options),
-            rows=lambda given, wanted: program.score(given, wanted, options),
-        )
+        return _make_own_metric(program.METRIC, program, options)
+    others: Mapping[str, Any] = getattr(program, "METRICS", {})
+    if name in others:
+        return _make_own_metric(name, others[name], options)
     if ":" in name:
         return _import_metric(name, options, job["project"])
-    plain, names = name.removeprefix("neg_"), sorted([*_ROWS, *_SKLEARN])
-    if plain not in names:
+    plain, names = name.removeprefix("neg_"), sorted([*others, *_ROWS, *_SKLEARN])
+    if plain not in names or plain in others:
         near = difflib.get_close_matches(plain, [*names, program.METRIC], 1)
         why = f"did you mean {near[0]!r}? " if near else ""
         raise ReportedError("metric-unknown", f"There is no metric {name!r}.", f"{why}There are {', '.join(names)}.")
@@ -90,6 +93,19 @@ def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -
         return metric
     higher = not metric.higher_is_better
     return replace(metric, name=name, higher_is_better=higher, value=lambda given, wanted: -metric.value(given, wanted))
+
+
+def _make_own_metric(name: str, part: Any, options: dict[str, Any]) -> Metric:
+    """Return a program's metric, from its functions; those of another one are the attributes of a value in METRICS."""
+    tally = getattr(part, "tally", None)
+    return Metric(
+        name=name,
+        higher_is_better=part.HIGHER_IS_BETTER,
+        value=lambda given, wanted: part.metric(given, wanted, options),
+        rows=lambda given, wanted: part.score(given, wanted, options),
+        tally=tally and (lambda given, wanted: tally(given, wanted, options)),
+        total=lambda sums: part.total(sums, options),
+    )
 
 
 def _pair(predictions: Array, targets: Mapping[str, Array]) -> tuple[Array, Array]:

@@ -1,13 +1,11 @@
-"""Read the files of the splits, and make what a program prepared fit the model."""
+"""Make what a program prepared of a split fit the model, and find rows that are in two splits."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from collections.abc import Iterator, Mapping
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,63 +14,8 @@ from numpy.typing import NDArray
 from .errors import ReportedError
 
 Array = NDArray[Any]
-SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
+TABLE = "table_"  # how the name of a target begins that has no row for each row of the data; see shared/targets.py
 COPIES_LIMIT = 0.01  # the largest share of rows that may be copies of others without a warning
-
-
-def read_arrays(path: Path) -> dict[str, Array]:
-    """Read a split, and return its arrays by name, rows first.
-
-    It is a ``.npz`` (arrays by name), ``.npy`` (one array, by the file's name), ``.csv`` or ``.parquet`` file (columns
-    by name), or a directory of files of one of these kinds: ``.npy`` are one array each, the others are parts, in the
-    order of their names.
-
-    Raises:
-        ReportedError: ``data-unreadable``.
-    """
-    if path.is_dir():
-        return _read_folder(path)
-    if path.suffix not in SUFFIXES:
-        raise _unreadable(path, f"{path.suffix or 'no suffix'} is none of {', '.join(SUFFIXES)}")
-    try:
-        if path.suffix == ".npy":
-            return {path.stem: np.load(path, allow_pickle=False)}
-        if path.suffix == ".npz":
-            return load_npz(path)
-        import pandas as pd  # noqa: PLC0415 - only these formats need it
-
-        frame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
-    except (ImportError, ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        needs = f"{path.suffix} needs a package that is not installed: " if isinstance(error, ImportError) else ""
-        raise _unreadable(path, needs + said) from error
-    return {str(name): frame[name].to_numpy() for name in frame.columns}
-
-
-def load_npz(path: Path | str) -> dict[str, Array]:
-    """Return the arrays of an npz file by name."""
-    # numpy leaves the file open when the archive is damaged
-    with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-        return dict(archive)
-
-
-def _read_folder(path: Path) -> dict[str, Array]:
-    files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES)
-    suffixes = {file.suffix for file in files}
-    if len(suffixes) != 1:
-        kinds = " and ".join(sorted(suffixes)) or "none"
-        raise _unreadable(path, f"the directory holds {kinds} of {', '.join(SUFFIXES)}; one is needed")
-    parts = [read_arrays(file) for file in files]
-    if suffixes == {".npy"}:
-        return {name: array for part in parts for name, array in part.items()}
-    for file, part in zip(files, parts, strict=True):
-        if set(part) != set(parts[0]):
-            raise _unreadable(path, f"{file.name} has other names inside")
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _unreadable(path: Path, why: str) -> ReportedError:
-    return ReportedError("data-unreadable", f"{path.name} cannot be read.", why)
 
 
 def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: str) -> dict[str, Array]:
@@ -172,22 +115,39 @@ def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bo
         if array.dtype.kind == "O" or array.ndim == 0:
             what = f"The {split} split cannot be used."
             raise ReportedError("data-unreadable", what, f"{name!r} is no array of numbers")
-        if len(array) != rows:
+        if len(array) != rows and not name.startswith(TABLE):
             why = f"{name!r} has {len(array)} rows, and the inputs have {rows}"
             raise ReportedError("labels-mismatch", f"The labels of the {split} split do not fit its rows.", why)
     return arrays
 
 
 def hash_rows(feeds: Mapping[str, Array]) -> list[bytes]:
-    """Hash each row over all its inputs, as the model will get them, by BLAKE2b with 16 bytes."""
-    inputs = [_encode_rows(feeds[name]) for name in sorted(feeds)]
+    """Hash each row over all its inputs, as the model will get them, by BLAKE2b with 16 bytes.
+
+    What ``attention_mask`` leaves out at the end of a row does not count: splits are padded to different lengths. Nor
+    do inputs of a decoder, where there are others: those are made of the labels.
+    """
+    mask, ends = feeds.get("attention_mask"), _find_ends(feeds.get("attention_mask"))
+    names = sorted(name for name in feeds if not name.startswith("decoder_")) or sorted(feeds)
+    masked = {name for name in names if mask is not None and feeds[name].shape == mask.shape}
+    inputs = [_encode_rows(feeds[name], ends if name in masked else None) for name in names]
     return [hashlib.blake2b(b"".join(parts), digest_size=16).digest() for parts in zip(*inputs, strict=True)]
 
 
-def _encode_rows(array: Array) -> Iterator[bytes]:
+def _find_ends(mask: Array | None) -> Array | None:
+    """Return how many columns of each row count: up to the last one that a mask (rows, columns) does not leave out."""
+    if mask is None or mask.ndim != 2 or not mask.shape[1]:
+        return None
+    return np.where(mask.any(axis=1), mask.shape[1] - (mask[:, ::-1] != 0).argmax(axis=1), 0)
+
+
+def _encode_rows(array: Array, ends: Array | None) -> Iterator[bytes]:
     """Yield the bytes of each row; of text the text itself, which does not depend on the longest text of the split."""
-    for row in array.reshape(len(array), -1):
-        yield json.dumps(row.tolist()).encode() if row.dtype.kind == "U" else row.tobytes()
+    for at, row in enumerate(array.reshape(len(array), -1)):
+        if row.dtype.kind == "U":
+            yield json.dumps(row.tolist()).encode()
+        else:
+            yield (row if ends is None else row[: ends[at]]).tobytes()
 
 
 def describe_copies(hashes: list[bytes]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .errors import ReportedError
 from .metrics import Metric
-from .reading import Array
+from .reading import TABLE, Array
 
 Arrays = dict[str, Array]
 Json = dict[str, Any]
@@ -33,7 +33,7 @@ class Comparison:
         self, program: Any, options: Json, metric: Metric, *, outputs: Arrays, targets: Arrays, seed: int
     ) -> None:
         self.program, self.options, self.metric, self.targets, self.seed = program, options, metric, targets, seed
-        self._rows = len(next(iter(targets.values())))
+        self._rows = next(len(array) for name, array in targets.items() if not name.startswith(TABLE))
         self._sign = 1.0 if metric.higher_is_better else -1.0
         self._source = self._decode(outputs)
         self._value = self._measure(self._source)
@@ -123,6 +123,13 @@ class Comparison:
         """Compute the metric on each resample; NaN where it is not defined, as when a class is missing."""
         random = np.random.default_rng(self.seed)
         values = np.full(REPLICATES, np.nan)
+        if self.metric.tally is not None:
+            tallies = np.asarray(self.metric.tally(predictions, self.targets), dtype=np.float64)
+            for replicate in range(REPLICATES):
+                chosen = random.integers(0, self._rows, self._rows)
+                with suppress(ValueError):
+                    values[replicate] = self.metric.total(tallies[chosen].sum(axis=0))
+            return values
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a resample may lack a class, and scikit-learn says so each time
             for replicate in range(REPLICATES):
@@ -176,4 +183,7 @@ class Comparison:
 
 
 def _take_rows(value: Any, rows: Array) -> Any:
-    return {name: array[rows] for name, array in value.items()} if isinstance(value, Mapping) else value[rows]
+    """Return some rows of one array, or of each by name but of those that are tables."""
+    if not isinstance(value, Mapping):
+        return value[rows]
+    return {name: array if name.startswith(TABLE) else array[rows] for name, array in value.items()}

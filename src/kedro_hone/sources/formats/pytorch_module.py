@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import re
+from pathlib import Path
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.workers.host.code_files import find_code_file
@@ -16,7 +19,7 @@ def detect(pulled: Pulled) -> Flavor | None:
     The program is the class's state; with it go the class's file, and ``module.json``: how to make the module.
 
     Raises:
-        HoneError: ``recipe-invalid``: the class's file does not exist; ``model-corrupt``.
+        HoneError: ``recipe-invalid``: the class's file does not exist, or has no such class; ``model-corrupt``.
     """
     if pulled.author is None:
         return None
@@ -32,11 +35,28 @@ def detect(pulled: Pulled) -> Flavor | None:
             why="hone.model.module is looked for as a path below the project's folder, or as package.module.",
             hint="Write path/to/file.py:Class or package.module:Class.",
         )
+    _check_class(file, name, place=place)
     kwargs = dict(pulled.author.kwargs)
     module = {"class": f"{file.stem}:{name}", "file": file.name, "kwargs": kwargs, "state": "model.pt2"}
     texts = (("module.json", json.dumps(module, indent=2) + "\n"),)
     files = (*program.files, (str(file), file.name))
     return program.model_copy(update={"format": "pytorch-module", "files": files, "texts": texts})
+
+
+def _check_class(file: Path, name: str, *, place: str) -> None:
+    """Refuse a class whose name is nowhere in its file, unless the file may have it without saying so."""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    if name.isidentifier() and re.search(rf"\b({name}|__getattr__|globals)\b|\bimport\s*\(?\*", text):
+        return
+    classes = re.findall(r"^\s*class\s+(\w+)", text, flags=re.MULTILINE)
+    near = difflib.get_close_matches(name, classes, n=1)
+    known = f"It has {', '.join(classes)}" if classes else "It has none"
+    raise HoneError(
+        "recipe-invalid",
+        f"There is no class {name!r} in {place!r}.",
+        why=known + (f"; did you mean {near[0]!r}?" if near else "."),
+        hint="Mend hone.model.module: path/to/file.py:Class or package.module:Class.",
+    )
 
 
 SOURCE_FORMAT = SourceFormat(

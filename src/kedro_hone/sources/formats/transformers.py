@@ -45,34 +45,27 @@ def detect(pulled: Pulled) -> Flavor | None:
     if pulled.mlmodel is not None and entry is None:
         return None
     root = entry or pulled.folder
-    if not (root / CONFIG).is_file():
-        if entry is not None:
-            raise make_corrupt(pulled.folder, f"{entry.name} has no {CONFIG}")
-        return None
-    config = documents.read_document(root / CONFIG)
+    config = _read_config(root, named=entry is not None)
     names = {path.name for path in root.iterdir() if path.is_file()}
-    if not (isinstance(config.get("model_type"), str) or "architectures" in config or "auto_map" in config):
+    heavy = _find_weights(root, names) if config else []
+    left = not heavy and entry is None and any(name.endswith((".onnx", ".pt2", ".h5", ".keras")) for name in names)
+    if not config or left:  # of another format, whose author left the configuration next to it
         return None
-    heavy = _find_weights(root, names)
-    if not heavy and entry is None and any(name.endswith((".onnx", ".pt2", ".h5", ".keras")) for name in names):
-        return None  # another format, whose author left the configuration next to it
     _check_code(config, pulled)
     _check_weights(heavy, pulled)
     found = dict(_find_files(pulled.folder, root))
-    purpose = _find_purpose(config, tuple(found.values()), pulled)
+    purpose = _find_purpose(config, pulled)
     if purpose.kind == "text" and not any(map(_TOKENIZERS.fullmatch, found.values())):
         logger.warning("warning   the model has no tokenizer: a program that is given text cannot prepare it")
-    safe = [root / name for name in heavy if name.endswith(".safetensors")]
-    try:
-        dtype = weights.find_dtype([tensor for path in safe for tensor in weights.read_tensors(path)])
-    except ValueError as error:
-        raise make_corrupt(root, f"its weights are no safetensors: {error}") from error
-    stripped = {CONFIG: documents.strip(config, dtype=dtype)}
+    safe = [name for name in heavy if name.endswith(".safetensors")]
+    stripped = {CONFIG: documents.strip(config, dtype=_find_dtype(root, safe))}
     for path, name in found.items():
         if documents.CANONICAL.fullmatch(name):
             stripped[name] = documents.strip(documents.read_document(pulled.folder / path))
+    small = {*found.values()} - stripped.keys()
+    stripped = documents.settle(stripped)
     of_weights = [(name_in(pulled.folder, root / name), WEIGHTS if safe else name) for name in heavy]
-    plain = [(path, name) for path, name in found.items() if name not in stripped]
+    plain = [(path, name) for path, name in found.items() if name in small]
     said: dict[str, Json] = {
         "task": purpose.task,
         "auto_class": purpose.auto_class,
@@ -90,9 +83,26 @@ def detect(pulled: Pulled) -> Flavor | None:
     )
 
 
-def _find_purpose(config: dict[str, Json], names: tuple[str, ...], pulled: Pulled) -> tasks.Purpose:
+def _read_config(root: Path, *, named: bool) -> dict[str, Json]:
+    """Return the configuration of a model of Transformers; nothing where there is none."""
+    if not (root / CONFIG).is_file():
+        if named:
+            raise make_corrupt(root, f"it has no {CONFIG}")
+        return {}
+    config = documents.read_document(root / CONFIG)
+    return config if config.keys() & {"model_type", "architectures", "auto_map"} else {}
+
+
+def _find_dtype(root: Path, names: list[str]) -> str | None:
     try:
-        purpose = tasks.find_purpose(config, names, task=pulled.task)
+        return weights.find_dtype([tensor for name in names for tensor in weights.read_tensors(root / name)])
+    except ValueError as error:
+        raise make_corrupt(root, f"its weights are no safetensors: {error}") from error
+
+
+def _find_purpose(config: dict[str, Json], pulled: Pulled) -> tasks.Purpose:
+    try:
+        purpose = tasks.find_purpose(config, task=pulled.task)
     except KeyError as error:
         raise HoneError(
             "recipe-invalid",

@@ -29,6 +29,9 @@ CANONICAL: Final = re.compile(
     r"(config|generation_config|tokenizer_config|special_tokens_map|preprocessor_config|processor_config)\.json"
 )
 """Names of the files that are written anew."""
+_WHOLE, _PART, _TOKENIZER = "processor_config.json", "preprocessor_config.json", "tokenizer_config.json"
+_PARTS: Final = ("feature_extractor", "image_processor")
+_REPEATED: Final = "model_specific_special_tokens"
 
 
 def read_document(path: Path) -> dict[str, Json]:
@@ -70,6 +73,29 @@ def _strip(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _strip(item) for key, item in value.items() if not _OF_A_COPY.fullmatch(key)}
     return [_strip(item) for item in value] if isinstance(value, list) else value
+
+
+def settle(documents: Mapping[str, dict[str, Json]]) -> dict[str, dict[str, Json]]:
+    """Return the documents of a model in one layout of the several that Transformers writes.
+
+    A processor that is saved as one has its parts in ``processor_config.json``; saved in parts it has not. A tokenizer
+    that is saved for the second time repeats its special words in a dictionary.
+    """
+    settled = dict(documents)
+    whole, parts = (
+        settled.get(_WHOLE, {}),
+        [part for part in _PARTS if isinstance(settled.get(_WHOLE, {}).get(part), dict)],
+    )
+    if len(parts) == 1 and _PART not in settled:
+        settled[_PART] = whole[parts[0]]
+        settled[_WHOLE] = {key: value for key, value in whole.items() if key != parts[0]}
+    if settled.get(_WHOLE, {"": ""}).keys() <= {"processor_class"}:
+        del settled[_WHOLE]  # the tokenizer's configuration has that too
+    if isinstance(words := settled.get(_TOKENIZER, {}).get(_REPEATED), dict):
+        tokenizer = settled[_TOKENIZER]
+        if all(tokenizer.get(word) == text for word, text in words.items()):
+            settled[_TOKENIZER] = {key: value for key, value in tokenizer.items() if key != _REPEATED}
+    return settled
 
 
 def write(document: Mapping[str, Json]) -> str:

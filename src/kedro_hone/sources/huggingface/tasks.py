@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,11 +33,11 @@ _ALIASES: Final = {
     "translation": "text2text-generation",
 }
 _HEADS: Final = (
-    (r"(Open)?GPT2?LMHeadModel|\w+ForCausalLM|\w+LMHeadModel", "text-generation"),
+    (r"\w+(ForMaskedLM|WithLMHeadModel)", "fill-mask"),
+    (r"\w+(ForCausalLM|LMHeadModel)", "text-generation"),
     (r"\w+ForSequenceClassification", "text-classification"),
     (r"\w+ForTokenClassification", "token-classification"),
     (r"\w+ForQuestionAnswering(Simple)?", "question-answering"),
-    (r"\w+(ForMaskedLM|WithLMHeadModel)", "fill-mask"),
     (r"\w+ForConditionalGeneration", "text2text-generation"),
     (r"\w+ForImageClassification(WithTeacher)?", "image-classification"),
     (r"\w+ForCTC", "automatic-speech-recognition"),
@@ -45,14 +45,14 @@ _HEADS: Final = (
     (r"\w+(Model|Encoder)", "feature-extraction"),
 )
 _SEQ2SEQ: Final = frozenset(
-    """bart mbart t5 mt5 umt5 longt5 pegasus pegasus_x marian m2m_100 blenderbot blenderbot-small prophetnet led mvp plbart
-    switch_transformers nllb-moe fsmt encoder-decoder bigbird_pegasus t5gemma""".split()  # noqa: SIM905 - a list of words
+    """bart mbart t5 mt5 umt5 longt5 pegasus pegasus_x marian m2m_100 blenderbot blenderbot-small prophetnet led mvp
+    plbart switch_transformers nllb-moe fsmt encoder-decoder bigbird_pegasus t5gemma""".split()  # noqa: SIM905 - a list of words
 )
 _AUDIO: Final = frozenset(
     """wav2vec2 wav2vec2-bert wav2vec2-conformer hubert wavlm unispeech unispeech-sat sew sew-d data2vec-audio mctct
     audio-spectrogram-transformer""".split()  # noqa: SIM905 - a list of words
 )
-_LATER: Final = frozenset("whisper speech_to_text speecht5 clap encodec moonshine".split())  # noqa: SIM905
+_LATER: Final = frozenset("whisper speech_to_text speecht5 clap encodec moonshine clip siglip siglip2 blip".split())  # noqa: SIM905
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +77,8 @@ def read_architecture(config: Mapping[str, Json]) -> str | None:
     return known if isinstance(known, str) and re.fullmatch(r"[A-Za-z]\w{0,199}", known, re.ASCII) else None
 
 
-def find_purpose(config: Mapping[str, Json], files: Sequence[str], *, task: str | None) -> Purpose | str:
-    """Return what a model is for, by its configuration, the names of its files and the recipe; or why it is not taken.
+def find_purpose(config: Mapping[str, Json], *, task: str | None) -> Purpose | str:
+    """Return what a model is for, by its configuration and the recipe; or why it is not taken.
 
     Raises:
         KeyError: The recipe's task is none that is known.

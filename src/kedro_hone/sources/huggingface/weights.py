@@ -1,8 +1,8 @@
 """Safetensors: the header, and one file in one order of whatever files a model's weights are in.
 
-A file is eight bytes (the header's length), the header (JSON: each tensor's type, shape and place), and the tensors. The
-header comes from a stranger, so it is bounded and checked before anything is read by it. Tensors are copied in blocks:
-a model may be larger than the memory.
+A file is eight bytes (the header's length), the header (JSON: each tensor's type, shape and place), and the tensors.
+The header comes from a stranger, so it is bounded and checked before anything is read by it. Tensors are copied in
+blocks: a model may be larger than the memory.
 
 https://github.com/huggingface/safetensors#format
 """
@@ -63,7 +63,7 @@ def read_tensors(path: Path) -> list[Tensor]:
         except (ValueError, RecursionError) as error:
             raise ValueError("its header is no JSON") from error
     if not isinstance(header, dict):
-        raise ValueError("its header is no dictionary")
+        raise ValueError("its header is no dictionary")  # noqa: TRY004 - of a file, not of an argument
     tensors = [_read_row(name, row, path, 8 + length) for name, row in header.items() if name != "__metadata__"]
     tensors.sort(key=lambda tensor: (tensor.start, tensor.size))
     end = 8 + length

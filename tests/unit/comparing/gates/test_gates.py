@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from kedro_hone.comparing.gates import cold_start, drop, latency, memory, quality, size, speedup
+from kedro_hone.comparing.gates import cold_start, drop, drops, latency, memory, quality, size, speedup
 from kedro_hone.core.contract.gates import Measurements, make_ceiling, read_gates
 from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.core.values.measurement import Interval, Latency, Quality, Speedup
@@ -63,6 +63,23 @@ def test_a_drop_without_an_end_is_said_in_words():
     assert judgement.judgement is Judged.UNDECIDED
     assert "a drop without a known end where 0.01 is allowed" in judgement.reason
     assert len(judgement.reason) < 200
+
+
+def test_other_metrics_have_limits_of_their_own():
+    """The program's metric may hold and another one not, each by the whole of its interval."""
+    limits = {"neighbour_agreement": 0.01, "f1_macro": 0.02, "other": 0.02}
+    ends = [(0.0, 0.009), (0.021, 0.03), (0.01, 0.03)]
+    others = [make_quality(*end, metric=name) for name, end in zip(limits, ends, strict=True)]
+    candidate = Measurements(id="a", quality=make_quality(0.0, 0.001, others=others))
+    rows = drops.GATE.ask(limits, candidate, SOURCE)
+    assert [(row.judgement, row.unit, row.limit) for row in rows] == [
+        ("holds", "neighbour_agreement", 0.01),
+        ("fails", "f1_macro", 0.02),
+        ("undecided", "other", 0.02),
+    ]
+    assert "f1_macro 0.9900 to 0.9900 on 400 rows, a drop of at most 0.0300 where 0.02 is allowed" in rows[1].reason
+    (unscored,) = drops.GATE.ask(limits, Measurements(id="a"), SOURCE)
+    assert unscored.judgement is Judged.UNDECIDED
 
 
 @pytest.mark.parametrize("name", AT_MOST)

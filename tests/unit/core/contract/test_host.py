@@ -23,6 +23,7 @@ GRAVITON_4 = f"{GRAVITON_2} sve sve2 i8mm bf16"
 QUANTIZERS = frozenset(
     {
         "onnxruntime.int8-dynamic",
+        "onnxruntime.int8-fused",
         "onnxruntime.int8-static",
         "openvino.int8-ptq",
         "openvino.int8-accuracy-control",

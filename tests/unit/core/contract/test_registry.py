@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from proof import SOURCE_DIGEST, SOURCE_URI, prove
 
 from kedro_hone.cli.plugins import registries
-from kedro_hone.core.contract import aliases, registry
+from kedro_hone.core.contract import aliases, registry, target
 from kedro_hone.core.contract.registry import (
     REGISTRIES,
     Registry,
@@ -68,7 +68,8 @@ def test_ours_keep_the_contract():
     assert find_broken(read_registries().values()) == {}
     assert isinstance(find_registry("models:/digits/1"), Registry)
     assert isinstance(find_registry("./digits"), Registry)
-    assert {"models", ""} == set(REGISTRIES)
+    assert isinstance(find_registry("hf://owner/name"), Registry)
+    assert {"models", "hf", ""} == set(REGISTRIES)
 
 
 def test_the_scheme_decides(site):
@@ -304,6 +305,7 @@ def test_an_unknown_name_is_explained_by_those_that_there_are(known, why, hint):
 
 def test_the_guard_knows_each_method_of_the_contract():
     contracts = vars(registry.Registry) | vars(aliases.AliasRegistry)
+    contracts |= vars(target.ProposingRegistry) | vars(target.BranchRegistry)
     methods = {name for name, value in contracts.items() if callable(value) and not name.startswith("_")}
 
     assert methods == set(registry._RETURNS)

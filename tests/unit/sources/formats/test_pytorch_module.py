@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -27,7 +28,7 @@ def author(tmp_path):
     package = tmp_path / "project" / "src" / "quagga_models"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(f"open({str(tmp_path / 'was-imported')!r}, 'w').close()\n")
-    (package / "net.py").write_text("raise RuntimeError('imported')\n")
+    (package / "net.py").write_text("raise RuntimeError('imported')\nclass Net: ...\n")
     return AuthorClass(place="quagga_models.net:Net", kwargs={"width": 3}, project=tmp_path / "project")
 
 
@@ -71,6 +72,35 @@ def test_a_class_that_does_not_exist(pulled, author, place):
     )
     assert error.slug == "recipe-invalid"
     assert place.rpartition(":")[0] in error.what
+
+
+def test_a_class_that_its_file_does_not_have(pulled, author):
+    other = replace(author, place="quagga_models.net:Nte")
+    error = catch(lambda: read_flavor(pulled, trust=TRUST, author=other))
+    assert (error.slug, error.what) == ("recipe-invalid", "There is no class 'Nte' in 'quagga_models.net'.")
+    assert "did you mean 'Net'?" in error.why
+    unnamed = replace(author, place="quagga_models.net:")
+    assert catch(lambda: read_flavor(pulled, trust=TRUST, author=unnamed)).slug == "recipe-invalid"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from torch.nn import Linear as Net\n",
+        "import torch.nn as Net\n",
+        "try:\n    class Net: ...\nexcept ImportError:\n    Net = None\n",
+        "Net: type = make_class(3)\n",
+        "(Net, Other) = make_classes()\n",
+        "def Net(width): ...\n",
+        "from torch.nn import *\n",
+        "globals()['Net'] = make_class(3)\n",
+        "def __getattr__(name): ...\n",
+        "class Net(:\n",
+    ],
+)
+def test_a_class_that_its_file_may_have_is_left_to_the_worker(pulled, author, text):
+    (author.project / "src" / "quagga_models" / "net.py").write_text(text)
+    assert read_flavor(pulled, trust=TRUST, author=author).format == "pytorch-module"
 
 
 def test_a_class_for_a_model_that_takes_none(pulled, author):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import struct
 from collections.abc import Collection, Iterable
@@ -153,8 +154,9 @@ def _bind(libc: ctypes.CDLL, descriptor: int, path: str) -> None:
 def _hide(libc: ctypes.CDLL, path: str) -> None:
     """Mount what is no socket over one: who only reads it may still connect."""
     place = (_ROOT + path).encode(errors="surrogateescape")
-    with contextlib.suppress(FileNotFoundError):  # its server ended meanwhile
-        _check(libc.mount(b"/dev/null", place, None, ctypes.c_ulong(_BIND), None))
+    done = libc.mount(b"/dev/null", place, None, ctypes.c_ulong(_BIND), None)
+    if ctypes.get_errno() not in {errno.ENOENT, errno.EACCES}:  # its server ended meanwhile, or no worker can go there
+        _check(done)
 
 
 def _mount_memory(libc: ctypes.CDLL, path: str, options: str) -> None:

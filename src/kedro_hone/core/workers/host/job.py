@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
+import json
 import os
 import re
+import shutil
 import signal
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,6 +161,38 @@ class Call:
     def log(self) -> Path:
         """What its worker printed."""
         return self.folder / "log"
+
+    @property
+    def written(self) -> Job:
+        """The job as its worker reads it."""
+        temporary = self.job.temporary or str(self.folder / "temporary")
+        return self.job.model_copy(update={"temporary": temporary})
+
+    def write_job(self) -> None:
+        """Write ``job.json`` in the place of whatever a worker left there.
+
+        Raises:
+            OSError: The folder cannot be written to; there is no ``job.json`` then.
+        """
+        path = self.folder / "job.json"
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+        text = json.dumps(self.written.model_dump(mode="json"), indent=1)
+        try:
+            with path.open("x", encoding="utf-8") as stream:
+                stream.write(text)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+
+    def tidy(self) -> None:
+        """Remove temporary files after the worker's end, and write its job again, which it could change."""
+        with contextlib.suppress(OSError):  # a full disk: the worker's own end says so
+            self.folder.chmod(self.folder.stat().st_mode | stat.S_IRWXU)
+            self.write_job()
+        if self.job.temporary is None:
+            shutil.rmtree(self.folder / "temporary", ignore_errors=True)
 
     def fail(
         self, reason: str, failure: FailureClass = FailureClass.BAD_OUTPUT, trespass: Trespass | None = None

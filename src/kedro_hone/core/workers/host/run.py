@@ -7,10 +7,8 @@ worker is ``workers/inside/main.py`` with the python of the toolchain's environm
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -84,8 +82,7 @@ def call_worker(
             with closing(_start(call, python, toolchain)) as guarded:
                 end = guarded.wait(limits.seconds + GUARD_SECONDS)
         finally:
-            if job.temporary is None:
-                shutil.rmtree(call.folder / "temporary", ignore_errors=True)
+            call.tidy()
         changed = find_changes()
     except OSError as error:
         return call.explain_end(End(reason="not-started", detail=str(error)))
@@ -151,14 +148,14 @@ def _find_bad_option(job: Job, toolchain: Toolchain | None) -> str | None:
 def _start(call: Call, python: Path, toolchain: Toolchain | None, *, keep: tuple[int, ...] = ()) -> Guarded:
     """Write the job and start its worker; one that keeps descriptors is a session's."""
     folder, limits = call.folder, call.limits
-    temporary = call.job.temporary or str(folder / "temporary")
-    job = call.job.model_copy(update={"temporary": temporary})
+    job = call.written
+    temporary = str(job.temporary)
     for path in (str(folder), temporary, job.output):
         if path is not None:
             Path(path).mkdir(parents=True, exist_ok=True)
     for left in (folder / "result.json", call.log):  # by an earlier call
         left.unlink(missing_ok=True)
-    (folder / "job.json").write_text(json.dumps(job.model_dump(mode="json"), indent=1), encoding="utf-8")
+    call.write_job()
     memory = limits.memory_mb << 20
     # A backstop for one huge allocation; generous, since runtimes reserve far more addresses than they touch.
     # GPU drivers reserve all memory of all devices many times over: there is no bound that fits them.

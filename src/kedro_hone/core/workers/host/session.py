@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 import os
-import shutil
 import time
 from collections.abc import Callable
 from functools import partial
@@ -95,8 +94,7 @@ class WorkerSession:
             self._guarded.close()
             for descriptor in (self._commands, self._replies.descriptor):
                 os.close(descriptor)
-            if self._call.job.temporary is None:
-                shutil.rmtree(self._call.folder / "temporary", ignore_errors=True)
+            self._call.tidy()
         return self._guarded.wait()
 
     def _ask(self, do: str, failure: FailureClass = FailureClass.CRASH, **arguments: Json) -> dict[str, Json] | Failed:

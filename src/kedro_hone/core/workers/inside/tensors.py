@@ -104,9 +104,10 @@ def bind(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
     if twice := values.keys() & kwargs.keys():
         raise TypeError(f"{min(twice)} was given twice")
     values |= kwargs
-    if odd := values.keys() ^ set(names):
-        name = min(odd)
-        raise TypeError(f"{name} was not given" if name in names else f"the model has no input {name}")
+    if odd := values.keys() - set(names):  # before what is missing: a misspelt name is both
+        raise TypeError(f"the model has no input {min(odd)}; it takes {', '.join(names)}")
+    if missing := set(names) - values.keys():
+        raise TypeError(f"{min(missing)} was not given")
     return values
 
 

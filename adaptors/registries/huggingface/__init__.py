@@ -1,0 +1,1 @@
+"""The registry of the Hugging Face Hub."""

@@ -1,0 +1,193 @@
+"""The model card of a winner: metadata that the Hub reads, the numbers that it was chosen by, and how to call it.
+
+In a repository that has a card, the author's text and metadata stay; ours is between two comments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.proof import ProvenWinner
+from kedro_hone.core.text import clean_text
+
+LIBRARY: Final = "kedro-hone"
+_BEGIN, _END = "<!-- kedro-hone: begin -->", "<!-- kedro-hone: end -->"
+_SECTION: Final = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}\n?", re.DOTALL)
+_FEWER_BITS: Final = re.compile(r"int8|int4|w8|w4|8bit|4bit|bf16|fp16|float16|quant", re.IGNORECASE)
+"""In the name of an adaptor or a format."""
+_TABLE: Final = "| {} | {} | {} | {} |\n"
+
+
+def write_card(
+    winner: ProvenWinner,
+    claim: Mapping[str, Any],
+    *,
+    target: str,
+    base_model: str | None,
+    known: str = "",
+) -> str:
+    """Return the text of ``README.md``.
+
+    Args:
+        winner: What is published.
+        claim: Its evidence, as JSON.
+        target: The URI that it is loaded by.
+        base_model: The repository that it was made from, where that is on the Hub and another one.
+        known: The card that the repository has already.
+    """
+    name = target.removeprefix("hf://").partition("@")[0]
+    card = _read(known)
+    data: ModelCardData = card.data
+    data.tags = sorted({*(data.tags or ()), LIBRARY})
+    if not card.text.strip():
+        data.library_name = LIBRARY
+    if base_model is not None:
+        data.base_model = base_model
+        relation = _relate(winner, claim)
+        if relation:
+            data.base_model_relation = relation
+    data.model_name = data.model_name or name.rpartition("/")[2]
+    others = [one for one in data.eval_results or () if one.source_name != LIBRARY]
+    results = [*others, *_list_results(claim)]
+    data.eval_results = results or None
+    if not results:  # a name without results is no metadata that the Hub knows
+        data.model_name = None
+    section = f"{_BEGIN}\n{_write_section(winner, claim, target)}{_END}\n"
+    text = card.text.strip("\n") or f"# {name}"
+    body = _SECTION.sub("", text).strip("\n") if _BEGIN in text else text
+    return f"---\n{data.to_yaml()}\n---\n\n{body}\n\n{section}"
+
+
+def _read(known: str) -> ModelCard:
+    """Return the card of a repository; metadata that cannot be read counts as none, and the text stays."""
+    try:
+        return ModelCard(known, ignore_metadata_errors=True)
+    except Exception:  # noqa: BLE001 - of YAML, of huggingface_hub, or of what it meets in the metadata
+        text = re.sub(r"\A---\n.*?\n---\n", "", known, flags=re.DOTALL)
+        return ModelCard(f"---\n{{}}\n---\n{text}")
+
+
+def _relate(winner: ProvenWinner, claim: Mapping[str, Any]) -> str:
+    """Return how the winner stands to its source, in the Hub's words; empty where they have none for it.
+
+    The Hub knows ``adapter``, ``merge``, ``quantized`` and ``finetune``; what is only compiled is none of these.
+    """
+    route = (claim.get("winner") or {}).get("route") or ()
+    words = f"{' '.join(map(str, route))} {winner.artifact.format}"
+    return "quantized" if _FEWER_BITS.search(words) else ""
+
+
+def _list_results(claim: Mapping[str, Any]) -> list[EvalResult]:
+    """Return the gate's metrics of the winner as the Hub's results."""
+    program = _read_text(claim, "program", "name") or "unknown"
+    return [
+        EvalResult(
+            task_type=program,
+            dataset_type="private",
+            dataset_name=f"the {row['split']} split",
+            dataset_split=str(row["split"]),
+            metric_type=str(row["metric"]),
+            metric_value=round(float(row["candidate"]), 6),
+            metric_name=str(row["metric"]),
+            source_name=LIBRARY,
+            source_url="https://pypi.org/project/kedro-hone/",
+        )
+        for row in _list_quality(claim)
+    ]
+
+
+def _list_quality(claim: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    chosen = _read_text(claim, "winner", "candidate")
+    return [row for row in claim.get("quality") or () if row.get("id") == chosen]
+
+
+def _read_text(claim: Mapping[str, Any], *path: str) -> str:
+    value: Any = claim
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str) else ""
+
+
+def _write_section(winner: ProvenWinner, claim: Mapping[str, Any], target: str) -> str:
+    artifact, run = winner.artifact, winner.evidence.run_id
+    route = " → ".join((claim.get("winner") or {}).get("route") or ()) or artifact.format
+    lines = [
+        "## A faster version of this model",
+        "",
+        f"kedro-hone made it from `{_clean(winner.source_uri)}` by {_clean(route)}, and gated it on data of its users.",
+        f"The verdict is **{_clean(claim.get('verdict', 'PASS'))}**. All that was measured is in `evidence/`, where",
+        f"`report.md` is to be read; the run was `{_clean(run)}`.",
+        "",
+        _write_table(claim) + "```python",
+        *_write_usage(winner, target),
+        "```",
+        "",
+        f"It needs `pip install 'kedro-hone{_name_extra(winner)}' huggingface-hub`, and is called as the source is.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _write_table(claim: Mapping[str, Any]) -> str:
+    """Return the verdict's table: the metrics, and the times at each shape, before and after."""
+    rows: list[Sequence[str]] = [
+        (
+            _clean(row["metric"]),
+            f"{row['source']:.4g}",
+            f"{row['candidate']:.4g}",
+            f"drop {_write_interval(row['drop'])}",
+        )
+        for row in _list_quality(claim)
+    ]
+    ratios = {one["shape"]: one["ratio"] for one in claim.get("speedups") or ()}
+    for row in claim.get("latencies") or ():
+        source, after = row["source"], row.get("winner")
+        if after:
+            ratio = ratios.get(source["shape"])
+            gain = f"{_write_interval(ratio)} times faster" if ratio else ""
+            times = (f"{source['p50_ms']:.3g} ms", f"{after['p50_ms']:.3g} ms")
+            rows.append((f"median time, {_clean(source['shape'])}", *times, gain))
+    if not rows:
+        return ""
+    hardware = claim.get("hardware") or {}
+    where = _clean(hardware.get("cpu") or hardware.get("name") or "")
+    head = _TABLE.format("", "source", "winner", "") + _TABLE.format("---", "---", "---", "---")
+    return head + "".join(_TABLE.format(*row) for row in rows) + (f"\nMeasured on {where}.\n" if where else "") + "\n"
+
+
+def _write_interval(interval: Mapping[str, Any]) -> str:
+    return f"{interval['estimate']:.3g} ({interval['low']:.3g} to {interval['high']:.3g})"
+
+
+def _write_usage(winner: ProvenWinner, target: str) -> list[str]:
+    """Return lines of Python that load the winner and call it once with zeros, by the runtime alone."""
+    artifact = winner.artifact
+    sizes = artifact.static_shapes[0].sizes if artifact.static_shapes else {}
+    inputs = ", ".join(
+        f'"{spec.name}": np.zeros({tuple(one if isinstance(one, int) else sizes.get(one, 1) for one in spec.shape)}, '
+        f'"{spec.dtype}")'
+        for spec in artifact.inputs
+    )
+    trust = ', trust=["native"]' if read_catalogue().is_native(artifact.format) else ""
+    return [
+        "import kedro_hone",
+        "import numpy as np",
+        "",
+        f'model = kedro_hone.load("{target}"{trust})',
+        f"outputs = model.run({{{inputs}}})  # arrays by name",
+    ]
+
+
+def _name_extra(winner: ProvenWinner) -> str:
+    extra = read_catalogue().find_toolchain(str(winner.artifact.runtime)).extra
+    return f"[{extra}]" if extra else ""
+
+
+def _clean(text: object) -> str:
+    """Return foreign text in one line, without what Markdown or a table would take for its own."""
+    return re.sub(r"[|`<>\s]+", " ", clean_text(str(text))).strip()

@@ -1,0 +1,59 @@
+"""Which source model becomes which backend's format, and by which adaptors: from the descriptions of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from generated.models import make_table
+from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.values.artifact import Stage
+from kedro_hone.core.values.base import BACKENDS
+from kedro_hone.sources.catalogue import read_sources
+
+COLUMNS = (*BACKENDS, "openvino-ir")
+
+
+def list_conversions() -> str:
+    """Return a row for each source format, with what converts it to each backend, or why nothing does."""
+    converters = [each for each in read_catalogue().adaptors.values() if each.stage is Stage.CONVERT]
+    rows = []
+    for source, _ in read_sources()[0].values():
+        for form in sorted(source.seals) or ["any"]:
+            cells = [describe_cell(form, column, converters) for column in COLUMNS]
+            if source.unsupported:
+                cells = [f"not taken: {source.unsupported}", *("" for _ in COLUMNS[1:])]
+            rows.append((f"`{source.name}`: {source.noun}", *cells))
+    return make_table(rows, "source", *(f"`{column}`" for column in COLUMNS))
+
+
+def describe_cell(form: str, backend: str, converters: Iterable[Adaptor]) -> str:
+    """Return the chains of converters from a format to a backend's, or the reason why there is none."""
+    if form == backend:
+        return "as it is"
+    if form == "any":
+        return "as what was published"
+    chains = find_chains(form, backend, tuple(converters))
+    if not chains:
+        made = {each.produces for each in converters}
+        return "no adaptor writes it" if backend not in made else f"no adaptor from `{form}`"
+    return "; or ".join(" ▸ ".join(f"[{name}](../adaptors/{name}.md)" for name in chain) for chain in chains)
+
+
+def find_chains(form: str, backend: str, converters: tuple[Adaptor, ...]) -> list[tuple[str, ...]]:
+    """Return every chain of converters, the shortest first, in the catalogue's order.
+
+    No format is in it twice, nothing is converted after an alternative, and these begin at the source only.
+    """
+    chains: list[tuple[str, ...]] = []
+    paths: list[tuple[tuple[str, ...], tuple[str, ...]]] = [((form,), ())]
+    while paths:
+        formats, names = paths.pop(0)
+        for each in converters:
+            if formats[-1] in each.accepts and each.produces not in formats and not (names and each.alternative):
+                longer = (*names, each.name)
+                if each.produces == backend:
+                    chains.append(longer)
+                elif not each.alternative:
+                    paths.append(((*formats, each.produces), longer))
+    return chains

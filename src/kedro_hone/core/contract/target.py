@@ -1,0 +1,90 @@
+"""Where a winner goes: to the registry that its source came from, or to another that the recipe names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol, cast
+
+from kedro_hone.core.contract.proof import ProvenWinner
+from kedro_hone.core.contract.registry import Publication, Registry, find_registry
+from kedro_hone.core.errors import HoneError
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/+")
+
+
+class ProposingRegistry(Protocol):
+    """A registry in which somebody accepts what others propose, such as a pull request."""
+
+    def propose(self, winner: ProvenWinner, **named: Any) -> Publication:
+        """Write a winner as ``Registry.publish`` does, with the same arguments, for somebody else to accept.
+
+        No alias is moved before that: the publication that is returned says in its note where it is to be accepted.
+        The same publication again finds the proposal, and moves the alias once it was accepted.
+
+        Raises:
+            HoneError: As ``Registry.publish``.
+        """
+
+
+class BranchRegistry(Protocol):
+    """A registry whose winners are next to the author's files, so that one name means both."""
+
+    def find_source(self, uri: str) -> str:
+        """Return the URI of the source that is meant where a URI is to be optimized; raises as ``Registry.resolve``."""
+
+
+def find_source(registry: Registry, uri: str) -> str:
+    """Return the URI of the source that a recipe's URI means: itself, unless the registry knows better."""
+    look = getattr(registry, "find_source", None)
+    return str(look(uri)) if callable(look) else uri
+
+
+class Target(NamedTuple):
+    """A registry, and the model in it that a winner becomes a version of; None is the source's own."""
+
+    registry: Registry
+    name: str | None
+
+
+def find_target(source: str, *, uri: str | None, name: str | None, project: Path | None = None) -> Target:
+    """Return where the winner of a source goes.
+
+    Args:
+        source: The URI that the recipe's model is pulled from.
+        uri: The URI of a model in another registry, without a version: ``hf://owner/name``, ``models:/name`` or a path.
+        name: The name of another model in the source's registry.
+        project: The folder that paths count from.
+
+    Raises:
+        HoneError: ``recipe-invalid``: both are given; and as ``find_registry``.
+    """
+    if uri is None:
+        return Target(find_registry(source, project=project), name)
+    if name is not None:
+        raise HoneError(
+            "recipe-invalid",
+            "The recipe names two models that the winner is to go to.",
+            why=f"hone.publish.uri is {uri!r}, and hone.publish.name is {name!r}.",
+            hint="Leave hone.publish.name out: the URI names the model, too.",
+        )
+    return Target(find_registry(uri, project=project), _SCHEME.sub("", uri, count=1).rstrip("/"))
+
+
+def find_writer(registry: Registry, *, pull_request: bool) -> Callable[..., Publication]:
+    """Return the method that writes a winner: as a version, or as a proposal.
+
+    Raises:
+        HoneError: ``recipe-invalid``: the registry takes no proposals.
+    """
+    if not pull_request:
+        return registry.publish
+    if not callable(getattr(registry, "propose", None)):
+        raise HoneError(
+            "recipe-invalid",
+            "The registry that the winner goes to has no pull requests.",
+            why="hone.publish.pull_request is true, and only the Hugging Face Hub has them.",
+            hint="Leave it out, or name a repository of the Hub in hone.publish.uri.",
+        )
+    return cast("ProposingRegistry", registry).propose

@@ -1,0 +1,77 @@
+"""Texts and no labels: how close a candidate's embeddings are to the source's, pooled as its own files say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..shared.arrays import Array, Arrays
+from ..shared.pretrained import check_head
+from ..shared.ratios import RowMetric
+from ..shared.text import OPTIONS as TEXT
+from ..shared.text import TEXTS, Tokens, need_texts
+from . import pooling
+from .similarity import compare_neighbours, measure_cosine
+
+METRIC = "cosine_to_source"
+HIGHER_IS_BETTER = True
+NEEDS_TARGETS = False  # the source's outputs stand in for them
+
+OPTIONS: dict[str, Any] = {
+    **TEXT,
+    "pooling": None,  # "cls", "mean", "max" and others, or several; as the model's 1_Pooling/config.json when empty
+    "normalize": None,  # whether embeddings get the length 1; as the model's modules.json when empty
+    "output": None,  # the output with the tokens' vectors, or the embeddings; found by its dimensions when empty
+}
+
+
+def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
+    """Turn texts into tokens; what is kept is which of these count, and how their vectors become one.
+
+    Raises:
+        UnreadableError: There is no text.
+        TokenizerMissingError: The model has no tokenizer.
+        BadOptionError: The option ``length`` is beyond the model's positions, or the pooling is not known.
+        TaskMismatchError: The model has a part after the pooling, which its outputs do not contain.
+    """
+    options = job["program"]["options"]
+    check_head(job, {}, "sentence-embedding")  # encoders are often saved with the head that they were trained with
+    way = pooling.read_way(job, options)
+    texts = need_texts(data, "text", options, TEXTS)
+    tokens = Tokens(job, options, most=way.most)
+    encoded = tokens.encode([text.lower() for text in texts] if way.lower else texts)
+    return tokens.feed(encoded), {"mask": tokens.pad(encoded["attention_mask"], 0), "table_way": way.write()}
+
+
+def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
+    """Return the vectors of the tokens as (rows, tokens, numbers), or embeddings as (rows, numbers)."""
+    return pooling.find_vectors(outputs, options["output"])
+
+
+def _embed(predictions: Array, targets: Arrays, options: dict[str, Any]) -> tuple[Array, Array]:
+    """Return the embeddings of a candidate and of the source."""
+    wanted = pooling.find_vectors(targets, options["output"])
+    given, source = (pooling.pool(vectors, targets["mask"], targets["table_way"]) for vectors in (predictions, wanted))
+    return given, source
+
+
+def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:
+    """Return the cosine of each row's embedding to the source's; 0 where it is not finite."""
+    return measure_cosine(*_embed(predictions, targets, options))
+
+
+def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:
+    """Return the mean cosine."""
+    return float(score(predictions, targets, options).mean())
+
+
+def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:  # noqa: ARG001 - part of every program
+    """Return the kind of the metric: a mean over rows, also where the source itself has 1 in each."""
+    return {"kind": "mean"}
+
+
+def _score_neighbours(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:
+    return compare_neighbours(*_embed(predictions, targets, options))
+
+
+METRICS = {"neighbour_agreement": RowMetric(score=_score_neighbours)}
+"""The share of rows whose nearest other row is the one that the source finds; for the recipe's ``gates.drops``."""

@@ -1,0 +1,97 @@
+"""Texts and what the model should write; each token is predicted from the right ones before it (teacher forcing)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..shared import language
+from ..shared.arrays import Array, Arrays
+from ..shared.errors import TaskMismatchError
+from ..shared.pieces import read_text, write_table
+from ..shared.ratios import SumMetric
+from ..shared.text import OPTIONS as TEXT
+from ..shared.text import TEXTS, Tokens, check_task, choose_feeds, find_output, find_texts, need_texts
+from .chrf import count_ngrams, measure_chrf
+
+METRIC = "exact_match"
+HIGHER_IS_BETTER = True
+
+OPTIONS: dict[str, Any] = {
+    **TEXT,
+    "prefix": "",  # what stands before each text, such as "translate English to German: "
+    "target_length": None,  # tokens of each target, as length is of the texts
+    "output": None,  # the output with the words of the vocabulary; logits, or the first of three dimensions, if empty
+}
+
+SOURCES, TARGETS = ("source", "input", *TEXTS), ("summary", "translation", "answer", "label", "labels", "output")
+check, NONE = language.check, language.NONE
+
+
+def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
+    """Turn texts into tokens, and targets into the decoder's inputs; ``target`` is what is predicted, -100 elsewhere.
+
+    Raises:
+        UnreadableError: There is no text, or nothing to write.
+        TaskMismatchError: The model has no decoder.
+        TokenizerMissingError: The model has no tokenizer.
+        BadOptionError: The option ``length`` is beyond the model's positions.
+    """
+    options, inputs = job["program"]["options"], [spec["name"] for spec in job["input"]["inputs"]]
+    if "decoder_input_ids" not in inputs:
+        raise TaskMismatchError(f"the model takes {', '.join(inputs)}, and no decoder_input_ids")
+    check_task(job, options, task="sequence-to-sequence", rank=3)
+    texts = need_texts(data, "text", options, SOURCES)
+    wanted = find_texts(data, "target", options, TARGETS)
+    tokens, target = (
+        Tokens(job, options),
+        Tokens(job, {**options, "length": options["target_length"]}, name="decoder_input_ids"),
+    )
+    first = tokens.config.get("decoder_start_token_id")
+    if first is None:
+        raise TaskMismatchError("the model's config.json has no decoder_start_token_id")
+    # Calibration may have no targets: then the decoder is given its start alone.
+    encoded = target.encode(text_target=wanted or [""] * len(texts))
+    rows: list[list[int]] = encoded["input_ids"] if wanted else [[first]] * len(texts)
+    fill = tokens.tokenizer.pad_token_id or 0
+    made = {
+        "decoder_input_ids": target.pad([[first, *row[:-1]] for row in rows], fill),
+        "decoder_attention_mask": target.pad([[1] * len(row) for row in rows], 0),
+    }
+    feeds = choose_feeds({**tokens.make(tokens.encode([options["prefix"] + text for text in texts])), **made}, job)
+    if wanted is None:
+        return feeds, {}
+    labels = {"target": target.pad(rows, NONE), "reference": np.array(wanted, dtype=np.str_)}
+    return feeds, {**labels, **write_table(tokens.tokenizer)}
+
+
+def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
+    """Return the most likely token at each place, as (rows, tokens); -1 where the numbers are not finite."""
+    scores = find_output(outputs, options["output"], rank=3)
+    best = np.empty(scores.shape[:2], dtype=np.int64)
+    for row, each in enumerate(scores):
+        best[row] = np.where(np.isfinite(each).all(axis=-1), each.argmax(axis=-1), -1)
+    return best
+
+
+def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:  # noqa: ARG001 - part of every program
+    """Return 1 for each row all of whose tokens are predicted, the end too, else 0."""
+    wanted = targets["target"][:, : predictions.shape[1]]  # rows may be cut to a shape
+    return np.asarray(((predictions[:, : wanted.shape[1]] == wanted) | (wanted == NONE)).all(axis=1), dtype=np.float64)
+
+
+def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:
+    """Return the share of rows all of whose tokens are predicted."""
+    return float(score(predictions, targets, options).mean())
+
+
+def _tally_chrf(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:  # noqa: ARG001 - as score
+    """Return the numbers of n-grams of each row's text, which ends where its target does."""
+    rows = zip(predictions, targets["target"], targets["reference"], strict=True)
+    texts = ((read_text(given[: (wanted != NONE).sum()], targets), str(text)) for given, wanted, text in rows)
+    return np.array([count_ngrams(given, text) for given, text in texts], dtype=np.float64)
+
+
+METRICS = {"chrf": SumMetric(tally=_tally_chrf, total=lambda sums, _: measure_chrf(sums))}
+"""chrF2 of the text that these tokens make, from 0 to 1."""

@@ -1,0 +1,68 @@
+"""Metrics that are functions of sums over rows, so that rows can be drawn again at the price of a sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .arrays import Array, Arrays
+
+Tally = Callable[[Any, Arrays, dict[str, Any]], Array]
+Total = Callable[[Array, dict[str, Any]], float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowMetric:
+    """One more metric of a program (a value of its ``METRICS``), the mean of one number for each row."""
+
+    score: Callable[[Any, Arrays, dict[str, Any]], Array]
+    HIGHER_IS_BETTER: bool = True
+
+    def metric(self, predictions: Any, targets: Arrays, options: dict[str, Any]) -> float:
+        """Return the mean over the rows."""
+        return float(self.score(predictions, targets, options).mean())
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumMetric:
+    """One more metric of a program (a value of its ``METRICS``): ``total`` of the sums of ``tally`` over the rows."""
+
+    tally: Tally
+    total: Total
+    HIGHER_IS_BETTER: bool = True
+
+    def score(self, predictions: Any, targets: Arrays, options: dict[str, Any]) -> None:
+        """Return None: the metric is no mean over rows."""
+
+    def metric(self, predictions: Any, targets: Arrays, options: dict[str, Any]) -> float:
+        """Return the metric of all rows."""
+        return self.total(self.tally(predictions, targets, options).sum(axis=0), options)
+
+
+def measure_f1(right: float, predicted: float, wanted: float) -> float:
+    """Return the harmonic mean of precision and recall; 0 where there is nothing to be right about."""
+    return float(2 * right / (predicted + wanted)) if predicted + wanted else 0.0
+
+
+def measure_share(right: float, count: float) -> float:
+    """Return the share of what is right.
+
+    Raises:
+        ValueError: There is nothing to be right about.
+    """
+    if not count:
+        raise ValueError("no row has anything to predict")
+    return float(right / count)
+
+
+def soften(scores: Array) -> Array:
+    """Return the logarithm of the sum of the powers of e along the last axis; in float64, row by row."""
+    sums = np.empty(scores.shape[:-1], dtype=np.float64)
+    for row, each in enumerate(scores):
+        wide = each.astype(np.float64)
+        most = wide.max(axis=-1)
+        sums[row] = most + np.log(np.exp(wide - most[..., None]).sum(axis=-1))
+    return sums

@@ -1,0 +1,115 @@
+"""Texts or pairs of texts, and classes by number or name; the class with the largest score, or all likely ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..shared import classes
+from ..shared.arrays import Array, Arrays
+from ..shared.errors import BadOptionError, LabelsMismatchError
+from ..shared.pretrained import list_labels, read_config
+from ..shared.text import OPTIONS as TEXT
+from ..shared.text import PAIRS, TEXTS, Tokens, check_task, find_texts, need_texts
+from . import several
+
+OPTIONS: dict[str, Any] = {
+    **TEXT,
+    "classes": None,  # names of the classes in the order of the model's outputs; those of its config.json when empty
+    "output": None,  # the output that holds the classes; the first one when empty
+    "scores": "logits",  # or "probabilities": what that output holds
+    "multi_label": False,  # whether a row may have several classes
+    "threshold": 0.5,  # the probability from which on a class is predicted, where there may be several
+}
+
+METRIC, HIGHER_IS_BETTER = classes.METRIC, classes.HIGHER_IS_BETTER
+count_rows = classes.count_rows
+
+
+def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
+    """Turn texts into tokens, and labels into ``target``: (rows), or (rows, classes) where there may be several.
+
+    Raises:
+        UnreadableError: There is no text.
+        LabelsMismatchError: The labels are not classes of the model.
+        TaskMismatchError: The model is no classifier of texts.
+        TokenizerMissingError: The model has no tokenizer.
+        BadOptionError: The option ``length`` is beyond the model's positions.
+    """
+    options = job["program"]["options"]
+    check_task(job, options, task="text-classification", rank=2)
+    config = read_config(job, options)
+    if config.get("problem_type") == "multi_label_classification" and not options["multi_label"]:
+        raise BadOptionError("a row may have several classes, as the model's config.json says: set multi_label: true")
+    texts, pairs = need_texts(data, "text", options, TEXTS), find_texts(data, "pair", options, PAIRS)
+    tokens = Tokens(job, options)
+    feeds = tokens.feed(tokens.encode(texts, *([] if pairs is None else [pairs])))
+    return feeds, _read_targets(classes.find_labels(data, options), list_labels(config), job, options)
+
+
+def _read_targets(
+    labels: Array | None, names: list[str] | None, job: dict[str, Any], options: dict[str, Any]
+) -> Arrays:
+    """Return the labels as ``target``, by the names that the model's configuration has for its classes."""
+    if options["multi_label"] and labels is not None:
+        return {"target": several.read(labels, options["classes"] or names)}
+    if labels is not None and labels.dtype.kind == "O" and all(isinstance(label, int) for label in labels.tolist()):
+        labels = np.asarray(labels.tolist())
+    text = labels is not None and labels.dtype.kind not in "biuf"
+    targets = classes.read_targets(labels, job, {**options, "classes": options["classes"] or (names if text else None)})
+    if targets and names:  # which outputs of any size do not tell
+        classes.check_range(targets["target"], len(names))
+    return targets
+
+
+def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
+    """Return the class of each row; or 1 for each of its classes, else 0, as (rows, classes)."""
+    return several.decode(outputs, options) if options["multi_label"] else classes.decode(outputs, options)
+
+
+def probabilities(outputs: Arrays, options: dict[str, Any]) -> Array:
+    """Return the probability of each class, as (rows, classes), for the metrics that need it."""
+    return several.weigh(outputs, options) if options["multi_label"] else classes.probabilities(outputs, options)
+
+
+def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
+    """Refuse labels that are not among the classes that the model returned (``LabelsMismatchError``)."""
+    if not options["multi_label"]:
+        classes.check(outputs, targets, options)
+        return
+    given, wanted = decode(outputs, options).shape[1], targets["target"].shape[1]
+    if given != wanted:
+        raise LabelsMismatchError(f"the model has {given} classes, and the labels {wanted}")
+
+
+def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
+    """Say so where the predictions are right no more often than one label for all rows would be, or lack a label."""
+    return None if options["multi_label"] else classes.find_doubt(outputs, targets, options)
+
+
+def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:  # noqa: ARG001 - part of every program
+    """Return the name of the metric: the accuracy, or the F1 of all decisions where a row may have several classes."""
+    return {"name": several.METRIC} if options["multi_label"] else {"kind": "proportion"}
+
+
+def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array | None:
+    """Return 1 for each row that is right, else 0; None where a row may have several classes: F1 is no mean."""
+    return None if options["multi_label"] else classes.score(predictions, targets, options)
+
+
+def tally(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:  # noqa: ARG001 - part of every program
+    """Return for each row how many of several classes are right, predicted, and its own."""
+    return several.tally(predictions, targets["target"])
+
+
+def total(sums: Array, options: dict[str, Any]) -> float:  # noqa: ARG001 - part of every program
+    """Return the F1 of the sums over rows."""
+    return several.measure(sums)
+
+
+def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:
+    """Return the share of rows that are right, or the F1 of all decisions where a row may have several classes."""
+    if not options["multi_label"]:
+        return classes.metric(predictions, targets, options)
+    return total(tally(predictions, targets, options).sum(axis=0), options)

@@ -1,0 +1,170 @@
+"""Read the file or the directory of a split as arrays: nothing in it is executed, and nothing is unpacked unbounded."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import ReportedError
+from .reading import Array
+
+SUFFIXES = (".npz", ".npy", ".csv", ".parquet", ".jsonl", ".ndjson")
+STATE, DICTIONARY = "state.json", "dataset_dict.json"  # which datasets.save_to_disk writes, of one split and of several
+
+_FAULTS = (ValueError, OSError, EOFError, KeyError, RecursionError, MemoryError, zipfile.BadZipFile)
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Read a split, and return its arrays by name, rows first.
+
+    It is a ``.npz`` (arrays by name), ``.npy`` (one array, by the file's name), ``.csv``, ``.parquet``, ``.jsonl`` or
+    ``.ndjson`` file (columns by name), a directory that ``datasets.save_to_disk`` wrote, or a directory of files of one
+    of these kinds: ``.npy`` are one array each, the others are parts, in the order of their names. Columns of lists are
+    arrays of Python lists.
+
+    Raises:
+        ReportedError: ``data-unreadable``.
+    """
+    if path.is_dir():
+        return _read_folder(path)
+    if path.suffix not in SUFFIXES:
+        raise _unreadable(path, f"{path.suffix or 'no suffix'} is none of {', '.join(SUFFIXES)}")
+    try:
+        return _read_file(path)
+    except ImportError as error:
+        needs = f"{path.suffix} needs a package that is not installed: {error}; pip install pyarrow"
+        raise _unreadable(path, needs) from error
+    except _FAULTS as error:
+        raise _unreadable(path, (str(error).strip().splitlines() or [type(error).__name__])[0]) from error
+
+
+def _read_file(path: Path) -> dict[str, Array]:
+    if path.suffix == ".npy":
+        return {path.stem: np.load(path, allow_pickle=False)}
+    if path.suffix == ".npz":
+        return load_npz(path)
+    if path.suffix in {".jsonl", ".ndjson"}:
+        return _read_lines(path)
+    import pandas as pd  # noqa: PLC0415 - only these formats need it
+
+    frame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    return {str(name): frame[name].to_numpy() for name in frame.columns}
+
+
+def load_npz(path: Path | str) -> dict[str, Array]:
+    """Return the arrays of an npz file by name."""
+    # numpy leaves the file open when the archive is damaged
+    with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+        return dict(archive)
+
+
+def _read_lines(path: Path) -> dict[str, Array]:
+    """Return the columns of a file with one JSON object on each line; a value that a line lacks is None."""
+    rows: list[dict[str, Any]] = []
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise ValueError(f"line {number} is no JSON: {error}") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"line {number} is no JSON object")  # noqa: TRY004 - a fault of the data
+            rows.append(row)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: make_column([row.get(name) for row in rows]) for name in names}
+
+
+def make_column(values: list[Any]) -> Array:
+    """Return one value for each row as an array: of numbers where all are numbers, else of objects."""
+    if values and all(isinstance(value, bool | int | float) for value in values):
+        return np.asarray(values)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def _read_folder(path: Path) -> dict[str, Array]:
+    if (path / STATE).is_file():
+        return _read_dataset(path)
+    if (path / DICTIONARY).is_file():
+        raise _unreadable(path, f"it has several splits ({DICTIONARY}); name the folder of one of them")
+    files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES)
+    suffixes = {file.suffix for file in files}
+    if len(suffixes) != 1:
+        kinds = " and ".join(sorted(suffixes)) or "none"
+        raise _unreadable(path, f"the directory holds {kinds} of {', '.join(SUFFIXES)}; one is needed")
+    parts = [read_arrays(file) for file in files]
+    if suffixes == {".npy"}:
+        return {name: array for part in parts for name, array in part.items()}
+    for file, part in zip(files, parts, strict=True):
+        if set(part) != set(parts[0]):
+            raise _unreadable(path, f"{file.name} has other names inside")
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _read_dataset(path: Path) -> dict[str, Array]:
+    """Return the columns of a folder that ``datasets.save_to_disk`` wrote: Arrow streams, which ``state.json`` names.
+
+    They are read without ``datasets``, which may run code of a data set.
+    """
+    try:
+        state = json.loads((path / STATE).read_text(encoding="utf-8"))
+        names = [entry["filename"] for entry in state["_data_files"]]
+        if any(not isinstance(name, str) or Path(name).name != name for name in names):
+            raise ValueError(f"{STATE} names a file that is not in the folder")
+        if state.get("_indices_data_files"):
+            raise ValueError("its rows are chosen by a list of indices; save it with flatten_indices()")
+        batches = [batch for name in names for batch in _read_stream(path / name)]
+        if not batches:
+            raise ValueError("it has no rows")
+        columns = batches[0].schema.names
+        if any(batch.schema.names != columns for batch in batches):
+            raise ValueError("its files have other columns")
+        return {
+            name: np.concatenate([_read_column(batch.column(at)) for batch in batches])
+            for at, name in enumerate(columns)
+        }
+    except ImportError as error:
+        raise _unreadable(path, f"a datasets folder needs pyarrow: pip install pyarrow ({error})") from error
+    except (*_FAULTS, TypeError) as error:
+        raise _unreadable(path, (str(error).strip().splitlines() or [type(error).__name__])[0]) from error
+
+
+def _read_stream(path: Path) -> Iterator[Any]:
+    """Yield the batches of an Arrow stream, whose columns must not be larger than the file: compressed ones could."""
+    from pyarrow import ipc, memory_map  # noqa: PLC0415 - only this format needs it
+
+    size, read = path.stat().st_size, 0
+    with memory_map(str(path)) as stream, ipc.open_stream(stream) as reader:
+        for batch in reader:
+            read += batch.nbytes
+            if read > size:
+                raise ValueError(f"the columns of {path.name} are larger than the file")
+            yield batch
+
+
+def _read_column(column: Any) -> Array:
+    """Return a column of Arrow as an array: numbers as they are, anything else as Python's own values."""
+    from pyarrow import types  # noqa: PLC0415 - only this format needs it
+
+    plain = types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)
+    if plain and not column.null_count:
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if types.is_list(column.type) or types.is_large_list(column.type) or types.is_fixed_size_list(column.type):
+        inner = column.type.value_type
+        if types.is_floating(inner) or types.is_integer(inner):  # such as samples of speech: no list of Python's
+            rows = np.empty(len(column), dtype=object)
+            rows[:] = [None if row.values is None else row.values.to_numpy(zero_copy_only=False) for row in column]
+            return rows
+    return make_column(column.to_pylist())
+
+
+def _unreadable(path: Path, why: str) -> ReportedError:
+    return ReportedError("data-unreadable", f"{path.name} cannot be read.", why)

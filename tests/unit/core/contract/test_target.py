@@ -1,0 +1,53 @@
+"""Where a winner goes, by the recipe."""
+
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.core.contract.registry import Registry
+from kedro_hone.core.contract.target import find_source, find_target, find_writer
+from kedro_hone.core.errors import HoneError
+
+
+@pytest.mark.parametrize(
+    ("uri", "name", "kind"),
+    [
+        ("hf://owner/name", "owner/name", "HuggingFaceRegistry"),
+        ("hf://owner/name@branch", "owner/name@branch", "HuggingFaceRegistry"),
+        ("models:/digits", "digits", "MlflowRegistry"),
+        ("models:///digits/", "digits", "MlflowRegistry"),
+        ("models/digits", "models/digits", "LocalRegistry"),
+        ("/srv/models/digits", "/srv/models/digits", "LocalRegistry"),
+    ],
+)
+def test_a_uri_names_the_registry_and_the_model(uri, name, kind):
+    target = find_target("hf://org/model", uri=uri, name=None)
+    assert target.name == name
+    assert type(target.registry).__name__ == kind
+    assert isinstance(target.registry, Registry)
+    assert not target.registry.find_problem(name=target.name, alias="honed")
+
+
+@pytest.mark.parametrize("name", [None, "other"])
+def test_without_one_it_is_the_sources_registry(name):
+    target = find_target("models/digits", uri=None, name=name)
+    assert target.name == name
+    assert type(target.registry).__name__ == "LocalRegistry"
+
+
+def test_two_names_are_one_too_many():
+    with pytest.raises(HoneError, match="names two models"):
+        find_target("models/digits", uri="models:/a", name="b")
+
+
+def test_only_the_hub_has_pull_requests():
+    hub, local = (find_target(uri, uri=None, name=None).registry for uri in ("hf://org/model", "models/digits"))
+    assert find_writer(hub, pull_request=True) == hub.propose
+    assert find_writer(hub, pull_request=False) == hub.publish
+    assert find_writer(local, pull_request=False) == local.publish
+    with pytest.raises(HoneError, match="has no pull requests"):
+        find_writer(local, pull_request=True)
+
+
+def test_where_names_mean_one_thing_the_source_is_what_was_named():
+    assert find_source(find_target("models/digits", uri=None, name=None).registry, "models/digits") == "models/digits"

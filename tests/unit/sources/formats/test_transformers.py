@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import json
+import struct
+
+import numpy as np
+import pytest
+import yaml
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.digest import digest_tree
+from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.formats.transformers import write
+from kedro_hone.sources.huggingface import tasks, weights
+
+CONFIG = {
+    "architectures": ["BertForSequenceClassification"],
+    "model_type": "bert",
+    "vocab_size": 100,
+    "dtype": "float32",
+}
+NOTHING: frozenset[str] = frozenset()
+
+
+def write_weights(path, *, metadata=None, **tensors):
+    """Write safetensors as its documentation says, in the order given."""
+    rows, place = ({"__metadata__": metadata} if metadata else {}), 0
+    for name, array in tensors.items():
+        kind = {"f": "F32", "i": "I64"}[array.dtype.kind]
+        rows[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [place, place + array.nbytes]}
+        place += array.nbytes
+    header = json.dumps(rows).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + b"".join(each.tobytes() for each in tensors.values()))
+
+
+A, B = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones(4, dtype=np.float32)
+
+
+@pytest.fixture
+def pulled(tmp_path):
+    """A folder as ``save_pretrained`` writes it."""
+    folder = tmp_path / "pulled"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "tokenizer.json").write_text('{"version": "1.0"}')
+    (folder / "tokenizer_config.json").write_text('{"model_max_length": 64, "pad_token": "[PAD]"}')
+    write_weights(folder / "model.safetensors", metadata={"format": "pt"}, a=A, b=B)
+    return folder
+
+
+def seal(folder, target):
+    flavor = read_flavor(folder, trust=NOTHING)
+    write(flavor, folder, target)
+    return digest_tree(target), flavor.metadata
+
+
+def refuse(folder, slug, *, trust=NOTHING, task=None):
+    with pytest.raises(HoneError) as caught:
+        read_flavor(folder, trust=trust, task=task)
+    assert caught.value.slug == slug, caught.value
+    return str(caught.value)
+
+
+def test_a_folder_is_recognised_with_what_it_is_for(pulled):
+    flavor = read_flavor(pulled, trust=NOTHING)
+
+    assert (flavor.source, flavor.format, flavor.interface) == ("transformers", "transformers", "transformers")
+    said = flavor.metadata["transformers"]
+    assert said["task"] == "text-classification"
+    assert said["auto_class"] == "AutoModelForSequenceClassification"
+    assert said["config"] == CONFIG
+    assert "generation" not in said
+
+
+def test_what_is_not_needed_stays_behind(pulled, tmp_path):
+    (pulled / "onnx").mkdir()
+    for name in (
+        "README.md",
+        ".gitattributes",
+        "pytorch_model.bin",
+        "tf_model.h5",
+        "onnx/model.onnx",
+        "training_args.bin",
+    ):
+        (pulled / name).write_text("x")
+
+    write(read_flavor(pulled, trust=NOTHING), pulled, tmp_path / "files")
+
+    kept = {path.name for path in (tmp_path / "files").iterdir()}
+    assert kept == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+
+
+def test_the_modules_of_a_sentence_encoder_are_kept(pulled, tmp_path):
+    (pulled / "1_Pooling").mkdir()
+    for name in ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json"):
+        (pulled / name).write_text("{}")
+
+    write(read_flavor(pulled, trust=NOTHING), pulled, tmp_path / "files")
+
+    assert (tmp_path / "files" / "1_Pooling" / "config.json").is_file()
+    assert (tmp_path / "files" / "modules.json").is_file()
+
+
+def make_flavor(pulled, folder):
+    """Write the same model as MLflow's flavor does: its parts in folders of their own."""
+    (folder / "components" / "tokenizer").mkdir(parents=True)
+    (folder / "model").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (folder / "model" / name).write_bytes((pulled / name).read_bytes())
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / "components" / "tokenizer" / name).write_bytes((pulled / name).read_bytes())
+    entry = {"model_binary": "model", "components": ["tokenizer"], "task": "text-classification"}
+    signature = {"inputs": '[{"type": "string", "required": true}]'}
+    (folder / "MLmodel").write_text(yaml.safe_dump({"flavors": {"transformers": entry}, "signature": signature}))
+    return folder
+
+
+def test_the_same_model_is_the_same_wherever_it_is_from(pulled, tmp_path):
+    flavor, hub = make_flavor(pulled, tmp_path / "flavor"), tmp_path / "hub"
+    hub.mkdir()
+    other = {"_name_or_path": "org/name", "transformers_version": "4.1", "torch_dtype": "float32", **CONFIG}
+    (hub / "config.json").write_text(json.dumps(other, indent=3))
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (hub / name).write_bytes((pulled / name).read_bytes())
+    write_weights(hub / "model-1.safetensors", b=B, **{"embeddings.position_ids": np.arange(4)})
+    write_weights(hub / "model-2.safetensors", a=A)
+    index = {"metadata": {}, "weight_map": {"a": "model-2.safetensors", "b": "model-1.safetensors"}}
+    (hub / "model.safetensors.index.json").write_text(json.dumps(index))
+    (flavor / "components" / "tokenizer" / "tokenizer_config.json").write_text(
+        '{"pad_token": "[PAD]", "model_max_length": 64, "is_local": true, "local_files_only": true}'
+    )
+
+    found = [seal(folder, tmp_path / f"files-{folder.name}") for folder in (pulled, flavor, hub)]
+
+    assert found[0] == found[1] == found[2]
+
+
+def test_other_weights_are_another_model(pulled, tmp_path):
+    first = seal(pulled, tmp_path / "one")
+    write_weights(pulled / "model.safetensors", a=A, b=B + 1)
+
+    assert seal(pulled, tmp_path / "two")[0] != first[0]
+
+
+def test_the_file_of_the_library_stays_as_it_is(pulled, tmp_path):
+    safetensors = pytest.importorskip("safetensors.numpy")
+    path = tmp_path / "library.safetensors"
+    safetensors.save_file({"z": A, "y": np.arange(3), "x": B.astype(np.float16)}, path, metadata={"format": "pt"})
+
+    weights.write_canonical([path], tmp_path / "ours.safetensors")
+
+    assert (tmp_path / "ours.safetensors").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("header", "says"),
+    [
+        (b"[]", "no dictionary"),
+        (b"{" * 4000, "no JSON"),
+        (b'{"a": 1}', "something else than a type"),
+        (b'{"a": {"dtype": "F32", "shape": [9], "data_offsets": [0, 8]}}', "does not fit its shape"),
+        (b'{"a": {"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}}', "cannot be"),
+        (b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}', "a gap or an overlap"),
+        (b'{"a": {"dtype": "X", "shape": [2], "data_offsets": [0, 8]}}', "cannot be"),
+        (b'{"a": {"dtype": "F32", "shape": [true], "data_offsets": [0, 4]}}', "cannot be"),
+        (b'{"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}', "its header tells of"),
+    ],
+)  # fmt: skip
+def test_a_hostile_header_is_an_error(pulled, header, says):
+    (pulled / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+
+    assert says in refuse(pulled, "model-corrupt")
+
+
+@pytest.mark.parametrize("length", [0, 2**63, 10**9])
+def test_a_header_of_any_length_is_not_read(pulled, length):
+    (pulled / "model.safetensors").write_bytes(struct.pack("<Q", length) + b"{}")
+
+    assert "its header cannot have" in refuse(pulled, "model-corrupt")
+
+
+def test_no_weights(pulled):
+    (pulled / "model.safetensors").unlink()
+
+    assert "no weights" in refuse(pulled, "model-unsupported")
+
+
+def test_a_part_of_the_weights_that_is_missing(pulled):
+    (pulled / "model.safetensors").rename(pulled / "model-1.safetensors")
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "../model-2.safetensors"}}
+    (pulled / "model.safetensors.index.json").write_text(json.dumps(index))
+
+    assert "model-2.safetensors" in refuse(pulled, "model-corrupt")
+
+
+def test_pickled_weights_need_trust(pulled):
+    (pulled / "model.safetensors").rename(pulled / "pytorch_model.bin")
+
+    assert "pytorch_model.bin" in refuse(pulled, "pickle-not-trusted")
+    flavor = read_flavor(pulled, trust=frozenset({"pickle"}))
+    assert ("pytorch_model.bin", "pytorch_model.bin") in flavor.files
+
+
+def test_code_of_its_own_needs_trust(pulled):
+    (pulled / "config.json").write_text(json.dumps({**CONFIG, "auto_map": {"AutoModel": "net.Net"}}))
+    (pulled / "net.py").write_text("raise RuntimeError('imported')")
+
+    refuse(pulled, "remote-code-not-trusted")
+    refuse(pulled, "remote-code-not-trusted", trust=frozenset({"pickle", "module"}))
+    flavor = read_flavor(pulled, trust=frozenset({"remote-code"}))
+    assert ("net.py", "net.py") in flavor.files
+
+
+def test_code_next_to_a_known_class_is_left_behind(pulled):
+    (pulled / "net.py").write_text("raise RuntimeError('imported')")
+
+    assert "net.py" not in {name for _, name in read_flavor(pulled, trust=NOTHING).files}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"architectures": ["LayoutThing"], "model_type": "thing"},
+        {"model_type": "bert"},
+        {"architectures": ["WhisperForConditionalGeneration"], "model_type": "whisper"},
+        {"architectures": ["CLIPModel"], "model_type": "clip"},
+    ],
+)
+def test_an_unknown_architecture_is_refused_with_the_tasks_there_are(pulled, config):
+    (pulled / "config.json").write_text(json.dumps(config))
+
+    assert "fill-mask" in refuse(pulled, "model-unsupported") or config["model_type"] in {"whisper", "clip"}
+
+
+def test_the_recipe_can_say_the_task(pulled):
+    (pulled / "config.json").write_text(json.dumps({"model_type": "bert"}))
+
+    flavor = read_flavor(pulled, trust=NOTHING, task="ner")
+
+    assert flavor.metadata["transformers"]["auto_class"] == "AutoModelForTokenClassification"
+    assert "is one of" in refuse(pulled, "recipe-invalid", task="cooking")
+
+
+def test_a_task_for_another_kind_of_model_is_an_error(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(b"x")
+
+    assert "hone.model.task" in refuse(tmp_path, "recipe-invalid", task="ner")
+
+
+def test_a_missing_tokenizer_is_said(pulled, caplog):
+    (pulled / "tokenizer.json").unlink()
+    (pulled / "tokenizer_config.json").unlink()
+
+    read_flavor(pulled, trust=NOTHING)
+
+    assert "no tokenizer" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"model_type": NaN}', "[" * 9000, '{"model_type": "bert", "a": ' + "[" * 200 + "]" * 200 + "}"]
+)
+def test_a_configuration_that_cannot_be_read(pulled, text):
+    (pulled / "config.json").write_text(text)
+
+    refuse(pulled, "model-corrupt")
+
+
+@pytest.mark.parametrize(
+    ("name", "slug", "says"),
+    [
+        ("model_index.json", "model-unsupported", "Diffusers"),
+        ("saved_model.pb", "model-unsupported", "TensorFlow"),
+        ("model.keras", "model-unsupported", "Keras"),
+        ("model.h5", "model-unsupported", "Keras"),
+    ],
+)
+def test_what_comes_later_is_named(tmp_path, name, slug, says):
+    (tmp_path / name).write_text("{}")
+
+    message = refuse(tmp_path, slug)
+
+    assert says in message
+    assert "later version" in message
+
+
+def test_a_configuration_next_to_another_format_is_not_ours(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "model.onnx").write_bytes(b"x")
+
+    assert read_flavor(tmp_path, trust=NOTHING).format == "onnx"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "model_type", "task"),
+    [
+        ("GPT2LMHeadModel", "gpt2", "text-generation"),
+        ("LlamaForCausalLM", "llama", "text-generation"),
+        ("T5ForConditionalGeneration", "t5", "text2text-generation"),
+        ("BertForMaskedLM", "bert", "fill-mask"),
+        ("XLMWithLMHeadModel", "xlm", "fill-mask"),
+        ("DistilBertForQuestionAnswering", "distilbert", "question-answering"),
+        ("BertModel", "bert", "feature-extraction"),
+        ("Wav2Vec2ForCTC", "wav2vec2", "automatic-speech-recognition"),
+        ("Wav2Vec2ForSequenceClassification", "wav2vec2", "audio-classification"),
+        ("ViTForImageClassification", "vit", "image-classification"),
+    ],
+)
+def test_what_an_architecture_is_for(architecture, model_type, task):
+    found = tasks.find_purpose({"architectures": [architecture], "model_type": model_type}, task=None)
+
+    assert not isinstance(found, str)
+    assert found.task == task

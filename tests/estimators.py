@@ -65,6 +65,8 @@ def make(kind: str, x: Any, y: Any) -> Any:  # noqa: C901, PLR0911 - one line fo
 
     if kind == "xgboost-regressor":
         return xgboost.XGBRegressor(n_estimators=20).fit(x, y)
+    if kind == "empty":
+        return xgboost.XGBClassifier(n_estimators=3, min_child_weight=1e6).fit(x, y)
     if kind == "stopped":
         model = xgboost.XGBClassifier(n_estimators=200, max_depth=2, early_stopping_rounds=3, learning_rate=0.5)
         return model.fit(x[::2], y[::2], eval_set=[(x[1::2], y[1::2])], verbose=False)
@@ -103,6 +105,7 @@ MODELS = {
     "xgboost": ("xgboost", "breast_cancer", {"model_format": "ubj"}),
     "xgboost-json": ("xgboost", "wine", {"model_format": "json"}),
     "xgboost-regressor": ("xgboost-regressor", "diabetes", {}),
+    "empty": ("empty", "breast_cancer", {}),
     "stopped": ("stopped", "breast_cancer", {}),
     "splines": ("splines", "iris", {"serialization_format": "cloudpickle"}),
     "author": ("author", "iris", {"serialization_format": "cloudpickle"}),

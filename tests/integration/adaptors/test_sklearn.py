@@ -25,7 +25,7 @@ TESTS = Path(__file__).parents[2]
 PICKLE = frozenset({"pickle"})
 CONVERTED = (
     *("forest", "forest-skops", "logistic", "frame", "mixed", "histograms", "boosted", "lightgbm", "xgboost"),
-    *("xgboost-json", "xgboost-regressor", "stopped"),
+    *("xgboost-json", "xgboost-regressor", "stopped", "empty"),
 )
 REFUSED = {"splines": "splinetransformer", "author": "halve", "booster": "bare booster"}
 

@@ -1,8 +1,9 @@
 """What the learner's own interface costs: a call of it over the bare runtime's, for each interface.
 
 The same session of ONNX Runtime is called by itself (``InferenceSession.run``), and through the learner as arrays, as
-tensors, and as a Transformers model; that of a linear classifier through ``predict_proba``. The calls take turns one by
-one, in random order in each round. ``alone`` is the time of the interface around a session that returns outputs that were computed before: what a model of milliseconds
+tensors, and as a Transformers model; that of a linear classifier through ``predict_proba``. The calls take turns one
+by one, in random order in each round. ``alone`` is the time of the interface around a session that returns outputs that
+were computed before: what a model of milliseconds
 hides in its noise. ``cost`` is the difference of the 10th percentiles, of calls that nothing disturbed, and ``median``
 that of the differences in the rounds, with an interval that holds it with 95 % (order statistics, by the binomial
 distribution). A line holds where neither ``alone`` nor the whole interval is above the limit. On a machine with other

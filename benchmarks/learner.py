@@ -1,8 +1,9 @@
 """What the learner's own interface costs: a call of it over the bare runtime's, for each interface.
 
 The same session of ONNX Runtime is called by itself (``InferenceSession.run``), and through the learner as arrays, as
-tensors, and as a Transformers model. The calls take turns one by one, in random order in each round. ``alone`` is the
-time of the interface around a session that returns outputs that were computed before: what a model of milliseconds
+tensors, and as a Transformers model; that of a linear classifier through ``predict_proba``. The calls take turns one
+by one, in random order in each round. ``alone`` is the time of the interface around a session that returns outputs that
+were computed before: what a model of milliseconds
 hides in its noise. ``cost`` is the difference of the 10th percentiles, of calls that nothing disturbed, and ``median``
 that of the differences in the rounds, with an interval that holds it with 95 % (order statistics, by the binomial
 distribution). A line holds where neither ``alone`` nor the whole interval is above the limit. On a machine with other
@@ -32,6 +33,9 @@ MOST_MICROSECONDS, MOST_SHARE = 20.0, 0.03
 """An interface may cost either of them."""
 
 SHAPES = {"1 x 8": (1, 8), "1 x 32": (1, 32), "8 x 64": (8, 64)}
+
+COLUMNS = 30
+"""Of the estimator."""
 
 
 def make_winners(folder: Path) -> dict[str, Path]:
@@ -66,12 +70,78 @@ def make_calls(folder: Path, rows: int, length: int, threads: int) -> tuple[dict
     calls: dict[str, Callable[[], Any]] = {"bare": lambda: session.run(None, arrays)}
     alone: dict[str, Callable[[], Any]] = {}
     for name, make in INTERFACES.items():
+        if name == "sklearn":  # takes rows, as the winner of an estimator does
+            continue
         given = (arrays,) if name == "onnx" else ()
         named = {} if name == "onnx" else tensors
         calls[name] = partial(make(learner.run, learner.artifact), *given, **named)
         alone[name] = partial(make(lambda _: outputs, learner.artifact), *given, **named)
     calls["transformers"] = partial(learner, **tensors)  # with all that is around its call
     return calls, alone
+
+
+def make_estimator(folder: Path) -> Path:
+    """Seal a classifier of two classes, with the cast to fp32 that ``sklearn.onnx`` writes, and return its folder."""
+    import onnx  # noqa: PLC0415 - slow
+    from onnx import TensorProto, helper  # noqa: PLC0415
+
+    from kedro_hone.core.store.manifest import Manifest  # noqa: PLC0415
+    from kedro_hone.core.values.artifact import Artifact, TensorSpec  # noqa: PLC0415
+    from kedro_hone.learner.manifest import write_manifest  # noqa: PLC0415
+
+    draw = random.Random(0)  # noqa: S311 - weights of a model
+    linear: dict[str, Any] = {
+        "coefficients": [draw.gauss(0, 1) for _ in range(2 * COLUMNS)],
+        "intercepts": [0.0, 0.0],
+        "classlabels_ints": [0, 1],
+        "post_transform": "SOFTMAX",
+        "domain": "ai.onnx.ml",
+    }
+    graph = helper.make_graph(
+        [
+            helper.make_node("Cast", ["X"], ["rows"], to=TensorProto.FLOAT),
+            helper.make_node("LinearClassifier", ["rows"], ["label", "probabilities"], **linear),
+        ],
+        "classifier",
+        [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["batch", COLUMNS])],
+        [
+            helper.make_tensor_value_info("label", TensorProto.INT64, ["batch"]),
+            helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["batch", 2]),
+        ],
+    )
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 3)]
+    folder.mkdir()
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), folder / "model.onnx")
+    about = {"kind": "classifier", "classes": [0, 1], "classes_dtype": "<i8", "split": False, "n_features_in": COLUMNS}
+    artifact = Artifact(
+        format="onnx",
+        digest="",
+        runtime="onnxruntime",
+        inputs=(TensorSpec(name="X", dtype="float64", shape=("batch", COLUMNS)),),
+        outputs=(
+            TensorSpec(name="label", dtype="int64", shape=("batch",)),
+            TensorSpec(name="probabilities", dtype="float32", shape=("batch", 2)),
+        ),
+        metadata={"interface": "sklearn", "sklearn": about, "threads": 1},
+    )
+    digest = Manifest.measure(folder, artifact.manifest()).digest
+    write_manifest(folder, artifact.model_copy(update={"digest": digest}))
+    return folder
+
+
+def make_estimator_calls(folder: Path, rows: int, threads: int) -> tuple[dict[str, Callable[[], Any]], ...]:
+    """Return as ``make_calls`` does, for ``predict_proba`` on an array of the model's type."""
+    import numpy as np  # noqa: PLC0415
+
+    import kedro_hone  # noqa: PLC0415
+
+    learner: Any = kedro_hone.load(folder, threads=threads)
+    array = np.random.default_rng(0).normal(size=(rows, COLUMNS))
+    session, outputs = learner._session._session, learner.run({"X": array})  # noqa: SLF001 - as in make_calls
+    other: Any = kedro_hone.load(folder, threads=threads)
+    other.run = lambda _: outputs
+    calls = {"bare": lambda: session.run(None, {"X": array}), "sklearn": partial(learner.predict_proba, array)}
+    return calls, {"sklearn": partial(other.predict_proba, array)}
 
 
 def measure(calls: Mapping[str, Callable[[], Any]], *, seconds: float, rounds: int) -> dict[str, list[float]]:
@@ -129,8 +199,19 @@ def main() -> int:
     )
     print("{:8} {:8} {:14} {:>10} {:>10} {:>9} {:>7} {:>10} {:>9} {:>9}  {}".format(*heads))
     with tempfile.TemporaryDirectory() as folder:
-        for (model, place), (shape, sizes) in product(make_winners(Path(folder)).items(), SHAPES.items()):
-            calls, alone = make_calls(place, *sizes, threads=asked.threads)
+        estimator = make_estimator(Path(folder, "estimator"))
+        lines = [
+            *(
+                ("linear", f"{rows} x {COLUMNS}", partial(make_estimator_calls, estimator, rows, asked.threads))
+                for rows in (1, 64)
+            ),
+            *(
+                (model, shape, partial(make_calls, place, *sizes, threads=asked.threads))
+                for (model, place), (shape, sizes) in product(make_winners(Path(folder)).items(), SHAPES.items())
+            ),
+        ]
+        for model, shape, make in lines:
+            calls, alone = make()
             times = measure(calls, seconds=asked.seconds, rounds=asked.rounds)
             bare = find_fast(times["bare"])
             for name, taken in measure(alone, seconds=asked.seconds, rounds=asked.rounds).items():

@@ -98,11 +98,19 @@ def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFol
     given = {"inputs": inputs, "outputs": flavor.outputs, "metadata": flavor.metadata}
     unread = JobInput(path=str(files), format=flavor.format, **given)
     described = _describe(toolchain, unread, recipe, run)
+    for warning in _list_warnings(described):
+        logger.warning("warning   %s", warning)
     specs, noted = _read_description(described, recipe.model.uri)
     metadata: dict[str, Json] = {"interface": flavor.interface, **name_source(flavor), "threads": recipe.thread_count}
     metadata |= flavor.metadata
     specs = {side: specs[side] or getattr(unread, side) for side in specs}
     return store.seal(files, format=flavor.format, runtime=toolchain.name, metadata={**metadata, **noted}, **specs)
+
+
+def _list_warnings(described: Mapping[str, Json]) -> list[str]:
+    """Return what a worker warns of, such as a pickle of another version; no more than a log can hold."""
+    said = described.get("warnings")
+    return [" ".join(str(one).split())[:500] for one in said[:10]] if isinstance(said, list) else []
 
 
 def _read_description(
@@ -122,7 +130,9 @@ def _read_description(
             why=f"Its worker described it in a way that cannot be read: {' '.join(str(error).split())}",
             hint="Check the file in the registry.",
         ) from error
-    return specs, {name: described[name] for name in ("graph", "structure", "transformers") if described.get(name)}
+    return specs, {
+        name: described[name] for name in ("graph", "structure", "transformers", "sklearn") if described.get(name)
+    }
 
 
 def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder) -> dict[str, Json]:

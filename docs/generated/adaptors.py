@@ -23,6 +23,7 @@ TITLES = {
     "pytorch": "PyTorch",
     "iree": "IREE",
     "deepsparse": "DeepSparse",
+    "sklearn": "scikit-learn, XGBoost and LightGBM",
 }
 
 
@@ -78,7 +79,7 @@ def describe_use(toolchain: Toolchain) -> str:
         return "evaluation licence: off by default, raced only if asked, never published"
     if not toolchain.default:
         return "in an environment of its own, if asked"
-    return "on by default"
+    return "on by default" if toolchain.extra else "on by default, in an environment of its own"
 
 
 def make_page(adaptor: Adaptor) -> str:

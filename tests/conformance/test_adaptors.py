@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import shutil
 import sys
 from pathlib import Path
@@ -31,7 +33,12 @@ COMPILED = frozenset({"pytorch.aoti", "pytorch.aoti-bf16", "pytorch.compile", "p
 
 ``integration/adaptors/test_pytorch.py`` runs them at several."""
 
-ADAPTORS = tuple(a.name for a in read_catalogue().adaptors.values() if a.toolchain.name in BUILTIN_TOOLCHAINS)
+ADAPTORS = tuple(
+    adaptor.name
+    for adaptor in read_catalogue().adaptors.values()
+    if adaptor.toolchain.name in BUILTIN_TOOLCHAINS and "sklearn" not in adaptor.accepts
+)
+"""Those that take a net; ``TestEstimators`` is for estimators."""
 
 
 @pytest.fixture(scope="session")
@@ -131,6 +138,44 @@ class TestAdaptor(AdaptorSuite):
     @pytest.fixture
     def trust(self) -> tuple[str, ...]:
         return ("module",)
+
+
+class TestEstimators(AdaptorSuite):
+    """``sklearn.onnx`` on a forest of scikit-learn."""
+
+    @pytest.fixture
+    def adaptor(self) -> Adaptor:
+        return read_catalogue().find_adaptor("sklearn.onnx")
+
+    @pytest.fixture
+    def python(self, adaptor, environments) -> Path:
+        environment = environments.ensure(adaptor.toolchain)
+        assert not isinstance(environment, Failed), environment.reason
+        return Path(environment.python)
+
+    @pytest.fixture
+    def artifact(self, tmp_path) -> Artifact:
+        import sklearn
+        from sklearn.datasets import load_iris
+        from sklearn.ensemble import RandomForestClassifier
+
+        reference = {"class": "", "file": "model.pkl", "serialization": "pickle", "version": sklearn.__version__}
+        forest = RandomForestClassifier(5, random_state=0).fit(*load_iris(return_X_y=True))
+        (tmp_path / "model.pkl").write_bytes(pickle.dumps(forest))
+        (tmp_path / "estimator.json").write_text(json.dumps(reference))
+        return Artifact(
+            format="sklearn",
+            digest=digest_tree(tmp_path),
+            inputs=(TensorSpec(name="X", dtype="float64", shape=("batch", 4)),),
+            outputs=(
+                TensorSpec(name="label", dtype="int64", shape=("batch",)),
+                TensorSpec(name="probabilities", dtype="float32", shape=("batch", 3)),
+            ),
+        )
+
+    @pytest.fixture
+    def trust(self) -> tuple[str, ...]:
+        return ("pickle",)
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 from . import compilers, jobs, session, steps, traced
@@ -26,7 +24,6 @@ _STEPS = {
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
     """Make ``job["output"]`` from ``job["input"]`` as ``job["adaptor"]`` says; a class only where it is trusted."""
-    if job["input"]["format"] == "pytorch-module" and "module" not in job["trust"]:
-        name = json.loads(Path(job["input"]["path"], "module.json").read_text())["class"]
-        return {"refused": f"{name} is code; 'trust: [module]' would allow it"}
+    if job["input"]["format"] == "pytorch-module" and (refusal := jobs.find_distrust(job)):
+        return {"refused": refusal}
     return _STEPS[job["adaptor"]](job)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -79,16 +80,50 @@ def open_module(job: Job) -> Flat:
     folder, names = Path(job["input"]["path"]), [spec["name"] for spec in job["input"]["inputs"]]
     if not names:
         raise ValueError("a class does not say what it takes: the recipe must state its inputs")
+    if refusal := find_distrust(job):
+        raise PermissionError(refusal)
     reference = json.loads((folder / "module.json").read_text())
-    if "module" not in job["trust"]:
-        raise PermissionError(f"{reference['class']} is code; it runs only when the recipe says 'trust: [module]'")
-    source, state = (_inside(folder, reference[name]) for name in ("file", "state"))
-    code = load_file(f"hone_class_{source.stem}", str(source), parts=False)
-    module: nn.Module = getattr(code, reference["class"].rpartition(":")[2])(**reference["kwargs"])
-    module.load_state_dict(models.read_program(state, job["trust"]).state_dict)
+    if "pickle" in reference:
+        module = _unpickle(folder, reference["pickle"])
+    else:
+        source, state = (_inside(folder, reference[name]) for name in ("file", "state"))
+        code = load_file(f"hone_class_{source.stem}", str(source), parts=False)
+        module = getattr(code, reference["class"].rpartition(":")[2])(**reference["kwargs"])
+        module.load_state_dict(models.read_program(state, job["trust"]).state_dict)
     parameters = [*inspect.signature(module.forward).parameters]
     positional = parameters[: len(names)] == names or not set(names) <= set(parameters)
     return Flat(module.eval(), () if positional else names)
+
+
+def find_distrust(job: Job) -> str | None:
+    """Return why a class or a pickle may not be run: the recipe does not trust it. None where it does."""
+    reference = json.loads(Path(job["input"]["path"], "module.json").read_text())
+    needed = "pickle" if "pickle" in reference else "module"
+    if needed in job["trust"]:
+        return None
+    what = "a pickle, which can run code" if needed == "pickle" else "code"
+    return f"{reference['class']} is {what}; it runs only when the recipe says 'trust: [{needed}]'"
+
+
+def _unpickle(folder: Path, name: str) -> nn.Module:
+    """Return the module of a pickle, whose class may be in the author's code next to it (``code/``).
+
+    Raises:
+        ValueError: Its class cannot be imported.
+        TypeError: It holds no module.
+    """
+    path = _inside(folder, name)
+    sys.path.insert(0, str(folder / "code"))
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=False)
+    except (ImportError, AttributeError) as error:
+        why = "log it again with code_paths=[…], so that its author's code comes with it"
+        raise ValueError(f"its class cannot be imported ({error}); {why}") from error
+    if isinstance(found, torch.jit.ScriptModule):
+        raise TypeError("it is TorchScript, which is no source; log the module that it was made of")
+    if not isinstance(found, nn.Module):
+        raise TypeError(f"the pickle holds a {type(found).__name__} and no module; save the module, not its state")
+    return found
 
 
 def _inside(folder: Path, name: str) -> Path:

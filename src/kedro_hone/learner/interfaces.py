@@ -1,4 +1,4 @@
-"""The interfaces: arrays in and out, as an ONNX model has it; tensors, as a PyTorch module or a Transformers model."""
+"""The interfaces: arrays, as an ONNX model has it; tensors, as PyTorch or Transformers; rows, as scikit-learn."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.inside.pretrained import make_pretrained_interface
 from kedro_hone.core.workers.inside.tensors import Run, bind, explain_dtype, make_shape_check, make_tensors_interface
+from kedro_hone.learner.tables import make_predict
 
 _TEXT: Final = np.dtype(str)
 
@@ -78,6 +79,11 @@ def _find_dtype(name: str) -> np.dtype[Any] | None:
 
 
 INTERFACES: Final[Mapping[str, Callable[[Run, Artifact], Callable[..., Any]]]] = MappingProxyType(
-    {"pytorch": make_tensors_interface, "onnx": make_arrays_interface, "transformers": make_pretrained_interface}
+    {
+        "pytorch": make_tensors_interface,
+        "onnx": make_arrays_interface,
+        "transformers": make_pretrained_interface,
+        "sklearn": make_predict,
+    }
 )
 """What makes a function that is called as the source model was, by the name in an artifact's ``interface``."""

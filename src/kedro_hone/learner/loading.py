@@ -39,8 +39,8 @@ def load(
 
     Args:
         uri_or_path: ``models:/digits@honed``, ``models:/digits/4``, or a folder.
-        interface: ``transformers`` for tensors and a ``ModelOutput``, ``pytorch`` for tensors, ``onnx`` for arrays; the
-            source's own when not given.
+        interface: ``transformers`` for tensors and a ``ModelOutput``, ``pytorch`` for tensors, ``sklearn`` for
+            ``predict`` and ``predict_proba``, ``onnx`` for arrays; the source's own when not given.
         threads: How many threads the runtime may use; as it was measured when not given.
         verify: Whose signature it must have, whatever its format.
         trust: ``["native"]`` to run native code that is not signed.

@@ -13,7 +13,7 @@ from kedro_hone.learner.lengths import serve_any_length
 from kedro_hone.learner.rows import serve_any_rows
 from kedro_hone.learner.runtimes import open_session
 
-Interface = Literal["pytorch", "onnx", "transformers"]
+Interface = Literal["pytorch", "onnx", "transformers", "sklearn"]
 
 
 class Learner:
@@ -52,6 +52,8 @@ class Learner:
             raise ValueError(f"the interface {called!r} is neither {' nor '.join(map(repr, INTERFACES))}")
         if interface == "transformers" and "transformers" not in artifact.metadata:
             raise ValueError("the interface 'transformers' is for winners whose source was a Transformers model")
+        if called == "sklearn" and "sklearn" not in artifact.metadata:
+            raise ValueError("the interface 'sklearn' is for winners whose source was an estimator")
         self.artifact, self.files = artifact, files
         self._session = open_session(artifact, files, threads=threads)
         run: Run = self._session.run
@@ -73,7 +75,12 @@ def open_learner(
     artifact: Artifact, files: Path, *, interface: Interface | None = None, threads: int | None = None
 ) -> Learner:
     """Return a sealed artifact as an object of the class that its interface asks for; else as ``Learner``."""
-    if (interface or artifact.metadata.get("interface")) != "transformers" or "transformers" not in artifact.metadata:
+    called = interface or artifact.metadata.get("interface")
+    if called == "sklearn" and "sklearn" in artifact.metadata:
+        from kedro_hone.learner.estimators import make_estimator  # noqa: PLC0415 - others do without it
+
+        return make_estimator(artifact, files, threads=threads)
+    if called != "transformers" or "transformers" not in artifact.metadata:
         return Learner(artifact, files, interface=interface, threads=threads)
     from kedro_hone.learner.pretrained import make_pretrained  # noqa: PLC0415 - it imports transformers
 

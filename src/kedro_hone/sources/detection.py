@@ -170,9 +170,10 @@ def _read_mlmodel(path: Path) -> MlModel:
         raise make_corrupt(path, "it names no flavors")
     try:
         inputs, outputs = _read_signature(model.get("signature"))
+        columns = _read_columns(model.get("signature"))
     except (AttributeError, KeyError, TypeError, *_BROKEN) as error:
         raise make_corrupt(path, f"the signature cannot be read: {error!r}") from error
-    return MlModel(flavors=flavors, inputs=inputs, outputs=outputs)
+    return MlModel(flavors=flavors, inputs=inputs, outputs=outputs, columns=columns)
 
 
 def _read_yaml(text: str) -> Any:
@@ -212,6 +213,16 @@ def _read_signature(signature: Json) -> tuple[tuple[TensorSpec, ...], tuple[Tens
     """
     said = signature if isinstance(signature, dict) else {}
     return _read_side(said.get("inputs"), "input"), _read_side(said.get("outputs"), "output")
+
+
+def _read_columns(signature: Json) -> tuple[tuple[str, str], ...]:
+    """Return each column's name and type where the input of a ``signature`` is a table whose columns have names."""
+    text = signature.get("inputs") if isinstance(signature, dict) else None
+    rows = json.loads(text) if isinstance(text, str) else (text or [])
+    found = [(row.get("name"), row.get("type")) for row in rows]
+    if any(not isinstance(name, str) or not isinstance(kind, str) or kind == "tensor" for name, kind in found):
+        return ()
+    return tuple(found)
 
 
 def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.base import Json
 from kedro_hone.sources.source_format import MLMODEL, Flavor, Pulled
 
 
@@ -73,6 +75,22 @@ def write_files(flavor: Flavor, pulled: Path, folder: Path) -> None:
         _put(pulled, path, folder / name)
     for name, text in flavor.texts:
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def list_code(pulled: Pulled, entry: Mapping[str, Json]) -> tuple[tuple[str, str], ...]:
+    """Return the author's code that MLflow keeps next to a model (``code_paths``): paths when pulled, and names.
+
+    Raises:
+        HoneError: ``model-corrupt``: it is not in the folder.
+    """
+    said = entry.get("code")
+    if not isinstance(said, str) or not said:
+        return ()
+    root = (pulled.folder / said).resolve()
+    if not root.is_dir() or not root.is_relative_to(pulled.folder.resolve()):
+        raise make_corrupt(pulled.folder / MLMODEL, f"its code is in {said!r:.200}, which is not in the folder")
+    found = (path for path in sorted(root.rglob("*.py")) if path.is_file())
+    return tuple((name_in(pulled.folder, path), f"code/{path.relative_to(root).as_posix()}") for path in found)
 
 
 def _put(pulled: Path, path: str | Path, place: Path) -> None:

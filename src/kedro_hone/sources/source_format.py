@@ -24,11 +24,15 @@ THREADS: Final = "{threads}"
 
 @dataclass(frozen=True, kw_only=True)
 class MlModel:
-    """What an ``MLmodel`` file says: each flavor's entry by its name, and the signature's sides, if it has one."""
+    """What an ``MLmodel`` file says: each flavor's entry by its name, and the signature's sides, if it has one.
+
+    A side that is a table has no tensors. Of such an input, ``columns`` has each column's name and MLflow's type.
+    """
 
     flavors: Mapping[str, Json]
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +105,8 @@ class SourceFormat:
         baseline: How the source is run when candidates are measured against it, as words that follow "measured
             against", with ``{threads}`` in place of the number of threads. Empty: the runtime's and format's names.
         order: Formats are asked in ascending order, and the first that recognises a folder is used. Built in are
-            pytorch-module (10), published (20), transformers (25), onnx (30), pytorch (40), diffusers (80),
-            tensorflow (81), keras (82) and pickle (90).
+            pytorch-module (10), published (20), transformers (25), onnx (30), sklearn (35), pytorch (40), diffusers
+            (80), tensorflow (81), keras (82) and pickle (90).
         trust: What the recipe must list under ``trust`` before such a model is used; None for nothing.
         untrusted: Why trust is needed; required with ``trust``.
         unsupported: Why such a model is recognised and still not taken; None when it is taken.

@@ -80,6 +80,7 @@ def test_the_order_is_explicit():
         "published": 20,
         "transformers": 25,
         "onnx": 30,
+        "sklearn": 35,
         "pytorch": 40,
         "diffusers": 80,
         "tensorflow": 81,

@@ -17,7 +17,8 @@ from kedro_hone.core.values.base import Format
 from kedro_hone.core.values.outcome import Candidate
 
 BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
-    name: f"kedro_hone.adaptors.{name}.adaptor" for name in ("onnxruntime", "openvino", "pytorch", "iree", "deepsparse")
+    name: f"kedro_hone.adaptors.{name}.adaptor"
+    for name in ("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn")
 }
 """Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``."""
 

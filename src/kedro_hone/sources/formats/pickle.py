@@ -1,30 +1,55 @@
-"""Pickled PyTorch models: recognised so that the error says why they are refused and what to do; never opened."""
+"""Pickled PyTorch modules, bare or as MLflow's flavor ``pytorch``: opened in a worker, where the recipe trusts them."""
 
 from __future__ import annotations
 
-from kedro_hone.sources.files import find_entry, list_pickles, name_in
+import json
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.sources.files import find_entry, list_code, list_pickles, make_corrupt, name_in
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 
 def detect(pulled: Pulled) -> Flavor | None:
     """Recognise ``.pth``, ``.pt`` and ``.pkl``; with an ``MLmodel`` only where it says that they are PyTorch's.
 
+    It becomes ``model.pth`` with ``module.json``, which says that it is a pickle, and the author's code that MLflow
+    keeps next to it (``code_paths``).
+
     Raises:
-        HoneError: ``model-corrupt``.
+        HoneError: ``model-corrupt``, or ``model-unsupported``: several are there, or it is no file of PyTorch's.
     """
     data = pulled.folder if pulled.mlmodel is None else find_entry(pulled, "pytorch", "model_data")
-    files = tuple((name_in(pulled.folder, path), path.name) for path in list_pickles(data)) if data else ()
-    return Flavor(format="pickle", files=files) if files else None
+    found = list_pickles(data) if data else []
+    if not found:
+        return None
+    path = next((one for one in found if one.name == "model.pth"), found[0])
+    if "pickle" in pulled.trust and (path.suffix == ".pkl" or (len(found) > 1 and path.name != "model.pth")):
+        raise HoneError(
+            "model-unsupported",
+            f"The model is a pickle ({path.name}).",
+            why="The recipe trusts it; but there are several, or it is not as torch.save writes a module.",
+            hint="Save the module by torch.save(module, 'model.pth'), or log it with MLflow.",
+        )
+    entry = pulled.mlmodel.flavors["pytorch"] if pulled.mlmodel else {}
+    if not isinstance(entry, dict):
+        raise make_corrupt(pulled.folder, "its flavor pytorch is no dictionary")
+    module = {"class": path.name, "pickle": "model.pth"}
+    return Flavor(
+        format="pytorch-module",
+        files=((name_in(pulled.folder, path), "model.pth"), *list_code(pulled, entry)),
+        texts=(("module.json", json.dumps(module, indent=2) + "\n"),),
+    )
 
 
 SOURCE_FORMAT = SourceFormat(
     name="pickle",
     noun="a pickle",
     detect=detect,
+    seals=frozenset({"pytorch-module"}),
     interface="pytorch",
     order=90,
     trust="pickle",
     untrusted="Loading a pickle runs whatever code its author put in, and the recipe does not trust it.",
-    unsupported="The recipe trusts it, but pickled modules cannot be converted yet.",
-    hint='Log the model again with mlflow.pytorch.log_model(…, serialization_format="pt2", input_example=…).',
+    hint='Log the model again with mlflow.pytorch.log_model(…, serialization_format="pt2", input_example=…), or add '
+    "trust: [pickle] to the recipe.",
 )

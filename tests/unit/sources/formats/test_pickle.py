@@ -22,11 +22,30 @@ def test_a_pickle_is_named_and_not_opened(tmp_path, name):
     assert 'serialization_format="pt2"' in error.hint
 
 
-def test_a_trusted_pickle_is_told_to_be_unsupported(tmp_path):
-    (tmp_path / "model.pth").write_bytes(b"x")
-    error = catch(tmp_path, "pickle")
-    assert error.slug == "model-unsupported"
-    assert "cannot be converted yet" in error.why
+def test_a_trusted_pickle_is_sealed_with_its_code(tmp_path):
+    for name in ("data/model.pth", "code/net.py", "code/parts/layer.py", "code/parts/notes.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    entry = {"model_data": "data", "code": "code"}
+    (tmp_path / "MLmodel").write_text(yaml.safe_dump({"flavors": {"pytorch": entry}}))
+    flavor = read_flavor(tmp_path, trust=frozenset({"pickle"}))
+    assert (flavor.format, flavor.source, flavor.interface) == ("pytorch-module", "pickle", "pytorch")
+    assert flavor.files == (
+        ("data/model.pth", "model.pth"),
+        ("code/net.py", "code/net.py"),
+        ("code/parts/layer.py", "code/parts/layer.py"),
+    )
+    assert [name for name, _ in flavor.texts] == ["module.json"]
+    entry["code"] = "../elsewhere"
+    (tmp_path / "MLmodel").write_text(yaml.safe_dump({"flavors": {"pytorch": entry}}))
+    assert catch(tmp_path, "pickle").slug == "model-corrupt"
+
+
+@pytest.mark.parametrize("names", [["model.pkl"], ["a.pth", "b.pth"]])
+def test_a_trusted_pickle_that_is_no_module_of_pytorch(tmp_path, names):
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+    assert catch(tmp_path, "pickle").slug == "model-unsupported"
 
 
 def test_an_exported_program_next_to_a_pickle_is_taken(tmp_path):

@@ -1,0 +1,269 @@
+"""Convert estimators to ONNX by skl2onnx and onnxmltools, and mend what these do wrong."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from . import estimators
+
+Json = dict[str, Any]
+
+_ML_OPSET = 3  # what ONNX Runtime, and those who read its models, have had for years
+_LOGISTIC = frozenset({"binary:logistic", "reg:logistic"})
+
+
+def transform(job: Json) -> Json:
+    """Write ``model.onnx``: its inputs and outputs are the source's, its arithmetic is fp32."""
+    import skl2onnx
+
+    estimator, _ = estimators.open_estimator(job)
+    if isinstance(estimator, estimators.BoosterModel):
+        estimator = _dress(estimator, job)
+        if estimator is None:
+            return {"refused": "a bare booster of LightGBM has no converter here; log LGBMClassifier or LGBMRegressor"}
+    register_converters()
+    inputs, outputs = job["input"]["inputs"], job["input"]["outputs"]
+    opset = {"": job["options"]["opset"], "ai.onnx.ml": _ML_OPSET}
+    options = {"zipmap": False} if estimators.is_classifier(estimator) else None
+    if strange := find_unconvertible(estimator):
+        return {"refused": f"there is no converter to ONNX for {strange}"}
+    try:
+        types = [(spec["name"], _choose_type(spec)) for spec in inputs]
+        model = skl2onnx.to_onnx(estimator, initial_types=types, options=options, target_opset=opset)
+    except Exception as error:  # noqa: BLE001 - it raises what its many converters do
+        reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else ""
+        return {"failed": {"class": "convert", "reason": f"skl2onnx: {type(error).__name__}: {reason}"}}
+    _keep_outputs(model, outputs)
+    for spec in inputs:
+        if spec["dtype"] not in {"float32", "int64", "str"} or (spec["dtype"] == "int64" and len(inputs) == 1):
+            _cast_input(model, spec)
+    _clean_opsets(model)
+    onnx.checker.check_model(model)
+    onnx.save(model, Path(job["output"], "model.onnx"))
+    return {"metadata": {"skl2onnx": skl2onnx.__version__}}
+
+
+def describe(job: Json) -> Json:
+    """Return the tensors of ``model.onnx``."""
+    graph = onnx.load(Path(job["input"]["path"], "model.onnx")).graph
+    return {"inputs": [*map(_specify, graph.input)], "outputs": [*map(_specify, graph.output)]}
+
+
+def _specify(value: onnx.ValueInfoProto) -> Json:
+    kind = value.type.tensor_type
+    dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
+    shape = [dim.dim_param or dim.dim_value for dim in kind.shape.dim]
+    return {"name": value.name, "dtype": "str" if dtype == np.dtype(object) else dtype.name, "shape": shape}
+
+
+def _choose_type(spec: Json) -> Any:
+    """Return what skl2onnx is told of an input; what it computes in fp32 is cast before, by ``_cast_input``."""
+    from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
+
+    kinds = {"str": StringTensorType, "int64": Int64TensorType}
+    alone = spec["dtype"] == "int64" and spec["shape"][1] != 1
+    return (FloatTensorType if alone else kinds.get(spec["dtype"], FloatTensorType))([None, spec["shape"][1]])
+
+
+def _cast_input(model: onnx.ModelProto, spec: Json) -> None:
+    """Let a model take an input in the source's own type, and cast it to fp32 first."""
+    graph, name = model.graph, spec["name"]
+    (value,) = (value for value in graph.input if value.name == name)
+    if value.type.tensor_type.elem_type != TensorProto.FLOAT:
+        return
+    cast = f"{name}_float32"
+    for node in graph.node:
+        for index, used in enumerate(node.input):
+            if used == name:
+                node.input[index] = cast
+    value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(spec["dtype"]))
+    graph.node.insert(0, helper.make_node("Cast", [name], [cast], name=f"cast_{name}", to=TensorProto.FLOAT))
+
+
+def _keep_outputs(model: onnx.ModelProto, specs: list[Json]) -> None:
+    """Give a model the source's outputs, of the same names, types and shapes, with any number of rows."""
+    graph = model.graph
+    found = [value.name for value in graph.output]
+    names = [spec["name"] for spec in specs]
+    if missing := [name for name in names if name not in found]:
+        raise ValueError(f"the converter gives {', '.join(found)}, and the source has {', '.join(missing)}")
+    del graph.output[:]
+    for spec in specs:
+        kind = (
+            TensorProto.STRING if spec["dtype"] == "str" else helper.np_dtype_to_tensor_dtype(np.dtype(spec["dtype"]))
+        )
+        graph.output.append(helper.make_tensor_value_info(spec["name"], kind, spec["shape"]))
+    for value in graph.input:
+        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+
+
+def _clean_opsets(model: onnx.ModelProto) -> None:
+    """Name each domain once: skl2onnx writes some twice, of which readers take one or the other."""
+    versions: dict[str, int] = {}
+    for entry in model.opset_import:
+        versions[entry.domain] = max(entry.version, versions.get(entry.domain, 0))
+    del model.opset_import[:]
+    model.opset_import.extend(helper.make_opsetid(domain, version) for domain, version in sorted(versions.items()))
+
+
+def find_unconvertible(estimator: Any, name: str = "") -> str:
+    """Return the first step that has no converter, with its name, as a noun; empty where all have one."""
+    from skl2onnx._supported_operators import sklearn_operator_name_map
+
+    parts = [*_list_parts(estimator)]
+    for step, part in parts:
+        if not isinstance(part, str) and part is not None and (found := find_unconvertible(part, step)):
+            return found
+    if parts:
+        return ""
+    if type(estimator) in sklearn_operator_name_map:
+        return ""
+    return (f"the step {name!r}, " if name else "") + f"{type(estimator).__module__}.{type(estimator).__name__}"
+
+
+def _list_parts(estimator: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the steps of pipelines, column transformers and unions, with their names."""
+    if (steps := estimators.get(estimator, "transformers_")) is not None and hasattr(estimator, "sparse_threshold"):
+        yield from ((name, part) for name, part, *_ in steps)
+    elif (steps := getattr(estimator, "steps", None)) or (steps := getattr(estimator, "transformer_list", None)):
+        yield from steps
+
+
+def _dress(model: estimators.BoosterModel, job: Json) -> Any:
+    """Return a booster of XGBoost as the class of scikit-learn's interface that gives the same; None for others."""
+    if not type(model.booster).__module__.startswith("xgboost"):
+        return None
+    import xgboost
+
+    objective = json.loads(model.booster.save_config())["learner"]["objective"]["name"]
+    if not objective.startswith(("reg:", "count:")) or objective in _LOGISTIC:
+        return None
+    path = Path(job["temporary"], "booster.ubj")
+    model.booster.save_model(path)
+    dressed = xgboost.XGBRegressor()
+    dressed.load_model(path)
+    return dressed
+
+
+def register_converters() -> None:
+    """Tell skl2onnx of XGBoost and LightGBM, and mend its own converters of gradient boosting over histograms."""
+    from lightgbm import LGBMClassifier, LGBMRegressor
+    from onnxmltools.convert.lightgbm.operator_converters.LightGbm import convert_lightgbm
+    from onnxmltools.convert.xgboost.operator_converters.XGBoost import convert_xgboost
+    from skl2onnx import update_registered_converter
+    from skl2onnx._supported_operators import _get_sklearn_operator_name
+    from skl2onnx.common._registration import get_converter, get_shape_calculator
+    from skl2onnx.common.shape_calculator import (
+        calculate_linear_classifier_output_shapes,
+        calculate_linear_regressor_output_shapes,
+    )
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from xgboost import XGBClassifier, XGBRegressor
+
+    of_classes = {"nocl": [True, False], "zipmap": [True, False, "columns"], "raw_scores": [True, False]}
+    for kind, alias, convert in (
+        (XGBClassifier, "XGBoostXGBClassifier", _mend_xgboost(convert_xgboost)),
+        (LGBMClassifier, "LightGbmLGBMClassifier", convert_lightgbm),
+    ):
+        shapes = calculate_linear_classifier_output_shapes
+        update_registered_converter(kind, alias, shapes, convert, options=of_classes)
+    for kind, alias, convert in (
+        (XGBRegressor, "XGBoostXGBRegressor", _mend_xgboost(convert_xgboost)),
+        (LGBMRegressor, "LightGbmLGBMRegressor", convert_lightgbm),
+    ):
+        update_registered_converter(
+            kind, alias, calculate_linear_regressor_output_shapes, convert, options={"split": None}
+        )
+    for kind in (HistGradientBoostingClassifier, HistGradientBoostingRegressor):
+        alias = _get_sklearn_operator_name(kind)
+        mended, options = _mend_histograms(get_converter(alias)), of_classes if "Classifier" in alias else None
+        update_registered_converter(kind, alias, get_shape_calculator(alias), mended, options=options)
+
+
+_Converter = Callable[[Any, Any, Any], None]
+
+
+def _mend_histograms(convert: _Converter) -> _Converter:
+    """Hand lists of plain numbers to the container: ONNX takes neither the arrays nor the truth values there."""
+
+    def mended(scope: Any, operator: Any, container: Any) -> None:
+        add = container.add_node
+
+        def add_node(*args: Any, **attributes: Any) -> Any:
+            return add(*args, **{name: _make_plain(value) for name, value in attributes.items()})
+
+        container.add_node = add_node
+        try:
+            convert(scope, operator, container)
+        finally:
+            container.add_node = add
+
+    return mended
+
+
+def _make_plain(value: Any) -> Any:
+    if not isinstance(value, list | np.ndarray):
+        return value
+    listed = np.ravel(value).tolist() if isinstance(value, np.ndarray) else value
+    return [int(one) if isinstance(one, bool | np.bool_) else one for one in listed]
+
+
+def _mend_xgboost(convert: _Converter) -> _Converter:
+    """Convert the trees that XGBoost itself uses, and give ONNX the margin that these are added to.
+
+    onnxmltools takes all trees where training stopped early, and the base score of a classifier, a probability, for its
+    margin where the first tree is a single leaf.
+    """
+
+    def mended(scope: Any, operator: Any, container: Any) -> None:
+        model, before = operator.raw_operator, len(container.nodes)
+        operator.raw_operator = _cut_trees(model)
+        try:
+            convert(scope, operator, container)
+        finally:
+            operator.raw_operator = model
+        for node in container.nodes[before:]:
+            if node.op_type == "TreeEnsembleClassifier":
+                _set_floats(node, "base_values", find_margins(model))
+
+    return mended
+
+
+def _cut_trees(model: Any) -> Any:
+    best = estimators.get(model, "best_iteration")
+    booster = model.get_booster()
+    if best is None or best + 1 >= booster.num_boosted_rounds():
+        return model
+    cut, kept = copy.copy(model), booster[: best + 1]
+    kept.set_attr(best_iteration=None)
+    cut._Booster = kept  # noqa: SLF001 - XGBoost has no other way to make a model of a booster
+    cut.n_estimators = best + 1
+    return cut
+
+
+def find_margins(model: Any) -> list[float]:
+    """Return what the leaves of a classifier of XGBoost are added to: one number, or one for each class.
+
+    XGBoost 3 keeps it as ``base_score``: as a probability where the objective is logistic, and as it is elsewhere.
+    """
+    learner = json.loads(model.get_booster().save_config())["learner"]
+    said = json.loads(learner["learner_model_param"]["base_score"])
+    scores = np.asarray(said if isinstance(said, list) else [said], np.float64)
+    if learner["objective"]["name"] in _LOGISTIC:
+        scores = np.log(scores / (1 - scores))
+    count = int(learner["learner_model_param"]["num_class"])
+    return [float(score) for score in (np.repeat(scores, count) if count > len(scores) else scores)]
+
+
+def _set_floats(node: onnx.NodeProto, name: str, values: list[float]) -> None:
+    kept = [attribute for attribute in node.attribute if attribute.name != name]
+    del node.attribute[:]
+    node.attribute.extend([*kept, helper.make_attribute(name, values)])

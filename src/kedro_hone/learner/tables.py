@@ -1,0 +1,113 @@
+"""Rows as scikit-learn takes them: arrays, lists and DataFrames, as the arrays that a winner takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.workers.inside.tensors import Arrays, Run, make_shape_check
+
+Array = np.ndarray[Any, Any]
+
+
+def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
+    """Return ``predict``: labels of the type of the source's classes, or numbers."""
+    read = make_reading(artifact)
+    if artifact.metadata["sklearn"].get("kind") == "classifier":
+        classes = read_classes(artifact)
+        dtype = classes.dtype
+
+        def predict_labels(rows: Any) -> Array:
+            label = run(read(rows))["label"]
+            return label if label.dtype == dtype else label.astype(dtype)
+
+        return predict_labels
+    flat = bool(artifact.metadata["sklearn"].get("flat"))
+
+    def predict_numbers(rows: Any) -> Array:
+        found = run(read(rows))["variable"]
+        return found[:, 0] if flat else found
+
+    return predict_numbers
+
+
+def read_classes(artifact: Artifact) -> Array:
+    """Return the classes of a source, in the order of its probabilities."""
+    said = artifact.metadata["sklearn"]
+    return np.array(said["classes"], np.dtype(said["classes_dtype"]))
+
+
+def make_reading(artifact: Artifact) -> Callable[[Any], Arrays]:
+    """Return what makes the inputs of a model of rows, by name.
+
+    A DataFrame's columns are found by their names, in the order in which the source was fitted. What is of another type
+    is cast to the model's, as scikit-learn casts it.
+
+    Raises:
+        TypeError: There is no such interface.
+    """
+    specs, said = artifact.inputs, artifact.metadata["sklearn"]
+    check, columns = make_shape_check(specs), said.get("feature_names_in")
+    if said.get("split"):
+
+        def read_columns(rows: Any) -> Arrays:
+            feeds = _split(rows, specs)
+            check(feeds)
+            return feeds
+
+        return read_columns
+    (spec,) = specs
+    name, dtype = spec.name, np.dtype(spec.dtype)
+
+    def read_matrix(rows: Any) -> Arrays:
+        if not isinstance(rows, np.ndarray):
+            rows = _select(rows, columns) if hasattr(rows, "columns") else np.asarray(rows)
+        if rows.dtype != dtype:
+            rows = rows.astype(dtype)
+        feeds = {name: rows}
+        check(feeds)
+        return feeds
+
+    return read_matrix
+
+
+def _select(frame: Any, columns: Sequence[str] | None) -> Array:
+    """Return the columns that the source was fitted on; all of them where it knows no names.
+
+    Raises:
+        ValueError: One is missing.
+    """
+    if columns is not None:
+        if missing := [name for name in columns if name not in frame.columns]:
+            raise ValueError(f"the columns {', '.join(missing[:5])} are missing; the model takes {', '.join(columns)}")
+        frame = frame[list(columns)]
+    found: Array = frame.to_numpy()
+    return found
+
+
+def _split(rows: Any, specs: Sequence[TensorSpec]) -> Arrays:
+    """Return each column of a DataFrame, of a dictionary of columns, or of a list or array of rows, as an input."""
+    names = [spec.name for spec in specs]
+    keys = rows.keys() if hasattr(rows, "keys") else None
+    if keys is None:
+        table = np.asarray(rows, object)
+        if table.ndim != 2 or table.shape[1] != len(names):
+            raise ValueError(f"the rows have the shape {table.shape}; the model takes (rows, {len(names)})")
+        found = {name: table[:, index] for index, name in enumerate(names)}
+    elif missing := [name for name in names if name not in keys]:
+        raise ValueError(f"the columns {', '.join(missing[:5])} are missing; the model takes {', '.join(names)}")
+    else:
+        found = {name: np.asarray(rows[name]) for name in names}
+    return {spec.name: _read_column(spec, found[spec.name]) for spec in specs}
+
+
+def _read_column(spec: TensorSpec, column: Array) -> Array:
+    column = column.reshape(-1, 1)
+    if spec.dtype != "str":
+        return column.astype(np.dtype(spec.dtype), copy=False)
+    if strange := [one for one in column.flat if not isinstance(one, str)]:
+        raise TypeError(f"{spec.name} holds {strange[0]!r}; the model takes text")
+    return column if column.dtype.kind == "U" else column.astype(str).astype(object)

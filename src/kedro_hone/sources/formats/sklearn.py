@@ -1,0 +1,115 @@
+"""scikit-learn, XGBoost and LightGBM, as MLflow's flavors of these names write them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import TensorSpec
+from kedro_hone.core.values.base import Json
+from kedro_hone.sources.files import find_entry, list_code, make_corrupt, name_in
+from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
+
+REFERENCE: Final = "estimator.json"
+_KEYS: Final[Mapping[str, tuple[str, str]]] = {
+    "sklearn": ("pickled_model", "sklearn_version"),
+    "lightgbm": ("data", "lgb_version"),
+    "xgboost": ("data", "xgb_version"),
+}
+"""Flavors, with the keys of the file and of the version that it was saved by."""
+_BOOSTERS: Final = {"lightgbm": "lightgbm.basic.Booster", "xgboost": "xgboost.core.Booster"}
+_NUMBERS: Final[Mapping[str, str]] = {
+    "double": "float64",
+    "float": "float32",
+    "long": "int64",
+    "integer": "int64",
+    "boolean": "int64",
+}
+"""MLflow's types of columns, with the types of the tensors that they become."""
+
+
+def detect(pulled: Pulled) -> Flavor | None:
+    """Recognise MLflow's flavors ``sklearn``, ``lightgbm`` and ``xgboost`` by the ``MLmodel`` alone.
+
+    They become the model's file with ``estimator.json``, which says how it is opened; and the author's code that MLflow
+    keeps next to it, where pickles are trusted.
+
+    Raises:
+        HoneError: ``pickle-not-trusted``, ``model-corrupt``, or ``model-unsupported`` for a column of a strange type.
+    """
+    said = pulled.mlmodel
+    name = next((flavor for flavor in _KEYS if said and flavor in said.flavors), None)
+    if said is None or name is None:
+        return None
+    key, version = _KEYS[name]
+    path, entry = find_entry(pulled, name, key), said.flavors[name]
+    if path is None or not isinstance(entry, dict):
+        return None
+    if path.is_dir():  # as very old versions of MLflow wrote them
+        raise make_corrupt(pulled.folder, f"its {key} is a folder")
+    serialization = _find_serialization(name, entry, path)
+    if serialization in {"pickle", "cloudpickle"} and "pickle" not in pulled.trust:
+        raise HoneError(
+            "pickle-not-trusted",
+            f"The model is a pickle ({path.name}).",
+            why="Loading a pickle runs whatever code its author put in, and the recipe does not trust it.",
+            hint=f'Log the model again with mlflow.{name}.log_model(…, serialization_format="skops"), or add '
+            "trust: [pickle] to the recipe.",
+        )
+    reference = {
+        "class": str(entry.get("model_class") or _BOOSTERS.get(name, "")),
+        "file": path.name,
+        "serialization": serialization,
+        "version": str(entry.get(version) or ""),
+    }
+    code = list_code(pulled, entry) if "pickle" in pulled.trust else ()
+    return Flavor(
+        format="sklearn",
+        files=((name_in(pulled.folder, path), path.name), *code),
+        texts=((REFERENCE, json.dumps(reference, indent=2) + "\n"),),
+        inputs=tuple(_list_inputs(said.columns)),
+    )
+
+
+def _find_serialization(flavor: str, entry: Mapping[str, Json], path: Path) -> str:
+    """Return how a file was written: by the library itself, by skops, or as a pickle."""
+    bare = entry.get("model_class", _BOOSTERS.get(flavor)) == _BOOSTERS.get(flavor)
+    if flavor == "xgboost" or (flavor == "lightgbm" and bare):
+        return flavor
+    said = str(entry.get("serialization_format") or ("cloudpickle" if flavor == "lightgbm" else "pickle"))
+    if said not in {"skops", "cloudpickle", "pickle"} or not re.fullmatch(r"[\w.-]+", path.name):
+        raise make_corrupt(path, f"it was written as {said!r:.80}, which is not known")
+    return said
+
+
+def _list_inputs(columns: tuple[tuple[str, str], ...]) -> Iterator[TensorSpec]:
+    """Yield the inputs that a table becomes: one matrix where all columns are numbers, else one for each column."""
+    kinds = {kind for _, kind in columns}
+    if odd := sorted(kinds - _NUMBERS.keys() - {"string"}):
+        raise HoneError(
+            "model-unsupported",
+            "The model takes a column that is neither a number nor text.",
+            why=f"Its signature has the type {odd[0]!r:.80}.",
+            hint="Give the model numbers or text, and log it again.",
+        )
+    if columns and "string" not in kinds:
+        dtype = "float32" if kinds == {"float"} else "float64"
+        yield TensorSpec(name="X", dtype=dtype, shape=("batch", len(columns)))
+        return
+    for name, kind in columns:
+        yield TensorSpec(name=name, dtype=_NUMBERS.get(kind, "str"), shape=("batch", 1))
+
+
+SOURCE_FORMAT = SourceFormat(
+    name="sklearn",
+    noun="an estimator of scikit-learn, XGBoost or LightGBM",
+    detect=detect,
+    seals=frozenset({"sklearn"}),
+    interface="sklearn",
+    baseline="the estimator's own predict_proba, or predict where it has none, with {threads}",
+    order=35,
+)

@@ -1,0 +1,73 @@
+"""Rows as scikit-learn takes them, around a run that gives back what it was given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.learner.tables import make_predict, make_reading, read_classes
+
+TABLE = np.arange(6.0).reshape(3, 2)
+
+
+def make_artifact(*inputs: TensorSpec, **about) -> Artifact:
+    outputs = (TensorSpec(name="variable", dtype="float32", shape=("batch", 1)),)
+    metadata = {"interface": "sklearn", "sklearn": {"kind": "regressor", **about}}
+    return Artifact(format="onnx", digest="", inputs=inputs, outputs=outputs, metadata=metadata)
+
+
+def make_matrix(dtype: str = "float64", **about) -> Artifact:
+    return make_artifact(TensorSpec(name="X", dtype=dtype, shape=("batch", 2)), **about)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "rows", [TABLE, TABLE.tolist(), TABLE.astype(np.float32), TABLE.astype(int), pd.DataFrame(TABLE)], ids=repr
+)
+def test_rows_of_any_kind_are_cast_to_the_type_of_the_model(rows, dtype):
+    feeds = make_reading(make_matrix(dtype))(rows)
+    assert feeds["X"].dtype == dtype
+    assert feeds["X"].tolist() == TABLE.tolist()
+
+
+def test_columns_are_found_by_their_names():
+    read = make_reading(make_matrix(feature_names_in=["a", "b"]))
+    frame = pd.DataFrame({"b": TABLE[:, 1], "more": 0, "a": TABLE[:, 0]})
+    assert read(frame)["X"].tolist() == TABLE.tolist()
+    with pytest.raises(ValueError, match="the columns b are missing"):
+        read(frame[["a"]])
+    with pytest.raises(ValueError, match=r"the model takes \(batch, 2\)"):
+        read(TABLE[:, :1])
+
+
+def test_text_and_numbers_are_inputs_of_their_own():
+    specs = [TensorSpec(name=name, dtype=dtype, shape=("batch", 1)) for name, dtype in (("a", "str"), ("b", "float64"))]
+    read = make_reading(make_artifact(*specs, split=True))
+    frame = pd.DataFrame({"b": [1, 2], "a": ["x", "yy"]})
+    for rows in (frame, dict(frame), [["x", 1], ["yy", 2]], np.array([["x", 1], ["yy", 2]], object)):
+        feeds = read(rows)
+        assert {name: feed.tolist() for name, feed in feeds.items()} == {"a": [["x"], ["yy"]], "b": [[1.0], [2.0]]}
+        assert feeds["b"].dtype == np.float64
+    with pytest.raises(TypeError, match="the model takes text"):
+        read([[None, 1.0]])
+    with pytest.raises(ValueError, match="the columns a are missing"):
+        read({"b": [1]})
+    with pytest.raises(ValueError, match=r"the model takes \(rows, 2\)"):
+        read([["x"]])
+
+
+def test_labels_are_of_the_type_of_the_classes():
+    about = {"kind": "classifier", "classes": ["no", "yes"], "classes_dtype": "<U3"}
+    artifact = make_matrix(**about)
+    predict = make_predict(lambda feeds: {"label": np.array(["yes"] * len(feeds["X"]), object)}, artifact)
+    assert predict(TABLE).dtype == read_classes(artifact).dtype == np.dtype("<U3")
+    truths = make_matrix(kind="classifier", classes=[False, True], classes_dtype="|b1")
+    assert make_predict(lambda _: {"label": np.array([1, 0, 1])}, truths)(TABLE).tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(("flat", "shape"), [(True, (3,)), (False, (3, 1))])
+def test_numbers_have_the_shape_of_the_source(flat, shape):
+    predict = make_predict(lambda feeds: {"variable": feeds["X"][:, :1]}, make_matrix(flat=flat))
+    assert predict(TABLE).shape == shape

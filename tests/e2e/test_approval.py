@@ -29,7 +29,7 @@ class Killed:
 
 HOOKS = (*HOOKS, Killed())
 """
-FILES = ("evidence.json", "report.html", "report.md", "timings.npz")
+FILES = ("evidence.json", "golden.json", "report.html", "report.md", "timings.npz")
 
 
 @pytest.fixture

@@ -132,7 +132,6 @@ class TestAdaptor(AdaptorSuite):
             "options": {},
             "feeds": str(folder / "feeds.npz"),
             "targets": str(folder / "targets.npz"),
-            "source": str(folder / "targets.npz"),  # of a program that needs no labels; this one has them
             "outputs": [spec.name for spec in artifact.outputs],
         }
 

@@ -185,8 +185,11 @@ def _open_metric(job: Json, feeds: session.Arrays, size: int) -> tuple[str, Call
     options = {**getattr(program, "OPTIONS", {}), **row["options"]}
     sign = 1.0 if getattr(program, "HIGHER_IS_BETTER", True) else -1.0
     shared = importlib.import_module("hone_programs.shared.targets")
-    with np.load(row["targets"], allow_pickle=False) as prepared, np.load(row["source"], allow_pickle=False) as source:
-        targets = shared.merge_targets(program, prepared, source)
+    with np.load(row["targets"], allow_pickle=False) as prepared:
+        targets = dict(prepared)
+    if not getattr(program, "NEEDS_TARGETS", True):
+        with np.load(row["source"], allow_pickle=False) as outputs:
+            targets = shared.merge_targets(program, targets, outputs)
 
     def measure(compiled: Any, rows: Iterable[int]) -> tuple[float, list[Any]]:
         """Return the metric over these rows, and what NNCF compares row by row: scores, or else outputs.

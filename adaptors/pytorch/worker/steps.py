@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch._dynamo.exc import UserError
 
 from . import archive, jobs, models
 from .models import Flat, Job, Notes, Spec
@@ -52,6 +51,8 @@ def _export_dynamic(
     if flat.keywords:
         names = (*[*inspect.signature(flat.model.forward).parameters][:count], *flat.keywords)
         shapes = dict(zip(names, axes, strict=True))
+    from torch._dynamo.exc import UserError  # a second and a half, which only an export takes
+
     with torch.no_grad():
         try:
             return torch.export.export(flat.model, examples[:count], named_examples, dynamic_shapes=shapes)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import platform
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -57,7 +58,7 @@ def write_winner(
     write_manifest(folder / "artifact", artifact)
     winner.copy_evidence(folder / EVIDENCE_FOLDER)
     if winner.companions is not None:
-        _copy_companions(winner.companions, folder)
+        copy_companions(winner.companions, folder)
     unnamed = artifact.metadata.get("interface") == "pytorch"
     model = Model(signature=make_signature(artifact.inputs, artifact.outputs, unnamed=unnamed))
     described = {"format": artifact.format, "runtime": artifact.runtime, "digest": artifact.digest}
@@ -81,13 +82,17 @@ def write_winner(
     return model
 
 
-def _copy_companions(source: Path, folder: Path) -> None:
-    """Copy what a source of transformers has next to its weights: its configuration, and its tokenizer or processor."""
-    for path in sorted(source.rglob("*")):
-        name = path.relative_to(source)
-        if path.is_file() and path.suffix not in _WEIGHTS and not path.name.endswith(".index.json"):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, folder / name)
+def list_companions(source: Path) -> list[str]:
+    """Return what a source of transformers has next to its weights: configuration, and tokenizer or processor."""
+    found = (path for path in sorted(source.rglob("*")) if path.is_file() and path.suffix not in _WEIGHTS)
+    return [path.relative_to(source).as_posix() for path in found if not path.name.endswith(".index.json")]
+
+
+def copy_companions(source: Path, folder: Path, *, known: Mapping[str, Path] = MappingProxyType({})) -> None:
+    """Copy them into a folder; those that are ``known`` by their name from there instead."""
+    for name in list_companions(source):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(known.get(name, source / name), folder / name)
 
 
 def make_signature(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
@@ -24,7 +25,7 @@ from kedro_hone.adaptors.registries.huggingface.download import fetch
 from kedro_hone.adaptors.registries.huggingface.explaining import Place, explain_moved, explain_offline
 from kedro_hone.adaptors.registries.huggingface.files import CARD, TAGS, is_ours
 from kedro_hone.adaptors.registries.huggingface.versions import Published, Reference, Snapshot
-from kedro_hone.adaptors.registries.model_folder import write_winner
+from kedro_hone.adaptors.registries.model_folder import copy_companions, list_companions, write_winner
 from kedro_hone.core.contract.aliases import PULL
 from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER, TIMINGS, ProvenWinner
 from kedro_hone.core.contract.registry import KEY, explain_refused
@@ -199,7 +200,8 @@ def _prepare(
 ) -> list[CommitOperationAdd | CommitOperationDelete]:
     """Write what is committed into a folder, and return the operations: files to add, and old ones to remove."""
     winner, name = order.winner, order.target.name
-    write_winner(folder, winner, name=name)
+    with TemporaryDirectory(prefix="kedro-hone-") as theirs:
+        write_winner(folder, _keep_companions(hub, head, winner, Path(theirs)), name=name)
     files = tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()))
     source = versions.read_uri(winner.source_uri).name if winner.source_uri.startswith("hf:") else None
     added = tuple(path for path in files if not is_ours(path) and not (source == name and path in head.files))
@@ -220,6 +222,15 @@ def _prepare(
     gone = sorted(path for path in (before.files if before else ()) if is_ours(path) and path not in files)
     adds = [CommitOperationAdd(path, str(folder / path)) for path in (*files, CARD, TAGS)]
     return [*adds, *(CommitOperationDelete(path) for path in gone if path in head.files)]
+
+
+def _keep_companions(hub: Connection, head: Snapshot, winner: ProvenWinner, folder: Path) -> ProvenWinner:
+    """Return a winner whose companions are as the repository has them: none of its author's files is replaced."""
+    if winner.companions is None:
+        return winner
+    names = tuple(name for name in list_companions(winner.companions) if name in head.files)
+    copy_companions(winner.companions, folder, known=fetch(hub, head, names))
+    return replace(winner, companions=folder)
 
 
 def move_alias(hub: Connection, order: Order, alias: str, sha: str, *, known: bool) -> None:

@@ -355,6 +355,18 @@ def test_a_tokenizer_goes_with_the_winner(hub, registry, make_winner, prove, tmp
     assert not registry.resolve("hf://org/model").is_optimized
 
 
+def test_the_authors_files_stay_as_they_are_next_to_a_winner(hub, registry, make_winner, prove, tmp_path):
+    source = tmp_path / "source"
+    registry.pull("hf://org/model", source)
+    (source / "config.json").unlink()
+    (source / "config.json").write_text('{"as": "it was sealed"}')
+    winner = replace(made_from(prove(make_winner()), registry.resolve("hf://org/model").uri), companions=source)
+    publish(registry, winner)
+    assert hub.repositories["org/model"].files["config.json"].read() == CONFIG
+    assert registry.resolve("hf://org/model").is_optimized
+    assert kedro_hone.load("hf://org/model@honed")
+
+
 def test_a_signed_winner_is_verified_as_it_is_pulled(hub, registry, proven, tmp_path, monkeypatch):
     from cryptography.hazmat.primitives import serialization as pem
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -75,7 +75,8 @@ def test_every_candidate_runs_or_says_why_not(raced):
     outcomes = {one["id"]: (one["status"], one.get("reason") or "") for one in raced.evidence["candidates"]}
     ran = {name for name, (status, _) in outcomes.items() if status not in {"refused", "failed"}}
     assert {"onnx.onnxruntime_session", INT8} <= ran, outcomes
-    refused = {name: reason for name, (status, reason) in outcomes.items() if "openvino" in name}
+    # A graph without attention is refused before that.
+    refused = {name: why for name, (_, why) in outcomes.items() if "openvino" in name and "int8_fused" not in name}
     assert refused
     for name, reason in refused.items():
         assert outcomes[name][0] == "refused", outcomes

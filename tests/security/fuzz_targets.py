@@ -32,7 +32,7 @@ from kedro_hone.core.workers.host.verification import verify_output
 from kedro_hone.core.workers.inside.loading import load_file
 from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.nodes.pull import _read_description
-from kedro_hone.nodes.validate import _compare
+from kedro_hone.nodes.validate import _compare, _Trial
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.evidence import parse_evidence
 from kedro_hone.sources.detection import read_flavor
@@ -147,7 +147,9 @@ def read_session(data: bytes, folder: Path) -> None:
 def read_arrays(data: bytes, folder: Path) -> None:
     (folder / "found.npz").write_bytes(data)
     np.savez(folder / "expected.npz", y=np.ones((3, 2), np.float32), t=np.array(["a", "b", "c"]))
-    _compare("batch1", folder / "found.npz", folder / "expected.npz", {"y": "float16"})
+    source = folder / "expected.npz"
+    trial = _Trial(where="batch1", batch=1, feeds=source, path=folder / "found.npz", reference=source)
+    _compare(trial, (), {"y": "float16"})
 
 
 @_target(HoneError, kind="yaml")

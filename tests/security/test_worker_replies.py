@@ -22,7 +22,7 @@ from kedro_hone.core.values.regular import read_regular
 from kedro_hone.core.workers.host.job import Job
 from kedro_hone.core.workers.host.replies import DEEPEST_REPLY, parse_object
 from kedro_hone.core.workers.host.run import call_worker, open_session
-from kedro_hone.nodes.validate import _compare
+from kedro_hone.nodes.validate import _compare, _Trial
 
 LIMITS = Limits(seconds=20, memory_mb=2048, log_kb=64)
 HUGE = 3 << 30
@@ -217,10 +217,9 @@ def test_what_is_left_as_predictions(tmp_path, how):
     np.savez(tmp_path / "expected.npz", y=np.arange(6, dtype=np.float32).reshape(3, 2))
     write_arrays(tmp_path / "found.npz", how)
     found: list[object] = []
-    thread = threading.Thread(
-        target=lambda: found.append(_compare("batch1", tmp_path / "found.npz", tmp_path / "expected.npz", {})),
-        daemon=True,
-    )
+    source = tmp_path / "expected.npz"
+    trial = _Trial(where="batch1", batch=3, feeds=source, path=tmp_path / "found.npz", reference=source)
+    thread = threading.Thread(target=lambda: found.append(_compare(trial, (), {})), daemon=True)
     thread.start()
     thread.join(60)
     assert not thread.is_alive()

@@ -169,8 +169,9 @@ def _write_usage(winner: ProvenWinner, target: str) -> list[str]:
     artifact = winner.artifact
     sizes = artifact.static_shapes[0].sizes if artifact.static_shapes else {}
     inputs = ", ".join(
-        f'"{spec.name}": np.zeros({tuple(one if isinstance(one, int) else sizes.get(one, 1) for one in spec.shape)}, '
-        f'"{spec.dtype}")'
+        f"{_quote(spec.name)}: "
+        f"np.zeros({tuple(one if isinstance(one, int) else sizes.get(one, 1) for one in spec.shape)}, "
+        f"{_quote(spec.dtype)})"
         for spec in artifact.inputs
     )
     trust = ', trust=["native"]' if read_catalogue().is_native(artifact.format) else ""
@@ -181,6 +182,11 @@ def _write_usage(winner: ProvenWinner, target: str) -> list[str]:
         f'model = kedro_hone.load("{target}"{trust})',
         f"outputs = model.run({{{inputs}}})  # arrays by name",
     ]
+
+
+def _quote(text: str) -> str:
+    """Return foreign text as a literal of Python in one line, without what ends a comment of HTML."""
+    return ascii(text).replace("<", r"\x3c").replace(">", r"\x3e")
 
 
 def _name_extra(winner: ProvenWinner) -> str:

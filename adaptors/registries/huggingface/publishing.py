@@ -129,14 +129,20 @@ def check_parent(hub: Connection, order: Order, head: Snapshot) -> None:
     if order.winner.source_uri.startswith("hf:"):
         source = versions.read_uri(order.winner.source_uri)
         if source.name == name and source.revision != head.sha:
-            optimized = versions.find_snapshot(hub, source)
-            if optimized.digest_authors() != head.digest_authors():
+            optimized, ours = versions.find_snapshot(hub, source), _list_added(hub, head)
+            if optimized.digest_authors(without=ours) != head.digest_authors(without=ours):
                 now = f"{order.target.revision} is at {head.sha[:10]} now, with other files of the author's."
                 raise explain_moved(name, f"{source.revision[:10]} was optimized, and {now}")
     clash = sorted(path for path in head.files if is_ours(path))
     if clash and TAGS not in head.files:
         what = f"{name} has files of its own where those of a winner would go: {', '.join(clash[:5])}."
         raise explain_refused(what, "A publication replaces only files of an earlier one.")
+
+
+def _list_added(hub: Connection, head: Snapshot) -> tuple[str, ...]:
+    """Return the files of a repository that an earlier publication brought, and not its author."""
+    before = versions.read_published(hub, head, stale=True)
+    return before.added if before else ()
 
 
 def commit(hub: Connection, order: Order, head: Snapshot, *, proposes: bool) -> CommitInfo:
@@ -204,7 +210,8 @@ def _prepare(
         write_winner(folder, _keep_companions(hub, head, winner, Path(theirs)), name=name)
     files = tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()))
     source = versions.read_uri(winner.source_uri).name if winner.source_uri.startswith("hf:") else None
-    added = tuple(path for path in files if not is_ours(path) and not (source == name and path in head.files))
+    theirs = head.files.keys() - {*_list_added(hub, head)} if source == name else frozenset()
+    added = tuple(path for path in files if not is_ours(path) and path not in theirs)
     claim = json.loads((winner.folder / EVIDENCE).read_bytes())
     known = fetch(hub, head, (CARD,))[CARD].read_text("utf-8", "replace") if CARD in head.files else ""
     base = source if source != name else None

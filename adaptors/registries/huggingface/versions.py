@@ -25,7 +25,7 @@ from kedro_hone.core.contract.registry import SOURCE, VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.regular import read_regular
+from kedro_hone.core.values.regular import LARGEST_FILE, read_regular
 from kedro_hone.sources.files import make_corrupt
 
 MAIN: Final = "main"
@@ -208,6 +208,8 @@ def read_published(hub: Connection, snapshot: Snapshot, *, stale: bool = False) 
     """
     if TAGS not in snapshot.files:
         return None
+    if snapshot.files[TAGS].size > LARGEST_FILE:
+        raise make_corrupt(Path(TAGS), f"it is larger than {LARGEST_FILE >> 20} MiB")
     name, sha = snapshot.name, snapshot.sha
     call = _name_download(hub, name, TAGS, sha)
     path = Path(hub.ask(call, Place(name, sha)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact
@@ -28,7 +29,9 @@ def write_source(pulled: Path, files: Path, attributes: Mapping[str, Json]) -> A
         HoneError: As ``read_flavor``.
         ValueError: The attributes are none of an artifact, or of another format than the files.
     """
-    flavor = read_flavor(pulled, trust=frozenset())
+    metadata: Any = attributes.get("metadata") or {}
+    task = metadata.get("transformers", {}).get("task")  # which the recipe may have named, where the model does not
+    flavor = read_flavor(pulled, trust=frozenset(), task=task)
     write = getattr(read_sources()[0][flavor.source][0], "write", None) or write_files
     write(flavor, pulled, files)
     if attributes.get("format") != flavor.format:

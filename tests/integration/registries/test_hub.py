@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -20,6 +21,8 @@ import kedro_hone
 from kedro_hone.core.contract.aliases import PULL, read_aliases
 from kedro_hone.core.contract.registry import KEY, SOURCE, find_registry
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.manifest import Manifest
+from kedro_hone.core.values.artifact import TensorSpec
 
 __all__ = ["hub"]
 ALONE = """
@@ -326,6 +329,19 @@ def test_the_cards_usage_runs(hub, registry, make_winner, prove):
     assert done.stdout.strip() == "(1, 3)"
 
 
+def test_a_strangers_name_of_an_input_is_no_code_in_the_card(hub, registry, make_winner, prove, tmp_path):
+    name = 'x": 0})\nimport os\n```\n<!-- kedro-hone: end -->#'
+    spec = TensorSpec(name=name, dtype="float32", shape=("batch", 4))
+    strange = make_winner().model_copy(update={"inputs": (spec,)})
+    digest = Manifest.measure(tmp_path / "sealed", strange.manifest()).digest
+    publish(registry, prove(strange.model_copy(update={"digest": digest})), name="org/fresh")
+    text = hub.repositories["org/fresh"].files["README.md"].read().decode()
+    code = text.partition("```python\n")[2].partition("\n```")[0]
+    call = ast.parse(code).body[-1].value
+    assert [key.value for key in call.args[0].keys] == [name]
+    assert text.count("<!-- kedro-hone: end -->") == 1
+
+
 @pytest.mark.parametrize(
     ("route", "relation"), [("onnxruntime.dynamic-int8", "quantized"), ("onnxruntime.graph", None)]
 )
@@ -365,6 +381,16 @@ def test_the_authors_files_stay_as_they_are_next_to_a_winner(hub, registry, make
     assert hub.repositories["org/model"].files["config.json"].read() == CONFIG
     assert registry.resolve("hf://org/model").is_optimized
     assert kedro_hone.load("hf://org/model@honed")
+
+
+def test_a_file_that_a_winner_brought_is_no_change_of_the_authors(hub, registry, make_winner, prove, tmp_path):
+    source, uri = tmp_path / "source", registry.resolve("hf://org/model").uri
+    registry.pull(uri, source)
+    (source / "preprocessor_config.json").write_text("{}")
+    for run in "12":
+        publish(registry, replace(made_from(prove(make_winner(), run), uri), companions=source))
+        said = json.loads(hub.repositories["org/model"].files["hone.json"].read())
+        assert said["added"] == ["preprocessor_config.json"]
 
 
 def test_a_signed_winner_is_verified_as_it_is_pulled(hub, registry, proven, tmp_path, monkeypatch):

@@ -248,6 +248,22 @@ def test_tags_that_name_files_out_of_the_folder(hub, registry, make_winner, prov
     assert catch(lambda: registry.pull(URI, tmp_path / "pulled")).slug == "model-corrupt"
 
 
+def test_tags_without_end_are_not_downloaded(hub, registry, tmp_path):
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(100 << 20)
+    hub.repositories["org/model"].commit({"hone.json": large})
+    assert catch(lambda: registry.resolve(URI)).slug == "model-corrupt"
+    assert hub.count("resolve") == 0
+
+
+@pytest.mark.parametrize("path", ["{}/stolen.onnx", "../stolen.onnx", "a/../../stolen.onnx"])
+def test_a_hub_that_names_files_out_of_the_folder(hub, registry, tmp_path, path):
+    hub.add("org/bad", {"model.onnx": b"x", path.format(tmp_path): b"y"})
+    assert catch(lambda: registry.pull("hf://org/bad", tmp_path / "pulled")).slug == "registry-unreachable"
+    assert hub.count("resolve") == 0
+
+
 def test_a_repository_without_a_model(hub, registry, tmp_path):
     hub.add("org/empty", {"README.md": b"# nothing"})
     assert catch(lambda: registry.pull("hf://org/empty", tmp_path / "pulled")).slug == "model-unsupported"

@@ -206,8 +206,8 @@ def _prepare(
 ) -> list[CommitOperationAdd | CommitOperationDelete]:
     """Write what is committed into a folder, and return the operations: files to add, and old ones to remove."""
     winner, name = order.winner, order.target.name
-    with TemporaryDirectory(prefix="kedro-hone-") as theirs:
-        write_winner(folder, _keep_companions(hub, head, winner, Path(theirs)), name=name)
+    with TemporaryDirectory(prefix="kedro-hone-") as scratch:
+        write_winner(folder, _keep_companions(hub, head, winner, Path(scratch)), name=name)
     files = tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()))
     source = versions.read_uri(winner.source_uri).name if winner.source_uri.startswith("hf:") else None
     theirs = head.files.keys() - {*_list_added(hub, head)} if source == name else frozenset()

@@ -62,7 +62,7 @@ class Reading(Exchange):
         if content is None:
             raise RefusalError(404, "Entry not found", "EntryNotFound")
         large = state.is_large(path, content.size)
-        etag = content.sha256 if large else content.oid
+        etag = content.sha256 if large else content.name_blob(path)
         headers = {"X-Repo-Commit": sha, "ETag": f'"{etag}"', "Accept-Ranges": "bytes"}
         headers |= {"X-Linked-ETag": f'"{etag}"', "X-Linked-Size": str(content.size)} if large else {}
         start = 0

@@ -37,10 +37,11 @@ class Content:
         with self.data.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
 
-    @cached_property
-    def oid(self) -> str:
-        """Git's id of it; of a large file the id of its pointer, made up here."""
-        data = self.data if isinstance(self.data, bytes) else self.sha256.encode()
+    def name_blob(self, path: str) -> str:
+        """Return git's id of it at a path: a large file is in git as a pointer (git-lfs.com, ``docs/spec.md``)."""
+        version = "version https://git-lfs.github.com/spec/v1"
+        pointer = f"{version}\noid sha256:{self.sha256}\nsize {self.size}\n"
+        data = pointer.encode() if is_large(path, self.size) else self.read()
         return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
     def read(self) -> bytes:
@@ -141,7 +142,7 @@ class Repository:
                 content.pop(path)
             else:
                 content[path] = data if isinstance(data, Content) else Content(data)
-        listing = sorted((path, one.oid) for path, one in content.items())
+        listing = sorted((path, one.name_blob(path)) for path, one in content.items())
         text = json.dumps([listing, parent, title, message, len(self.commits)])
         sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
         self.commits[sha] = Commit(sha, content, parent, title, message, now())
@@ -184,13 +185,13 @@ class Repository:
 def describe_blob(path: str, content: Content) -> dict[str, Any]:
     """Return what a model's description with ``blobs`` says of a file."""
     lfs = {"sha256": content.sha256, "size": content.size, "pointerSize": 134}
-    return {"blobId": content.oid, "size": content.size} | ({"lfs": lfs} if is_large(path, content.size) else {})
+    return {"blobId": content.name_blob(path), "size": content.size} | ({"lfs": lfs} if is_large(path, content.size) else {})
 
 
 def describe_entry(path: str, content: Content) -> dict[str, Any]:
     """Return what a tree says of a file."""
     lfs = {"oid": content.sha256, "size": content.size, "pointerSize": 134}
-    entry = {"type": "file", "path": path, "size": content.size, "oid": content.oid}
+    entry = {"type": "file", "path": path, "size": content.size, "oid": content.name_blob(path)}
     return entry | ({"lfs": lfs} if is_large(path, content.size) else {})
 
 

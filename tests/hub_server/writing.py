@@ -53,7 +53,7 @@ class Writing(Exchange):
     def _name_remote(self, content: state.Content | None, path: str) -> str | None:
         if content is None:
             return None
-        return content.sha256 if state.is_large(path, content.size) else content.oid
+        return content.sha256 if state.is_large(path, content.size) else content.name_blob(path)
 
     def plan_large(self, name: str) -> None:
         """Say where large files are to be put; those that are there already need not be."""

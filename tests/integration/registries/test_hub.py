@@ -135,7 +135,7 @@ def test_a_winner_is_one_commit_next_to_the_authors_files(hub, registry, make_wi
     assert (done.alias, done.note) == ("honed", "")
     assert repository.commits[repository.head].parent == source
     assert {"artifact/model.onnx", "evidence/evidence.json", "MLmodel", "hone.json"} <= repository.files.keys()
-    assert repository.files["model.safetensors"].oid == repository.commits[source].files["model.safetensors"].oid
+    assert repository.files["model.safetensors"] == repository.commits[source].files["model.safetensors"]
     info = registry.resolve("hf://org/model@honed")
     assert (info.uri, info.aliases) == (done.uri, ("honed",))
     assert info.is_optimized

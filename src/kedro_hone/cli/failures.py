@@ -31,6 +31,8 @@ _SCARCE_BYTES = 1 << 20  # with fewer free bytes than this, a worker's log may b
 _WRITTEN = re.compile(r"\[Errno (\d+)\] [^:\n]*(?:: '([^'\n]+)')?")
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
+_AGAIN_SECONDS = 0.5
+
 
 @click.command()
 @click.argument("slug", type=click.Choice(SLUGS), metavar="SLUG")
@@ -79,10 +81,14 @@ def _raise_on_termination() -> Iterator[None]:
         yield
         return
     signal.signal(signal.SIGTERM, _terminate)
+    before = signal.getsignal(signal.SIGALRM)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if signal.getsignal(signal.SIGALRM) is _insist:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
 
 def _terminate(number: int, _: FrameType | None) -> None:
@@ -95,7 +101,23 @@ def _terminate(number: int, _: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)  # a second one would disturb the closing
     for child in multiprocessing.active_children():
         child.terminate()
+    if signal.getsignal(signal.SIGALRM) is signal.SIG_DFL:
+        signal.signal(signal.SIGALRM, _insist)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS, _AGAIN_SECONDS)
     raise _Terminated
+
+
+def _insist(_: int, __: FrameType | None) -> None:
+    """Raise ``_Terminated`` again where it was lost.
+
+    Python drops what is raised in a finalizer or in a callback of a weak reference, such as those of the import system:
+    the run would go on to its end.
+    """
+    error = sys.exc_info()[1]
+    while error is not None and not isinstance(error, _Terminated):
+        error = error.__context__
+    if error is None:
+        raise _Terminated
 
 
 def _find_disk_error(error: BaseException) -> HoneError | None:

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import time
 from types import SimpleNamespace
 
 import click
@@ -8,6 +12,7 @@ from click.testing import CliRunner
 from controls import CONTROLS, find_controls
 
 from kedro_hone import cli
+from kedro_hone.cli import failures
 from kedro_hone.cli.failures import _find_disk_error, explain_failures
 from kedro_hone.core.errors import ExitCode, HoneError
 
@@ -35,6 +40,44 @@ def test_no_control_characters_of_an_error_reach_the_terminal(error, code, tmp_p
     said = done.stderr.removeprefix("\x1b[31m").replace("\x1b[0m\n", "\n")
     assert "OWNED" in said
     assert not find_controls(said)
+
+
+class Finalized:
+    """The process is told to end while this is finalized."""
+
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0)  # the signal is handled here, and Python drops what is raised
+
+
+def test_a_run_that_is_told_to_end_in_a_finalizer_ends(monkeypatch, capsys):
+    dropped = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: dropped.append(lost.exc_type.__name__))
+    with pytest.raises(SystemExit) as caught, explain_failures():  # noqa: PT012 - what is raised in the first is lost
+        Finalized()
+        time.sleep(60)
+    assert dropped == ["_Terminated"]
+    assert caught.value.code == ExitCode.TERMINATED
+    assert "Terminated; what was built is kept." in capsys.readouterr().err
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGALRM)] == [signal.SIG_DFL] * 2
+
+
+def test_what_is_closed_after_a_run_was_told_to_end_is_not_disturbed(monkeypatch):
+    monkeypatch.setattr(failures, "_AGAIN_SECONDS", 0.01)
+    closed = []
+    with pytest.raises(SystemExit), explain_failures():  # noqa: PT012 - the order is what is tested
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        finally:
+            time.sleep(0.1)
+            try:
+                {}["missing"]
+            except KeyError:
+                time.sleep(0.1)
+            closed.append(True)
+    assert closed == [True]
 
 
 @pytest.mark.parametrize("code", [0, None, 11, "a text"])

@@ -30,6 +30,7 @@ TOOLCHAIN = Toolchain(
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"pytorch", "pytorch-module", "transformers", "torchscript", "aot-inductor"}),
     native=frozenset({"torchscript", "aot-inductor"}),  # a class is refused by the worker, unless it is trusted
+    generated=frozenset({"pytorch"}),  # torch.export.load writes Python from the graph, and executes it
     environment={
         "AOTI_RUNTIME_CHECK_INPUTS": "1",  # otherwise static packages return wrong outputs for other batch sizes
         "TORCHAO_FORCE_SKIP_LOADING_SO_FILES": "1",

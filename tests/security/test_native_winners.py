@@ -240,6 +240,39 @@ def test_a_source_that_was_swapped_behind_the_registry_is_not_pulled(tmp_path, m
     assert (error.slug, "holds none" in error.why) == ("model-corrupt", True)
 
 
+@pytest.fixture
+def program(tmp_path) -> Artifact:
+    """A program of torch.export as a winner, whose files are in ``sealed``."""
+    import torch
+
+    folder = tmp_path / "sealed"
+    folder.mkdir()
+    made = torch.export.export(torch.nn.Identity(), (torch.ones(1, 4),))
+    torch.export.save(made, folder / "model.pt2")
+    return seal(folder, "pytorch", "pytorch")
+
+
+@pytest.mark.attack(
+    what="a winner that is a program of torch.export, from which torch generates Python",
+    who="registry",
+    stopped_by="formats that become code need trust or a signature",
+)
+def test_a_program_that_becomes_code_is_not_opened_by_default(tmp_path, program, monkeypatch):
+    place = publish(tmp_path, program)
+    assert kedro_hone.load(place, trust=["native"]).run({"x": np.ones((1, 4), np.float32)})["y"].tolist() == [[1] * 4]
+    opened = []
+    monkeypatch.setattr("torch.export.load", opened.append)
+    error = catch(lambda: kedro_hone.load(place))
+    assert error.slug == "native-not-trusted"
+    assert "pytorch writes code from it" in error.why
+    assert opened == []
+
+
+def test_a_program_that_becomes_code_is_a_source_without_trust(tmp_path, program):
+    """It is opened in an isolated worker only."""
+    assert read_flavor(Path(publish(tmp_path, program)), trust=NOTHING).format == "pytorch"
+
+
 def test_data_needs_no_trust(tmp_path, make_winner, registry):
     publish(tmp_path, make_winner(), MlflowRegistry(), "net")
     outputs = kedro_hone.load("models:/net@honed")(np.ones((2, 4), np.float32))

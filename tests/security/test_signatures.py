@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from proof import SOURCE_DIGEST, reseal
+from proof import SOURCE_DIGEST, reseal, write_evidence
 from small_project import copy_project
 
 import kedro_hone
@@ -26,14 +26,18 @@ from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.cli import hone
 from kedro_hone.comparing.recipe_checks import check_recipe
 from kedro_hone.core.contract.aliases import PULL
+from kedro_hone.core.contract.proof import GOLDEN
 from kedro_hone.core.contract.registry import SIGNER, make_tags
 from kedro_hone.core.errors import ExitCode, HoneError
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.digest import digest_file
+from kedro_hone.learner.golden import make_golden
 from kedro_hone.nodes.pull import _is_ours
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.signing.sign import PASSWORD, SIGNING_KEY, find_signer
 from kedro_hone.signing.verify import describe_signature, verify_version
+from kedro_hone.sources.opening import write_source
 
 X = np.ones((2, 4), np.float32)
 
@@ -233,6 +237,35 @@ def test_a_signed_version_of_another_model_is_refused(publish, registry, policy)
     client.set_registered_model_alias("net", "honed", moved.version)
     assert "signed as a version of 'other', and 'net' was asked for" in refuse("models:/net@honed", policy)
     assert kedro_hone.load("models:/net/1", verify=policy).artifact.format == "onnx"
+
+
+@pytest.mark.attack(
+    what="tags that name another source for a signed winner, which is loaded where the winner does not run",
+    who="registry",
+    stopped_by="of a signed version only the evidence says which source it is",
+)
+def test_the_registry_does_not_say_which_source_takes_a_signed_winners_place(
+    publish, registry, policy, make_winner, tmp_path
+):
+    import mlflow
+
+    winner, rows = make_winner(), {"x": np.ones((1, 4), np.float32)}
+    evidence = tmp_path / f"evidence-1-{winner.digest[-8:]}"
+    write_evidence(evidence, winner)
+    wrong, sealed = {"y": np.ones((1, 3), np.float32)}, winner.model_copy(update={"metadata": {"source": "onnx"}})
+    golden = make_golden(rows, wrong, rows=1, largest_error=0.1, source=sealed, host=read_host())
+    (evidence / GOLDEN).write_text(golden.model_dump_json())
+    publish(MlflowRegistry(), "net")
+    (tmp_path / "evil").mkdir()
+    shutil.copy(tmp_path / "sealed" / "model.onnx", tmp_path / "evil")
+    made = write_source(tmp_path / "evil", tmp_path / "files", sealed.manifest())
+    client = mlflow.MlflowClient()
+    for tag, value in {"hone.source": str(tmp_path / "evil"), "hone.source_digest": made.digest}.items():
+        client.set_model_version_tag("net", "1", tag, value)
+    with pytest.warns(RuntimeWarning, match="its source is loaded"):
+        assert kedro_hone.load("models:/net/1").source_uri == str(tmp_path / "evil")
+    error = catch(lambda: kedro_hone.load("models:/net/1", verify=policy))
+    assert (error.slug, "digits" in error.why) == ("winner-differs", True)
 
 
 @pytest.mark.attack(

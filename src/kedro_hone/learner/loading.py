@@ -18,7 +18,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.learner.mismatch import CHOICES, Loading, OnMismatch
 from kedro_hone.learner.model import Interface, Learner, open_learner
-from kedro_hone.learner.runtimes import refuse_native
+from kedro_hone.learner.runtimes import refuse_code
 from kedro_hone.signing.policy import Policy
 from kedro_hone.signing.verify import verify_version
 
@@ -35,7 +35,8 @@ def load(
     """Load a winner.
 
     Its files are compared with their digests, and these with the registry's tag; what opens them is the installed
-    kedro-hone. A native format (AOTInductor, TorchScript, IREE) is code: it needs ``verify`` or ``trust``.
+    kedro-hone. Native formats (AOTInductor, TorchScript, IREE) are code, and torch makes code of an exported program:
+    they need ``verify`` or ``trust``.
 
     Args:
         uri_or_path: ``models:/digits@honed``, ``models:/digits/4``, or a folder.
@@ -43,7 +44,7 @@ def load(
             ``predict`` and ``predict_proba``, ``onnx`` for arrays; the source's own when not given.
         threads: How many threads the runtime may use; as it was measured when not given.
         verify: Whose signature it must have, whatever its format.
-        trust: ``["native"]`` to run native code that is not signed.
+        trust: ``["native"]`` to run code that is not signed.
         on_mismatch: What to do where the winner's outputs for its golden rows are others than where it was measured:
             ``fallback`` loads the source in its place and warns, ``warn`` only warns, ``refuse`` raises.
 
@@ -79,10 +80,18 @@ def load(
         read = verify_version(folder, verify, name=version.name if version else None) if verify else {}
         due = version.tags.get(DIGEST) if version else None
         artifact, files = find_artifact(folder, asked, due=due, read=read)
-        if verify is None and not trust:
-            refuse_native(artifact)
+        vouched = verify is not None or bool(trust)
+        if not vouched:
+            refuse_code(artifact)
         opened = partial(open_learner, interface=interface, threads=threads)
-        loading = Loading(folder=folder, version=version, on_mismatch=on_mismatch, open=opened, stack=stack)
+        loading = Loading(
+            folder=folder,
+            version=None if verify else version,  # what is signed names its source itself
+            on_mismatch=on_mismatch,
+            open=opened,
+            vouched=vouched,
+            stack=stack,
+        )
         learner = loading.load(artifact, files)
         weakref.finalize(learner, stack.pop_all().close)  # runtimes may keep the files mapped
     return learner

@@ -22,6 +22,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.learner.golden import Golden
 from kedro_hone.learner.model import Learner
+from kedro_hone.learner.runtimes import refuse_code
 
 OnMismatch = Literal["fallback", "warn", "refuse"]
 SOURCE_DIGEST: Final = "hone.source_digest"
@@ -36,8 +37,10 @@ class Loading:
 
     Attributes:
         folder: The published version, with its evidence, or a folder of files only.
-        version: What the registry knows of it; None for a folder.
+        version: What the registry knows of it; None for a folder, and where the evidence is signed: then only that says
+            which source it is.
         open: Opens an artifact whose files are in a folder, as the caller of ``load`` asked for.
+        vouched: Whether code may be opened, in the winner's place too: it was signed, or the user trusts it.
         stack: Closed when the learner is gone.
     """
 
@@ -45,6 +48,7 @@ class Loading:
     version: VersionInfo | None
     on_mismatch: OnMismatch
     open: Callable[[Artifact, Path], Learner]
+    vouched: bool
     stack: ExitStack
 
     def load(self, artifact: Artifact, files: Path) -> Learner:
@@ -122,6 +126,8 @@ class Loading:
         source = import_module(OPENER).write_source(pulled, files, golden.source)
         if source.digest != digest:
             raise ValueError(f"{uri} is not what was optimized: its digest is {source.digest}, and {digest} is due")
+        if not self.vouched:
+            refuse_code(source)
         return self.open(source, files)
 
 

@@ -48,7 +48,10 @@ def _load_pyfunc(path: str) -> PyfuncModel:
     """Load the ``artifact`` folder of a published model folder for MLflow, which asks for a function of this name."""
     files, opened = Path(path), partial(open_learner, interface="onnx")
     with ExitStack() as stack:
-        loading = Loading(folder=files.parent, version=None, on_mismatch="fallback", open=opened, stack=stack)
+        # MLflow runs what ``MLmodel`` names, whatever the format is: whoever calls it trusts the version.
+        loading = Loading(
+            folder=files.parent, version=None, on_mismatch="fallback", open=opened, vouched=True, stack=stack
+        )
         learner = loading.load(read_artifact(files), files)
         weakref.finalize(learner, stack.pop_all().close)
     return PyfuncModel(learner)

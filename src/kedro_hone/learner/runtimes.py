@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kedro_hone.core.contract.catalogue import find_installed, read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
@@ -16,25 +16,33 @@ from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.inside.loading import load_file
 from kedro_hone.learner.checks import check_artifact
 
+_RUNS: Final = "Opening such a file runs what it holds, with your rights."
 
-def refuse_native(artifact: Artifact) -> None:
-    """Refuse an artifact that nobody vouches for, if opening it would run what its author wrote.
+
+def refuse_code(artifact: Artifact) -> None:
+    """Refuse an artifact that nobody vouches for, if opening it here would run what its author wrote.
 
     Raises:
         HoneError: ``native-not-trusted``; or as ``open_session``: its toolchain is not installed.
     """
-    if artifact.runtime is not None and artifact.format in _find_toolchain(artifact).native:
+    if artifact.runtime is None:
+        return
+    toolchain = _find_toolchain(artifact)
+    if artifact.format in toolchain.code:
+        why = f"{toolchain.name} writes code from it and runs that, with your rights."
         raise explain_native(
-            artifact.format, hint='or trust whoever can write to the registry: load(…, trust=["native"])'
+            artifact.format,
+            why=why if artifact.format in toolchain.generated else _RUNS,
+            hint='or trust whoever can write to the registry: load(…, trust=["native"])',
         )
 
 
-def explain_native(form: Format, *, hint: str) -> HoneError:
-    """Return the error for a model in a native format that is neither signed nor trusted; ``hint`` is a clause."""
+def explain_native(form: Format, *, hint: str, why: str = _RUNS) -> HoneError:
+    """Return the error for a model that is code, and neither signed nor trusted; ``hint`` is a clause."""
     return HoneError(
         "native-not-trusted",
-        f"The model is native code ({form}), and nothing says that it may be run.",
-        why="Opening such a file runs what it holds, with your rights.",
+        f"The model is code ({form}), and nothing says that it may be run.",
+        why=why,
         hint=f"Check its signature: load(…, verify=kedro_hone.Policy(keys=[…])); {hint}.",
     )
 

@@ -118,6 +118,30 @@ def test_an_error_says_why_there_is_no_model(publish, options, why):
     assert caught.value.slug == "winner-differs"
 
 
+def test_a_source_that_becomes_code_takes_the_winners_place_only_where_it_may_run(publish, tmp_path):
+    torch = pytest.importorskip("torch")
+    place = publish(Y + 1)
+    twice = torch.nn.Linear(4, 3, bias=False)
+    twice.weight.data = torch.from_numpy(2 * WEIGHTS.T.copy())
+    shutil.rmtree(tmp_path / "source")
+    (tmp_path / "source").mkdir()
+    dynamic = ({0: torch.export.Dim("batch")},)
+    program = torch.export.export(twice, (torch.ones(2, 4),), dynamic_shapes=dynamic)
+    torch.export.save(program, tmp_path / "source" / "model.pt2")
+    golden = json.loads((place / "evidence" / "golden.json").read_text())
+    golden["source"] |= {"format": "pytorch", "runtime": "pytorch", "metadata": {"threads": 1, "source": "pytorch"}}
+    made = write_source(tmp_path / "source", tmp_path / "again", golden["source"])
+    (place / "evidence" / "golden.json").write_text(json.dumps(golden))
+    claim = {"source": {"uri": str(tmp_path / "source"), "digest": made.digest}}
+    (place / "evidence" / "evidence.json").write_text(json.dumps(claim))
+    with pytest.raises(HoneError, match=r"cannot take its place: .*The model is code \(pytorch\)") as caught:
+        kedro_hone.load(place)
+    assert caught.value.slug == "winner-differs"
+    with pytest.warns(RuntimeWarning, match="its source is loaded"):
+        learner = kedro_hone.load(place, trust=["native"])
+    np.testing.assert_allclose(learner.run({"x": X})["y"], 2 * Y, rtol=1e-5)
+
+
 def test_a_source_that_was_changed_since_takes_no_place(publish):
     with pytest.raises(HoneError, match="is not what was optimized: its digest is sha256:") as caught:
         kedro_hone.load(publish(Y + 1, digest="sha256:0"))

@@ -113,7 +113,7 @@ def test_a_winner_in_pytorch(tmp_path, prove):
     )
     digest = Manifest.measure(folder, artifact.manifest()).digest
     publish(prove(artifact.model_copy(update={"digest": digest}), files=folder))
-    learner = kedro_hone.load("models:/digits@honed")
+    learner = kedro_hone.load("models:/digits@honed", trust=["native"])
     np.testing.assert_allclose(learner(torch.from_numpy(X)).numpy(), X @ WEIGHTS, rtol=1e-5)
 
 

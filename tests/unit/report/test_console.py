@@ -34,7 +34,7 @@ def test_it_says_where_the_report_is_and_how_to_call_the_winner():
     assert len(code) == 3
 
 
-@pytest.mark.parametrize("form", ["aot-inductor", "torchscript", "iree-vmfb"])
+@pytest.mark.parametrize("form", ["aot-inductor", "torchscript", "iree-vmfb", "pytorch"])
 def test_how_a_native_winner_is_called_says_that_it_has_to_be_trusted(form):
     evidence = make_evidence()
     native = evidence.model_copy(update={"winner": evidence.winner.model_copy(update={"format": form})})

@@ -77,6 +77,10 @@ class Catalogue:
         """Return whether opening a model of a format runs what its author wrote, in any toolchain."""
         return any(form in toolchain.native for toolchain in self.toolchains.values())
 
+    def is_code(self, form: Format) -> bool:
+        """Return whether a winner of a format is code to the process that loads it, in any toolchain."""
+        return any(form in toolchain.code for toolchain in self.toolchains.values())
+
     def find_restricted(self, candidate: Candidate) -> Toolchain | None:
         """Return the first toolchain of a candidate's route, or its runtime, whose licence is for evaluation only.
 

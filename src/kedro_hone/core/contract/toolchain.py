@@ -63,6 +63,9 @@ class Toolchain:
         runs: The formats that its worker can ``load``.
         native: Those of them that hold machine code or a program, so that opening one runs what its author wrote. They
             are opened only where the user trusts them or their signature.
+        generated: Those of them from which the runtime generates code that it then runs. Every entry is checked before,
+            so that an isolated worker opens a source of them; a process of the user's opens a winner of them only as it
+            opens a native one.
         formats: Formats of its own: name to the files that must exist (glob patterns), beyond ``FORMATS``.
         environment: Variables set for its worker.
         run_options: What its runtime takes, by name and value; all else is refused. Its adaptors ask for no more.
@@ -77,6 +80,7 @@ class Toolchain:
     folder: Path
     runs: frozenset[Format] = frozenset()
     native: frozenset[Format] = frozenset()
+    generated: frozenset[Format] = frozenset()
     formats: Mapping[Format, tuple[str, ...]] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     licence: Licence = Licence.OPEN
@@ -92,8 +96,13 @@ class Toolchain:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
             raise ValueError(f"toolchain name {self.name!r}: use lower-case letters, digits and underscores")
         self.run_options()
-        if odd := self.native - self.runs:
-            raise ValueError(f"toolchain {self.name}: it does not run its native formats {sorted(odd)}")
+        if odd := self.code - self.runs:
+            raise ValueError(f"toolchain {self.name}: it does not run its native or generated formats {sorted(odd)}")
+
+    @property
+    def code(self) -> frozenset[Format]:
+        """The formats that are code to the process that opens them."""
+        return self.native | self.generated
 
     def find_bad_option(self, options: Mapping[str, Json]) -> str | None:
         """Return the first run option that its runtime does not take, as a reason; None where it takes all."""

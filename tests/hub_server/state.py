@@ -185,7 +185,8 @@ class Repository:
 def describe_blob(path: str, content: Content) -> dict[str, Any]:
     """Return what a model's description with ``blobs`` says of a file."""
     lfs = {"sha256": content.sha256, "size": content.size, "pointerSize": 134}
-    return {"blobId": content.name_blob(path), "size": content.size} | ({"lfs": lfs} if is_large(path, content.size) else {})
+    blob = {"blobId": content.name_blob(path), "size": content.size}
+    return blob | ({"lfs": lfs} if is_large(path, content.size) else {})
 
 
 def describe_entry(path: str, content: Content) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def load(
     verify: Policy | None = None,
     trust: Collection[str] = (),
     on_mismatch: OnMismatch = "fallback",
+    skip_padding: bool | None = None,
 ) -> Learner:
     """Load a winner.
 
@@ -47,6 +48,9 @@ def load(
         trust: ``["native"]`` to run code that is not signed.
         on_mismatch: What to do where the winner's outputs for its golden rows are others than where it was measured:
             ``fallback`` loads the source in its place and warns, ``warn`` only warns, ``refuse`` raises.
+        skip_padding: Whether a call of a text encoder computes nothing for padding, where that saves time: its rows are
+            sorted by length and cut into several calls. Without a value only where no output has a place for each
+            token; with True also where one has, and there the places of padding are zeros.
 
     Raises:
         HoneError: ``native-not-trusted``, ``signature-invalid`` or ``signing-unusable``: as the last two arguments ask.
@@ -83,7 +87,7 @@ def load(
         vouched = verify is not None or bool(trust)
         if not vouched:
             refuse_code(artifact)
-        opened = partial(open_learner, interface=interface, threads=threads)
+        opened = partial(open_learner, interface=interface, threads=threads, skip_padding=skip_padding)
         loading = Loading(
             folder=folder,
             version=None if verify else version,  # what is signed names its source itself

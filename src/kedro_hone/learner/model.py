@@ -10,8 +10,9 @@ from kedro_hone.core.workers.inside.tensors import Run
 from kedro_hone.learner.checks import explain_fault
 from kedro_hone.learner.interfaces import INTERFACES
 from kedro_hone.learner.lengths import serve_any_length
+from kedro_hone.learner.padding import ROWS_PER_THREAD, serve_without_padding
 from kedro_hone.learner.rows import serve_any_rows
-from kedro_hone.learner.runtimes import open_session
+from kedro_hone.learner.runtimes import choose_threads, open_session
 
 Interface = Literal["pytorch", "onnx", "transformers", "sklearn"]
 
@@ -34,9 +35,15 @@ class Learner:
     source_uri: str | None = None
 
     def __init__(
-        self, artifact: Artifact, files: Path, *, interface: Interface | None = None, threads: int | None = None
+        self,
+        artifact: Artifact,
+        files: Path,
+        *,
+        interface: Interface | None = None,
+        threads: int | None = None,
+        skip_padding: bool | None = None,
     ) -> None:
-        """Open a sealed artifact, given the folder of its files; ``interface`` and ``threads`` are as in ``load``.
+        """Open a sealed artifact, given the folder of its files; the rest is as in ``load``.
 
         Raises:
             HoneError: ``model-unsupported``: it cannot run, or its runtime is not known.
@@ -59,7 +66,9 @@ class Learner:
         run: Run = self._session.run
         try:
             self.run = serve_any_length(serve_any_rows(run, artifact), artifact) if artifact.static_shapes else run
-            self._call = INTERFACES[called](self.run, artifact)
+            rows = ROWS_PER_THREAD * choose_threads(artifact, threads)
+            served = serve_without_padding(self.run, artifact, rows=rows, zeros=skip_padding)
+            self._call = INTERFACES[called](served, artifact)
         except (LookupError, TypeError, ValueError, AttributeError) as error:  # such as a type that nobody knows
             raise explain_fault(f"{type(error).__name__}: {error}") from error
 
@@ -72,7 +81,12 @@ class Learner:
 
 
 def open_learner(
-    artifact: Artifact, files: Path, *, interface: Interface | None = None, threads: int | None = None
+    artifact: Artifact,
+    files: Path,
+    *,
+    interface: Interface | None = None,
+    threads: int | None = None,
+    skip_padding: bool | None = None,
 ) -> Learner:
     """Return a sealed artifact as an object of the class that its interface asks for; else as ``Learner``."""
     called = interface or artifact.metadata.get("interface")
@@ -81,7 +95,7 @@ def open_learner(
 
         return make_estimator(artifact, files, threads=threads)
     if called != "transformers" or "transformers" not in artifact.metadata:
-        return Learner(artifact, files, interface=interface, threads=threads)
+        return Learner(artifact, files, interface=interface, threads=threads, skip_padding=skip_padding)
     from kedro_hone.learner.pretrained import make_pretrained  # noqa: PLC0415 - it imports transformers
 
-    return make_pretrained(artifact, files, threads=threads)
+    return make_pretrained(artifact, files, threads=threads, skip_padding=skip_padding)

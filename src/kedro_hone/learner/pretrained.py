@@ -20,7 +20,9 @@ TOKENIZERS = ("tokenizer_config.json", "tokenizer.json", "preprocessor_config.js
 """Any of these in the folder around the model says that its tokenizer or processor was published with it."""
 
 
-def make_pretrained(artifact: Artifact, files: Path, *, threads: int | None) -> PretrainedLearner:
+def make_pretrained(
+    artifact: Artifact, files: Path, *, threads: int | None, skip_padding: bool | None = None
+) -> PretrainedLearner:
     """Return a winner as an object of a class that has the name of the source's class.
 
     ``pipeline`` compares the name of a model's class with those that fit its task, and ``generate`` reads the arguments
@@ -30,8 +32,9 @@ def make_pretrained(artifact: Artifact, files: Path, *, threads: int | None) -> 
         HoneError, ImportError, ValueError: As ``Learner``.
     """
     source = find_class(str(artifact.metadata["transformers"].get("class")))
+    options: dict[str, Any] = {"interface": "transformers", "threads": threads, "skip_padding": skip_padding}
     if source is None:
-        return PretrainedLearner(artifact, files, interface="transformers", threads=threads)
+        return PretrainedLearner(artifact, files, **options)
 
     def forward(self: PretrainedLearner, *args: Any, **kwargs: Any) -> Any:
         """Return what the source's ``forward`` returns."""
@@ -53,7 +56,7 @@ def make_pretrained(artifact: Artifact, files: Path, *, threads: int | None) -> 
         base = GeneratingLearner
         members["prepare_inputs_for_generation"] = source.prepare_inputs_for_generation
     made: type[PretrainedLearner] = type(source.__name__, (base,), members)
-    return made(artifact, files, interface="transformers", threads=threads)
+    return made(artifact, files, **options)
 
 
 class PretrainedLearner(Learner):

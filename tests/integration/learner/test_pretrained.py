@@ -10,6 +10,7 @@ import pytest
 
 import kedro_hone
 from kedro_hone.core.errors import HoneError
+from kedro_hone.learner import model as learner_model
 
 pytestmark = [
     pytest.mark.toolchain,
@@ -447,3 +448,32 @@ def test_minilm_embeds_as_its_source(tmp_path):
     pipes = [transformers.pipeline("feature-extraction", model=m, tokenizer=tokenizer) for m in (learner, source)]
     for text in ("A man eats.", "Hello"):
         compare(*(pipe(text, return_tensors=True) for pipe in pipes))
+
+
+@pytest.mark.parametrize("head", ["BertForSequenceClassification", "BertModel"])
+def test_padding_is_skipped_where_no_output_has_a_place_for_it_or_where_that_is_asked_for(
+    make_pair, head, monkeypatch
+):
+    source, folder = make_pair(head)
+    called, serve = [], learner_model.serve_without_padding
+
+    def record(run, artifact, **options):
+        return serve(lambda feeds: called.append(feeds["input_ids"].shape) or run(feeds), artifact, **options)
+
+    monkeypatch.setattr(learner_model, "serve_without_padding", record)
+    learner = kedro_hone.load(folder, skip_padding=True if head == "BertModel" else None, threads=1)
+    lengths = torch.tensor([7, 2, 3, 1, 2, 1, 4, 2, 3, 2, 1])
+    mask = (torch.arange(7) < lengths[:, None]).long()
+    ids = IDS[:1].repeat(11, 1).roll(3, 1) * mask
+    with torch.no_grad():
+        found, due = learner(input_ids=ids, attention_mask=mask), source(input_ids=ids, attention_mask=mask)
+    assert called == [(4, 2), (4, 3), (3, 7)]
+    if head == "BertModel":
+        due["last_hidden_state"] *= mask[..., None]
+    check(found, due)
+
+
+def test_padding_is_computed_where_an_output_has_a_place_for_it(make_pair):
+    source, folder = make_pair("BertModel")
+    with torch.no_grad():
+        check(kedro_hone.load(folder)(*PADDED[:2]), source(*PADDED[:2]))

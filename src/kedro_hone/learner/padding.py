@@ -27,6 +27,7 @@ def serve_without_padding(run: Run, artifact: Artifact, *, rows: int, zeros: boo
 
     Args:
         run: From feeds by name to outputs by name.
+        artifact: What it runs.
         rows: How many rows a call has at least, where there are as many.
         zeros: Whether outputs may have zeros in the places of padding, where the encoder would have numbers without
             meaning. None serves only encoders without such outputs; False serves none.
@@ -60,7 +61,10 @@ def serve_without_padding(run: Run, artifact: Artifact, *, rows: int, zeros: boo
         if sum(len(one) * lengths[one].max() for one in groups) > _WORTH * count * lengths.max():
             groups = [np.arange(count)]  # the same call, cut to the longest row
         parts = [_call(run, feeds, one, int(lengths[one].max()), long) for one in groups]
-        return {name: _join(name, parts, groups, (count, width), placed) for name in parts[0]}
+        joined = {name: _join(name, parts, groups, (count, width), placed) for name in parts[0]}
+        for name in placed:
+            joined[name][seen == 0] = 0
+        return joined
 
     return serve
 
@@ -87,7 +91,7 @@ def _call(run: Run, feeds: Arrays, rows: np.ndarray[Any, Any], length: int, long
 def _join(
     name: str, parts: list[Arrays], groups: list[np.ndarray[Any, Any]], sizes: tuple[int, int], placed: list[str]
 ) -> np.ndarray[Any, Any]:
-    """Put the rows of several calls back into their order, with zeros where an output has places for padding."""
+    """Put the rows of several calls back into their order, filled up with zeros where an output has a length."""
     first = parts[0][name]
     if len(parts) == 1 and name not in placed:
         return first

@@ -451,9 +451,7 @@ def test_minilm_embeds_as_its_source(tmp_path):
 
 
 @pytest.mark.parametrize("head", ["BertForSequenceClassification", "BertModel"])
-def test_padding_is_skipped_where_no_output_has_a_place_for_it_or_where_that_is_asked_for(
-    make_pair, head, monkeypatch
-):
+def test_padding_is_skipped_where_no_output_has_a_place_for_it_or_where_that_is_asked_for(make_pair, head, monkeypatch):
     source, folder = make_pair(head)
     called, serve = [], learner_model.serve_without_padding
 

@@ -57,7 +57,7 @@ def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
     _say("evidence", evidence)
     _say(
         "signature",
-        policy and f"of {signer}, over every file",
+        policy and f"of {signer}, over every file but the registry's own notes",
         missing=(said and f"it is {said}; name --key") or "none",
     )
 

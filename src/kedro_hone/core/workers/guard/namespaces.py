@@ -5,7 +5,7 @@ that of bubblewrap: a new root in memory, what is allowed mounted into it, and t
 """
 
 # pathlib would take longer to import than the guard takes to start.
-# ruff: noqa: PTH103, PTH110, PTH112, PTH114, PTH115, PTH120, PTH123, PTH208, PTH211
+# ruff: noqa: PTH103, PTH110, PTH112, PTH114, PTH115, PTH116, PTH120, PTH123, PTH208, PTH211
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import stat
 import struct
 from collections.abc import Collection, Iterable
 
@@ -97,11 +98,23 @@ def _find(paths: Iterable[str]) -> dict[str, int]:
 
 
 def _find_sockets() -> list[str]:
-    """Return the sockets of this network, by the names that have no links, but not those bound by relative names."""
+    """Return the sockets of this network, by the names that have no links.
+
+    Not those bound by relative names, and none with a line break in its name, which the kernel writes as it is: what
+    follows the break could be the name of any file, so that only sockets count.
+    """
     names = set()
     with contextlib.suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as stream:
         names = {line.rstrip("\n").partition(" /")[2] for line in stream}
-    return [path for path in {os.path.realpath("/" + name) for name in names} if not path.startswith(_DRIVER)]
+    paths = {os.path.realpath("/" + name) for name in names}
+    return [path for path in paths if not path.startswith(_DRIVER) and _is_socket(path)]
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _find_links(paths: Iterable[str]) -> dict[str, str]:

@@ -75,6 +75,8 @@ def project(hub, template, tmp_path):
         "toolchains": TOOLCHAINS,
         "adaptors": {name: {"enabled": name in ON} for name in mine},
         "threads": 2,
+        "race": {"rounds": 5},
+        "confirm": {"finalists": 1, "looks": [4], "rounds": 3},
         "gates": {"drop": 0.05, "drops": {"neighbour_agreement": 0.2}},
     }
     project.environment |= list_variables(hub, tmp_path)

@@ -161,8 +161,7 @@ def run(project: Project, folder: Path, large: int, *arguments: str) -> tuple[in
     """Run ``kedro run``, print what it says, and return its exit code and what was seen of it."""
     with project.start("run", *arguments) as process:
         watch = Watch(process.pid, folder, large)
-        assert process.stdout is not None
-        for line in process.stdout:
+        for line in process.stdout or ():
             print(f"  {line}", end="", flush=True)
         code = process.wait()
     watch.end()

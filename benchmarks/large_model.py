@@ -1,7 +1,7 @@
 """A model of more than 2 GB from the Hub, through ONNX and int8 weights, and back: memory, time and copies on the disk.
 
-A BERT of a few wide layers is made from a configuration, with random weights in shards, and put on a Hub that runs in
-this process. One ``kedro run`` pulls it, exports it, writes it as ONNX with external data, stores its weights in int8,
+A BERT of a few wide layers is made from a configuration, with random weights, and put on a Hub that runs in this
+process. One ``kedro run`` pulls it, exports it, writes it as ONNX with external data, stores its weights in int8,
 and publishes the winner; then the winner is published once more, into a folder. Reported are
 
 - the most resident memory that the process of ``kedro run`` had (``VmHWM``), without that of its workers;
@@ -60,8 +60,8 @@ TOKENS = 16
 MEGABYTE = 1_000_000
 
 
-def make_model(folder: Path, layers: int, width: int) -> int:
-    """Write a model with random weights as ``save_pretrained`` does, in shards, and return the bytes of its weights."""
+def make_model(folder: Path, layers: int, width: int, parts: int) -> int:
+    """Write a model with random weights by ``save_pretrained``, and return the bytes of these."""
     import torch  # noqa: PLC0415 - slow to import
     from transformers import BertConfig, BertModel  # noqa: PLC0415
 
@@ -79,7 +79,7 @@ def make_model(folder: Path, layers: int, width: int) -> int:
     torch.manual_seed(0)
     model = BertModel(config)
     size = sum(value.numel() * value.element_size() for value in model.state_dict().values())
-    model.save_pretrained(folder, max_shard_size=max(size // 3, 1))
+    model.save_pretrained(folder, **({"max_shard_size": size // parts} if parts > 1 else {}))
     save_tokenizer(folder, words)
     return size
 
@@ -193,10 +193,10 @@ def count_copies(folder: Path, large: int) -> bool:
 def measure(arguments: argparse.Namespace, folder: Path) -> bool:
     """Run the whole line, and return whether memory and disk hold."""
     large, machine = int(arguments.large * MEGABYTE), folder / "machine"
-    size = make_model(folder / "author", arguments.layers, arguments.width)
+    size = make_model(folder / "author", arguments.layers, arguments.width, arguments.parts)
     files = {path.name: Content(path) for path in (folder / "author").iterdir()}
     shards = [name for name in files if name.endswith(".safetensors")]
-    print(f"{size / MEGABYTE:.0f} MB of weights in {len(shards)} shards", flush=True)
+    print(f"{size / MEGABYTE:.0f} MB of weights in {len(shards)} file(s)", flush=True)
     with serve(folder / "hub") as hub:
         hub.tokens = {WRITER: Token("org")}
         hub.add(NAME, files)
@@ -227,6 +227,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--layers", type=int, default=5)
     parser.add_argument("--width", type=int, default=3072, help="a multiple of 64")
+    parser.add_argument("--parts", type=int, default=1, help="about as many files of weights; more than one is merged")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--large", type=float, default=100, help="megabytes from which a file is large")
     parser.add_argument("--folder", type=Path, help="an empty folder, which is kept; a temporary one without")

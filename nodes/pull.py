@@ -103,8 +103,14 @@ def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFol
     specs, noted = _read_description(described, recipe.model.uri)
     metadata: dict[str, Json] = {"interface": flavor.interface, **name_source(flavor), "threads": recipe.thread_count}
     metadata |= flavor.metadata
-    specs = {side: specs[side] or getattr(unread, side) for side in specs}
-    return store.seal(files, format=flavor.format, runtime=toolchain.name, metadata={**metadata, **noted}, **specs)
+    return store.seal(
+        files,
+        format=flavor.format,
+        runtime=toolchain.name,
+        metadata={**metadata, **noted},
+        inputs=specs["inputs"] or unread.inputs,
+        outputs=specs["outputs"] or unread.outputs,
+    )
 
 
 def _list_warnings(described: Mapping[str, Json]) -> list[str]:

@@ -54,7 +54,7 @@ def write_winner(
 
     artifact, signer = winner.artifact, find_signer()
     _write_environment(folder, artifact)
-    copy_tree(winner.files, folder / "artifact", share=False)
+    copy_tree(winner.files, folder / "artifact", share=True)
     write_manifest(folder / "artifact", artifact)
     winner.copy_evidence(folder / EVIDENCE_FOLDER)
     if winner.companions is not None:

@@ -18,6 +18,7 @@ from hub_server import Content
 from small_project import copy_project
 
 from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.values.digest import digest_file
 from kedro_hone.pipelines.demo.sentences import list_texts
 
 __all__ = ["hub"]
@@ -83,6 +84,21 @@ def project(hub, template, tmp_path):
     return project
 
 
+def find_copies(folder: Path, *, without: Path) -> list[list[str]]:
+    """Return the files of a megabyte or more that the disk holds more than once; links are no copies."""
+    places: dict[tuple[int, int], Path] = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink() and not path.is_relative_to(without):
+            state = path.stat()
+            if state.st_size >= 1_000_000:
+                places[state.st_dev, state.st_ino] = path
+    contents: dict[str, list[str]] = {}
+    for path in places.values():
+        contents.setdefault(digest_file(path), []).append(str(path.relative_to(folder)))
+    assert contents
+    return [names for names in contents.values() if len(names) > 1]
+
+
 def test_one_run_from_the_hub_to_a_pull_request(hub, project, tmp_path):
     repository = hub.repositories[NAME]
     head = repository.head
@@ -90,6 +106,7 @@ def test_one_run_from_the_hub_to_a_pull_request(hub, project, tmp_path):
     done = project.run()
 
     assert "PASS" in done.output
+    assert find_copies(tmp_path, without=tmp_path / "hub") == []  # what the Hub keeps is on another machine
     assert repository.head == head, "the branch stays: people merge the request"
     request = repository.commits[repository.refs["refs/pr/1"]]
     assert request.parent == head

@@ -75,16 +75,19 @@ class Reading(Exchange):
             self.send_header(key, value)
         self.end_headers()
         if self.command != "HEAD":
-            self._send_file(content.read()[start:])
+            self._send_file(content, start)
 
-    def _send_file(self, data: bytes) -> None:
-        fault = self.fault
-        end = len(data) if fault is None or fault.cut is None else fault.cut
-        for begin in range(0, min(end, len(data)), BLOCK):
-            self.wfile.write(data[begin : min(begin + BLOCK, end)])
-            self.wfile.flush()
-            if fault and fault.pause:
-                time.sleep(fault.pause)
+    def _send_file(self, content: state.Content, start: int) -> None:
+        fault, size = self.fault, content.size - start
+        left = size if fault is None or fault.cut is None else min(fault.cut, size)
+        with content.open() as stream:
+            stream.seek(start)
+            while left > 0 and (data := stream.read(min(BLOCK, left))):
+                left -= len(data)
+                self.wfile.write(data)
+                self.wfile.flush()
+                if fault and fault.pause:
+                    time.sleep(fault.pause)
         if fault and fault.cut is not None:
             if fault.call:
                 fault.call()

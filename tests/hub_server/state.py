@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 LFS_FROM = 1000
 """Bytes from which a file is large; those with a model's suffix always are."""
@@ -43,6 +44,10 @@ class Content:
         pointer = f"{version}\noid sha256:{self.sha256}\nsize {self.size}\n"
         data = pointer.encode() if is_large(path, self.size) else self.read()
         return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+    def open(self) -> BinaryIO:
+        """Return a stream of the bytes."""
+        return self.data.open("rb") if isinstance(self.data, Path) else io.BytesIO(self.data)
 
     def read(self) -> bytes:
         """Return the bytes."""

@@ -104,6 +104,18 @@ def read(folder: Path) -> Any:
         OutsideError: Its external data is located outside its folder.
         ValueError: The file cannot be read.
     """
+    model = read_graph(folder)
+    onnx.load_external_data_for_model(model, str(folder))
+    return model
+
+
+def read_graph(folder: Path) -> Any:
+    """Read ``model.onnx`` without its external data, which may not leave the folder.
+
+    Raises:
+        OutsideError: Its external data is located outside its folder.
+        ValueError: The file cannot be read.
+    """
     path = folder / "model.onnx"
     try:
         model = onnx.load(path, load_external_data=False)
@@ -120,7 +132,6 @@ def read(folder: Path) -> Any:
                     f"external data of {tensor.name!r} is located outside the model's folder, at {location!r}. Save it "
                     "again with onnx.save_model(model, path, save_as_external_data=True, location='model.onnx.data')"
                 )
-    onnx.load_external_data_for_model(model, str(folder))
     return model
 
 

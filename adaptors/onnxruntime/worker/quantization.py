@@ -31,18 +31,13 @@ _BATCH = 16  # rows of one calibration call where the batch is free
 def transform(job: Json) -> Json:
     """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes."""
     tempfile.tempdir = job["temporary"]  # the quantizers put large intermediate models there
-    model = graphs.read(Path(job["input"]["path"]))
-    before = graphs.count(model)
-    if all(node.domain not in ("", "ai.onnx") for node in model.graph.node):
+    graph = graphs.read_graph(Path(job["input"]["path"]))
+    before = graphs.count(graph)
+    if all(node.domain not in ("", "ai.onnx") for node in graph.graph.node):
         return {"nothing_to_do": "the graph has no standard operator that could be quantized"}
+    del graph  # of a model in one file it has the weights
     output = Path(job["output"]) / "model.onnx"
-    if job["adaptor"] == "onnxruntime.int8-fused":
-        from . import fusing  # slow to import
-
-        model = fusing.fuse(job, model)
-        if not graphs.ATTENTION & graphs.count_fused(model).keys():
-            return {"nothing_to_do": fusing.NO_ATTENTION}
-    if notes := _TRANSFORMATIONS[job["adaptor"]](job, model, output):
+    if notes := _TRANSFORMATIONS[job["adaptor"]](job, output):
         return notes
     made = onnx.load(output, load_external_data=False)
     gained, fused = graphs.count(made) - before, graphs.count_fused(made)
@@ -53,31 +48,40 @@ def transform(job: Json) -> Json:
     return {"nothing_to_do": "the quantizer took no operator of this graph"}
 
 
-def _quantize_dynamic(job: Json, model: Any, output: Path) -> Json:
+def _quantize_dynamic(job: Json, output: Path) -> Json:
     """Quantize the weights of MatMul, Gemm and fused attention to int8; activations at run time."""
+    model = graphs.read(Path(job["input"]["path"]))
+    if job["adaptor"] == "onnxruntime.int8-fused":
+        from . import fusing  # slow to import
+
+        model = fusing.fuse(job, model)
+        if not graphs.ATTENTION & graphs.count_fused(model).keys():
+            return {"nothing_to_do": fusing.NO_ATTENTION}
     options, present = job["options"], graphs.count(model)
     operators = ["MatMul", "Gemm"]  # both, since a Gemm is written as MatMul and Add first
     if (fused := graphs.count_fused(model)["Attention"]) and fused == present["Attention"]:  # ONNX has one of this name
         operators.append("Attention")
     if not any(present[name] for name in operators):
         return {"nothing_to_do": "the graph has no MatMul or Gemm"}
+    large, source = graphs.is_large(model), graphs.stage(model, job)
+    del model  # the quantizer holds it three times at once
     quantization.quantize_dynamic(
-        graphs.stage(model, job),
+        source,
         output,
         op_types_to_quantize=operators,
         per_channel=options["per_channel"],
         reduce_range=options["reduce_range"],
         weight_type=quantization.QuantType.QInt8,
         nodes_to_exclude=list(options["exclude"]),
-        use_external_data_format=graphs.is_large(model),
+        use_external_data_format=large,
         extra_options={"DefaultTensorType": 1},  # float32 where the shape inference knows no element type
     )
     return {}
 
 
-def _quantize_static(job: Json, model: Any, output: Path) -> Json:
+def _quantize_static(job: Json, output: Path) -> Json:
     """Quantize weights and activations to int8 in QDQ form, with ranges from the calibration data."""
-    options = job["options"]
+    options, model = job["options"], graphs.read(Path(job["input"]["path"]))
     if "QuantizeLinear" in graphs.count(model):
         return {"nothing_to_do": "the graph is quantized already"}
     if get_opset_version(model) < 13:  # per-channel scales need it
@@ -85,6 +89,7 @@ def _quantize_static(job: Json, model: Any, output: Path) -> Json:
     prepared = Path(job["temporary"]) / "prepared.onnx"
     large = graphs.is_large(model)
     source = str(graphs.stage(model, job))
+    del model
     try:
         quantization.quant_pre_process(source, str(prepared), auto_merge=True, save_as_external_data=large)
     except Exception as error:  # noqa: BLE001 (bare Exception is what it raises when the symbolic inference gives up)
@@ -134,9 +139,9 @@ class _Batches(quantization.CalibrationDataReader):  # type: ignore[misc]  # it 
         return None if rows is None else {name: array[rows] for name, array in self._arrays.items()}
 
 
-def _quantize_weights(job: Json, model: Any, output: Path) -> Json:
+def _quantize_weights(job: Json, output: Path) -> Json:
     """Store the weights of MatMul and Gemm in four bits, in blocks, and keep the activations."""
-    options = job["options"]
+    options, model = job["options"], graphs.read(Path(job["input"]["path"]))
     split = graphs.split_gemms(model)
     quantizer = MatMulNBitsQuantizer(
         model,

@@ -234,6 +234,7 @@ class _Step:
             inherited["machine_options"] = {**inherited.get("machine_options", {}), adaptor.name: machine}
         return self.setting.store.seal(
             Path(output.path),
+            parent=parent,
             format=output.format,
             inputs=output.inputs,
             outputs=output.outputs,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 from kedro_hone.core.contract.proof import EVIDENCE_FILES, GOLDEN, REPORTS
 from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.store.disk import write_file
+from kedro_hone.core.store.manifest import copy_tree
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.report.evidence import Evidence
@@ -42,17 +42,10 @@ def keep_winner(artifact: Artifact, files: Path, folder: Path) -> Path:
     place = folder / "winner"
     if not place.exists():
         partial = folder / f".winner-{os.getpid()}"
-        shutil.copytree(files, partial, copy_function=_link_or_copy)
+        copy_tree(files, partial, share=True)
         write_manifest(partial, artifact)
         partial.rename(place)
     return place
-
-
-def _link_or_copy(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # the store is on another disk, or belongs to another user
-        shutil.copy(source, target)
 
 
 def point_latest(root: Path, folder: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.manifest import link_or_copy
 from kedro_hone.core.values.base import Json
 from kedro_hone.sources.source_format import MLMODEL, Flavor, Pulled
 
@@ -96,9 +96,7 @@ def list_code(pulled: Pulled, entry: Mapping[str, Json]) -> tuple[tuple[str, str
 def _put(pulled: Path, path: str | Path, place: Path) -> None:
     """Link a pulled file to a place, or copy it there; an absolute path, such as that of code that its user edits."""
     source = (pulled / path).resolve()
-    try:
-        if Path(path).is_absolute() or not source.is_relative_to(pulled.resolve()):
-            raise PermissionError(source)
-        os.link(source, place)
-    except OSError:  # it is not ours alone, or the place is on another disk
+    if Path(path).is_absolute() or not source.is_relative_to(pulled.resolve()):  # it is not ours alone
         shutil.copyfile(source, place)
+    else:
+        link_or_copy(source, place)

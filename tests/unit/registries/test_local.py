@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -47,6 +49,21 @@ def test_a_winner_is_published_and_loaded(tmp_path, winner):
     prove(tmp_path, winner).evidence.check(Path(done.uri) / "evidence")
     x, y = toy.predict(3)
     np.testing.assert_array_equal(kedro_hone.load(tmp_path / "digits-hone" / "honed")(x), y)
+
+
+def test_the_disk_holds_a_published_file_once(tmp_path, winner, monkeypatch):
+    proven = prove(tmp_path, winner)
+    (sealed,) = (path for path in proven.files.rglob("*") if path.is_file())
+    done = publish(tmp_path, winner)
+    name = sealed.relative_to(proven.files)
+    assert (Path(done.uri) / "artifact" / name).samefile(sealed)
+
+    def refuse(*_, **__):
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)  # the store is on another disk
+    other = publish(tmp_path, winner, name="elsewhere")
+    assert (Path(other.uri) / "artifact" / name).read_bytes() == sealed.read_bytes()
 
 
 @pytest.mark.parametrize("root", [".", "elsewhere"])

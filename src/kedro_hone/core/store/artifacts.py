@@ -25,7 +25,15 @@ from typing import Any, TypeVar
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.disk import Disk, dump_json, explain_disk_errors
-from kedro_hone.core.store.manifest import FILES, Manifest, UnsealableError, measure_files, read_sealed, seal_files
+from kedro_hone.core.store.manifest import (
+    FILES,
+    Manifest,
+    UnsealableError,
+    measure_files,
+    read_sealed,
+    seal_files,
+    share_files,
+)
 from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.store.steps import StepRecord
 from kedro_hone.core.values.artifact import Artifact
@@ -53,17 +61,23 @@ class Store:
         """Make an empty folder on the store's file system, removed at the end."""
         return self._disk.make_folder()
 
-    def seal(self, folder: Path, **attributes: Any) -> Artifact:
+    def seal(self, folder: Path, *, parent: Artifact | None = None, **attributes: Any) -> Artifact:
         """Make a folder an artifact with read-only files. The same files and attributes are one artifact, kept once.
 
         The folder is moved if it is in a ``workspace`` of this store, and copied otherwise; links to files inside it
-        are replaced by the files. The attributes are an ``Artifact``'s: its format, inputs and outputs at least.
+        are replaced by the files.
+
+        Args:
+            folder: The files.
+            parent: What it was made from: files that are equal to one of its are on the disk once, under both.
+            **attributes: An ``Artifact``'s: its format, inputs and outputs at least.
 
         Raises:
             UnsealableError: The folder has no file, or something in it is neither a file nor a folder, or leads out.
         """
         unsealed = Artifact(digest="", **attributes)
-        return unsealed.model_copy(update={"digest": self._keep(folder, attributes=unsealed.manifest())})
+        shared = None if parent is None else _name("objects", parent.digest)
+        return unsealed.model_copy(update={"digest": self._keep(folder, attributes=unsealed.manifest(), shared=shared)})
 
     def find_artifact(self, digest: str) -> Artifact | None:
         """Return an artifact by its digest; None when it is missing, or a file of it is missing or cut short."""
@@ -181,13 +195,18 @@ class Store:
                 self._disk.place(stage, name)
         return read_sealed(self.root / name)
 
-    def _keep(self, folder: Path, *, attributes: Json, tree: str | None = None) -> str:
-        """Seal a folder, as the tree of this name or else as an artifact, upload it, and return its digest."""
+    def _keep(self, folder: Path, *, attributes: Json, tree: str | None = None, shared: str | None = None) -> str:
+        """Seal a folder, as the tree of this name or else as an artifact, upload it, and return its digest.
+
+        Its files that are equal to those of ``shared``, a place of the store, become links to these.
+        """
         with self.workspace() as stage:
             self._disk.bring(folder, stage)
             if tree is None and not measure_files(stage / FILES):
                 raise UnsealableError(f"{folder} holds no file")
             with explain_disk_errors(self.root):
+                if shared is not None:
+                    share_files(stage / FILES, self.root / shared)
                 digest = seal_files(stage, attributes)
             name = tree or _name("objects", digest)
             self._disk.place(stage, name)

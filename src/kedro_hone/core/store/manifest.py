@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Final
@@ -33,10 +35,19 @@ class UnsealableError(ValueError):
     """A folder that cannot become an artifact, such as one with no file or with a link that leads out of it."""
 
 
+def link_or_copy(source: Path, target: Path) -> None:
+    """Let a new name have the bytes of a file that never changes, by a hard link; by a copy where there can be none."""
+    try:
+        os.link(source, target)
+    except OSError:  # it is on another disk, or belongs to another user
+        shutil.copyfile(source, target)
+
+
 def copy_tree(source: Path, target: Path, *, share: bool) -> None:
     """Copy a folder to a place that does not exist; a link to a file inside it becomes a copy of that file.
 
-    With ``share`` the copy has the same bytes (hard links), which is right only for what never changes.
+    With ``share`` the copy has the same bytes (hard links) where that is possible, which is right only for what never
+    changes.
 
     Raises:
         UnsealableError: Something in it is neither a file nor a folder, or a link that leads out of it.
@@ -49,7 +60,7 @@ def copy_tree(source: Path, target: Path, *, share: bool) -> None:
         elif not path.is_file() or not path.resolve().is_relative_to(source.resolve()):
             raise UnsealableError(f"{path} is no file, or a link to something outside {source}")
         elif share:
-            os.link(path, place)
+            link_or_copy(path.resolve(), place)
         else:
             shutil.copyfile(path, place)
 
@@ -141,6 +152,29 @@ def seal_files(place: Path, attributes: Json) -> str:
     for path in (place / MANIFEST, *(place / FILES / name for name in manifest.files)):
         path.chmod(0o444)
     return manifest.digest
+
+
+def share_files(folder: Path, place: Path) -> None:
+    """Let the files of a folder that are equal to one of a place of the store be links to it, so that the disk has one.
+
+    Nothing is done where the place is not there any more, or damaged.
+
+    Raises:
+        UnsealableError: As ``measure_files``.
+    """
+    manifest = read_sealed(place)
+    if manifest is None:
+        return
+    known = {(file.size, file.digest): place / FILES / name for name, file in manifest.files.items()}
+    sizes = {size for size, _ in known}
+    for name, size in measure_files(folder).items():
+        path = folder / name
+        if size not in sizes or (same := known.get((size, digest_file(path)))) is None:
+            continue
+        link = path.with_name(f".{path.name[:100]}-{secrets.token_hex(4)}")
+        with suppress(OSError):  # the folder is read-only, or the file has as many links as the file system allows
+            os.link(same, link)
+            link.replace(path)
 
 
 def read_sealed(place: Path) -> Manifest | None:

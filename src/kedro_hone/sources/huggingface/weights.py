@@ -13,12 +13,13 @@ import itertools
 import json
 import math
 import re
-import shutil
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from kedro_hone.core.store.manifest import link_or_copy
 
 LARGEST_HEADER: Final = 100 * 1000 * 1000
 """The largest header in bytes, as in the library safetensors."""
@@ -104,7 +105,7 @@ def write_canonical(sources: Sequence[Path], target: Path) -> None:
     """Write the tensors of one file or of several as one file, in the order that the library safetensors writes.
 
     So the same weights are the same bytes, whoever saved them and in however many parts. Left out are the header's
-    remarks and buffers that nothing reads.
+    remarks and buffers that nothing reads. A file that is as it should be is linked where that is possible.
 
     Raises:
         ValueError: As ``read_tensors``, or two files have a tensor of the same name.
@@ -120,7 +121,7 @@ def write_canonical(sources: Sequence[Path], target: Path) -> None:
     tensors.sort(key=lambda tensor: (-_ORDER[tensor.dtype], tensor.name))
     header = _write_header(tensors)
     if len(sources) == 1 and _begins_with(sources[0], header, size=len(header) + sum(t.size for t in tensors)):
-        shutil.copyfile(sources[0], target)
+        link_or_copy(sources[0].resolve(), target)
         return
     with target.open("wb") as file:
         file.write(header)

@@ -126,6 +126,32 @@ def test_two_artifacts_of_the_same_files_share_their_bytes(store, tmp_path):
     assert read_sealed(store.root / "objects" / second.digest.removeprefix("sha256:"))
 
 
+def test_what_a_step_leaves_as_it_was_is_kept_once(store):
+    """A compile step of OpenVINO writes the same weights again; a worker can make no link of what it reads."""
+    with store.workspace() as workspace:
+        parent = seal(store, write_model(workspace / "source"))
+    with store.workspace() as workspace:
+        folder = write_model(workspace / "output", text="MODEL")
+        shutil.copytree(folder / "deep", folder / "again")
+        made = seal(store, folder, parent=parent)
+    weights = store.locate(parent) / "deep" / "weights.bin"
+    assert (store.locate(made) / "deep" / "weights.bin").samefile(weights)
+    assert (store.locate(made) / "again" / "weights.bin").samefile(weights)
+    assert (store.locate(made) / "model.onnx").read_text() == "MODEL"
+    assert (store.locate(parent) / "model.onnx").read_text() == "model"
+    for artifact in (parent, made):
+        assert read_sealed(store.root / "objects" / artifact.digest.removeprefix("sha256:"))
+
+
+def test_a_parent_that_is_gone_is_no_error(store):
+    with store.workspace() as workspace:
+        parent = seal(store, write_model(workspace / "source"))
+        shutil.rmtree(store.root / "objects")
+        (store.root / "objects").mkdir()
+        made = seal(store, write_model(workspace / "output"), parent=parent)
+    assert (store.locate(made) / "model.onnx").read_text() == "model"
+
+
 def test_a_link_inside_becomes_a_file(store):
     with store.workspace() as workspace:
         folder = write_model(workspace / "output")

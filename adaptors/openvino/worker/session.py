@@ -41,6 +41,7 @@ class Session:
         self._compiled = compiled
         self._request = compiled.create_infer_request()
         self._stateful = bool(self._request.query_state())
+        self.has_cache = self._stateful and ORDER in self._inputs
 
     def run(self, feeds: Arrays) -> Arrays:
         """Return every output by name, for inputs by name."""
@@ -55,7 +56,7 @@ class Session:
         Raises:
             ValueError: The IR has no cache.
         """
-        if not self._stateful or ORDER not in self._inputs:
+        if not self.has_cache:
             raise ValueError("the IR has no cache of keys and values")
         request = self._compiled.create_infer_request()  # each has a state of its own
 
@@ -96,6 +97,8 @@ class Continuation:
 
 def fill(feeds: Arrays, names: Iterable[str], past: int = 0) -> Arrays:
     """Return feeds with the inputs that are an IR's own: its rows go on as they are, and so do the positions."""
+    if not _OWN.intersection(names):
+        return feeds
     rows, columns = feeds[IDS].shape
     own = {ORDER: np.arange(rows), POSITIONS: np.broadcast_to(np.arange(past, past + columns), (rows, columns)).copy()}
     return {**{name: array for name, array in own.items() if name in names}, **feeds}

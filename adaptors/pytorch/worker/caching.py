@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -225,7 +226,9 @@ def write(model: nn.Module, job: Job, dimensions: str) -> Notes | str:
         return refusal
     output, outputs = Path(job["output"]), job["input"]["outputs"]
     try:
-        made, known = convert(model, job)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made, known = convert(model, job)
         made.set_rt_info(json.dumps({s["name"]: s["shape"] for s in (*job["input"]["inputs"], *outputs)}), dimensions)
         ov.save_model(made, output / "model.xml", compress_to_fp16=False)
         fault = find_fault(output, model, job)

@@ -61,9 +61,7 @@ def to_openvino(job: Job) -> Notes:
     inputs, outputs = job["input"]["inputs"], job["input"]["outputs"]
     noted: Notes = {}
     if caching.is_language_model(job):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            written = caching.write(flat.model, job, _DIMENSIONS)
+        written = caching.write(flat.model, job, _DIMENSIONS)
         if not isinstance(written, str):
             return written
         noted = {"metadata": {"cache": {"absent": written}}}

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import kedro_hone
+from kedro_hone.adaptors.openvino import adaptor as OPENVINO  # noqa: N812 - it is not the worker
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
 from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact
@@ -261,8 +262,12 @@ def ignore(worker, monkeypatch):
 
 def freeze(worker, monkeypatch):
     """The length of the example's cache instead of the real one, as a tracer may take it."""
-    seen = worker.caching._mask
-    monkeypatch.setattr(worker.caching, "_mask", lambda mask, _: seen(mask, mask[:, worker.caching._PAST :].shape[1]))
+
+    def mask_from_there(mask, new):
+        columns, rows = torch.arange(mask.shape[1]), worker.caching._PAST + torch.arange(new)
+        return torch.where((columns <= rows[:, None]) & (mask[:, None, None, :] != 0), 0.0, -1e30)
+
+    monkeypatch.setattr(worker.caching, "_mask", mask_from_there)
 
 
 def forget(worker, monkeypatch):
@@ -292,36 +297,51 @@ def test_a_sliding_window_is_converted_without_a_cache(worker, tmp_path):
     assert torch.equal(generate(learner), generate(model))
 
 
-def test_weights_in_eight_bits_keep_the_cache(made, tmp_path, monkeypatch):
+@pytest.fixture
+def openvino(monkeypatch):
+    """OpenVINO's worker in this process."""
     pytest.importorskip("nncf")
-    from kedro_hone.adaptors.openvino.adaptor import TOOLCHAIN as OPENVINO
-
+    monkeypatch.setenv("NNCF_CI", "1")
     monkeypatch.setitem(sys.modules, "hone_loading", loading)
-    worker = loading.load_file("_cache_test_openvino", str(OPENVINO.worker))
-    source, files = made["llama"]
+    return loading.load_file("_cache_test_openvino", str(OPENVINO.TOOLCHAIN.worker))
+
+
+def change(worker, files, adaptor, output, **job):
+    """Run one of OpenVINO's adaptors on a sealed winner's files; return its notes and where it wrote."""
     artifact = kedro_hone.load(files).artifact
-    given = {"path": str(files), "inputs": [], "outputs": [], "device": "cpu", "run_options": {}, "metadata": {}}
-    options = {"symmetric": False, "exclude": []}
-    job = {
-        "adaptor": "openvino.int8-weights",
-        "input": given,
-        "output": str(tmp_path),
-        "options": options,
-        "threads": 1,
-    }
-    assert worker.transform(job)["metadata"]["quantized_operators"] > 0
-    described = worker.describe({"input": {**given, "path": str(tmp_path)}})
+    output.mkdir()
+    given = {"path": str(files), "device": "cpu", "metadata": artifact.metadata}
+    given["inputs"] = [spec.model_dump() for spec in artifact.inputs]
+    options = next(each for each in OPENVINO.ADAPTORS if each.name == adaptor).options().model_dump()
+    job |= {"adaptor": adaptor, "input": given, "output": str(output), "options": options, "threads": 1}
+    notes = worker.transform(job)
+    described = worker.describe({"input": {**given, "path": str(output)}})
     assert [spec["name"] for spec in described["inputs"]] == [spec.name for spec in artifact.inputs]
-    session = worker.load({**job, "input": {**given, "path": str(tmp_path)}})
-    feeds = {"input_ids": IDS.numpy(), "attention_mask": MASK.numpy()}
-    whole = session.run(feeds)["logits"]
+    return notes, {**job, "input": {**given, "path": str(output)}}
+
+
+@pytest.mark.parametrize("adaptor", ["openvino.int8-weights", "openvino.int8-ptq"])
+def test_what_is_quantized_keeps_its_cache(made, openvino, adaptor, tmp_path):
+    source, files = made["llama"]
+    ids, mask = IDS.numpy(), MASK.numpy()
+    np.savez(tmp_path / "rows.npz", input_ids=ids, attention_mask=mask)
+    notes, job = change(openvino, files, adaptor, tmp_path / "quantized", calibration=str(tmp_path / "rows.npz"))
+    assert notes["metadata"]["quantized_operators"] > 0
+    session = openvino.load(job)
+    whole = session.run({"input_ids": ids, "attention_mask": mask})["logits"]
     kept = session.start()
     steps = [
-        kept.advance(
-            {"input_ids": feeds["input_ids"][:, at : at + 1], "attention_mask": feeds["attention_mask"][:, : at + 1]}
-        )
-        for at in range(IDS.shape[1])
+        kept.advance({"input_ids": ids[:, at : at + 1], "attention_mask": mask[:, : at + 1]})["logits"]
+        for at in range(ids.shape[1])
     ]
-    assert np.abs(np.concatenate([step["logits"] for step in steps], 1) - whole).max() < 0.02 * np.abs(whole).max()
+    assert np.abs(np.concatenate(steps, 1) - whole).max() < 0.02 * np.abs(whole).max()
     with torch.no_grad():
-        assert np.abs(whole - source(IDS).logits.numpy()).max() < 0.2 * np.abs(whole).max()
+        assert np.abs(whole - source(IDS).logits.numpy()).max() < 0.3 * np.abs(whole).max()
+
+
+def test_a_cache_that_goes_wrong_in_the_runtime_is_not_used(made, openvino, tmp_path, monkeypatch):
+    assert change(openvino, made["gpt2"][1], "openvino.f32", tmp_path / "right")[0] == {}
+    fill = openvino.session.fill
+    monkeypatch.setattr(openvino.session, "fill", lambda feeds, names, _=0: fill(feeds, names))
+    noted = change(openvino, made["gpt2"][1], "openvino.f32", tmp_path / "wrong")[0]["metadata"]["cache"]
+    assert noted["absent"].startswith("steps with the cache gave logits that differ from those of one run by ")

@@ -90,7 +90,8 @@ class Continuation:
                 are counted from the first column.
             order: For each row the former row that it continues; its own by default.
         """
-        outputs = self._advance(feeds if order is None else {**feeds, ORDER: order}, self.length)
+        given = feeds if order is None else {**feeds, ORDER: order.astype(np.int32)}
+        outputs = self._advance(given, self.length)
         self.length += feeds[IDS].shape[1]
         return outputs
 
@@ -100,7 +101,10 @@ def fill(feeds: Arrays, names: Iterable[str], past: int = 0) -> Arrays:
     if not _OWN.intersection(names):
         return feeds
     rows, columns = feeds[IDS].shape
-    own = {ORDER: np.arange(rows), POSITIONS: np.broadcast_to(np.arange(past, past + columns), (rows, columns)).copy()}
+    own = {
+        ORDER: np.arange(rows, dtype=np.int32),
+        POSITIONS: np.broadcast_to(np.arange(past, past + columns), (rows, columns)).copy(),
+    }
     return {**{name: array for name, array in own.items() if name in names}, **feeds}
 
 

@@ -128,7 +128,7 @@ def convert(model: nn.Module, job: Job) -> tuple[Any, Notes]:
     mask = torch.ones(3, _PAST + ids.shape[1], dtype=torch.int64)
     mask[0, :2] = 0
     positions = torch.arange(_PAST, mask.shape[1]).repeat(3, 1).clamp(max=(find_limit(job) or 64) - 1)
-    examples = {IDS: ids, MASK: mask, POSITIONS: positions, ORDER: torch.arange(3)}
+    examples = {IDS: ids, MASK: mask, POSITIONS: positions, ORDER: torch.arange(3, dtype=torch.int32)}
     with torch.no_grad():
         made = ov.convert_model(Cached(model, names), example_input=(*[examples[name] for name in names], *past))
     kept = [f"{kind}_{index}" for index in range(len(layers)) for kind in ("keys", "values")]
@@ -138,8 +138,11 @@ def convert(model: nn.Module, job: Job) -> tuple[Any, Notes]:
         port.get_tensor().set_names({name})
     sizes = [[-1, -1]] * (len(names) - 1) + [[-1]] + [[-1, each.shape[1], -1, each.shape[3]] for each in past]
     made.reshape({port: ov.PartialShape(size) for port, size in zip(made.inputs, sizes, strict=True)})
-    for port, dtype in zip(made.inputs, ["i64"] * len(names) + ["f32"] * len(past), strict=True):
-        port.get_node().set_element_type(ov.Type(np.dtype("int64" if dtype == "i64" else "float32")))
+    types = (
+        ["int64"] * (len(names) - 1) + ["int32"] + ["float32"] * len(past)
+    )  # OpenVINO fuses a cache by an order in i32
+    for port, dtype in zip(made.inputs, types, strict=True):
+        port.get_node().set_element_type(ov.Type(np.dtype(dtype)))
     made.validate_nodes_and_infer_types()
     apply_make_stateful_transformation(made, {f"past_{name}": f"present_{name}" for name in kept})
     _begin_empty(made)
@@ -202,7 +205,7 @@ def _advance(request: Any, feeds: Mapping[str, torch.Tensor], cuts: Sequence[int
             IDS: feeds[IDS][:, start:end].numpy()[turned],
             MASK: feeds[MASK][:, :end].numpy()[turned],
             POSITIONS: feeds[POSITIONS][:, start:end].numpy()[turned],
-            ORDER: np.roll(np.arange(len(rows)), 1) if start else np.arange(len(rows)),
+            ORDER: np.roll(np.arange(len(rows), dtype=np.int32), 1 if start else 0),
         }
         logits = request.infer(parts)["logits"]
         back = np.empty_like(logits)

@@ -275,7 +275,7 @@ def forget(worker, monkeypatch):
 
     def unordered(self, *tensors):
         named = dict(zip(self.names, tensors, strict=False))
-        still = [torch.arange(3) if name == "beam_idx" else each for name, each in named.items()]
+        still = [torch.arange(3, dtype=torch.int32) if name == "beam_idx" else each for name, each in named.items()]
         return order(self, *still, *tensors[len(self.names) :])
 
     monkeypatch.setattr(worker.caching.Cached, "forward", unordered)
@@ -310,7 +310,7 @@ def change(worker, files, adaptor, output, **job):
     """Run one of OpenVINO's adaptors on a sealed winner's files; return its notes and where it wrote."""
     artifact = kedro_hone.load(files).artifact
     output.mkdir()
-    given = {"path": str(files), "device": "cpu", "metadata": artifact.metadata}
+    given = {"path": str(files), "device": "cpu", "metadata": artifact.metadata, "run_options": artifact.run_options}
     given["inputs"] = [spec.model_dump() for spec in artifact.inputs]
     options = next(each for each in OPENVINO.ADAPTORS if each.name == adaptor).options().model_dump()
     job |= {"adaptor": adaptor, "input": given, "output": str(output), "options": options, "threads": 1}

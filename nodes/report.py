@@ -30,7 +30,7 @@ from kedro_hone.core.values.measurement import (
     Status,
     Validation,
 )
-from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.outcome import Failed, Outcome
 from kedro_hone.core.values.samples import SEARCH, Predicted, Reference
 from kedro_hone.programs import digest_metric
 from kedro_hone.report import records
@@ -191,8 +191,20 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         machine_options=options,
         **raced,
         **{name: getattr(validation, name) for name in Checks.model_fields if name != "note"},
-        note=" ".join(part for part in (validation.note, _say_options(options)) if part),
+        note=" ".join(part for part in (validation.note, _say_options(options), _say_cache(outcome)) if part),
     )
+
+
+def _say_cache(outcome: Outcome) -> str:
+    """Say of a language model whether ``generate`` runs the new tokens only; nothing of other models."""
+    if not isinstance(outcome, Artifact):
+        return ""
+    if outcome.metadata.get("transformers", {}).get("auto_class") != "AutoModelForCausalLM":
+        return ""
+    cache = outcome.metadata.get("cache", {"absent": "its converter makes none"})
+    if "absent" in cache:
+        return f"It has no cache of keys and values, so generate runs the whole sequence each time: {cache['absent']}."
+    return "It has a cache of keys and values for generate."
 
 
 def _say_options(machine_options: Mapping[str, Mapping[str, Json]]) -> str:

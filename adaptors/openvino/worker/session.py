@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
@@ -23,22 +24,88 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 _PART = 1 << 16  # bytes of an IR that are parsed at once
 _DIGITS = 20  # that no number of 64 bits has
 DIMENSIONS = "kedro_hone_dimensions"  # where an IR keeps their names, which OpenVINO itself drops
+IDS, MASK, POSITIONS, ORDER = "input_ids", "attention_mask", "position_ids", "beam_idx"
+_OWN = frozenset({POSITIONS, ORDER})
+"""Inputs of an IR with a cache that no caller gives."""
 
 
 class Session:
-    """An IR compiled for the CPU, with one request: inputs are shared for the call, outputs are copies."""
+    """An IR compiled for the CPU, with one request: inputs are shared for the call, outputs are copies.
+
+    Where the IR has a state, a cache of keys and values, each run begins with an empty one; ``start`` keeps it.
+    """
 
     def __init__(self, compiled: Any) -> None:
         self._inputs = {find_name(port): index for index, port in enumerate(compiled.inputs)}
         self._outputs = [find_name(port) for port in compiled.outputs]
         self._compiled = compiled
         self._request = compiled.create_infer_request()
+        self._stateful = bool(self._request.query_state())
+        self.has_cache = self._stateful and ORDER in self._inputs
 
     def run(self, feeds: Arrays) -> Arrays:
         """Return every output by name, for inputs by name."""
+        if self._stateful:
+            self._request.reset_state()
+            feeds = fill(feeds, self._inputs)
+        return self._infer(self._request, feeds)
+
+    def start(self) -> Continuation:
+        """Return sequences that grow, none of whose columns is computed yet; as many as wanted at the same time.
+
+        Raises:
+            ValueError: The IR has no cache.
+        """
+        if not self.has_cache:
+            raise ValueError("the IR has no cache of keys and values")
+        request = self._compiled.create_infer_request()  # each has a state of its own
+
+        def advance(feeds: Arrays, past: int) -> Arrays:
+            return self._infer(request, fill(feeds, self._inputs, past))
+
+        return Continuation(advance)
+
+    def _infer(self, request: Any, feeds: Arrays) -> Arrays:
         indexed = {self._inputs[name]: array for name, array in feeds.items()}
-        results = self._request.infer(indexed, share_inputs=True, share_outputs=False)
+        results = request.infer(indexed, share_inputs=True, share_outputs=False)
         return {name: results[index] for index, name in enumerate(self._outputs)}
+
+
+class Continuation:
+    """Sequences that grow together: what was computed for their columns is kept.
+
+    Attributes:
+        length: How many columns were computed.
+    """
+
+    def __init__(self, advance: Callable[[Arrays, int], Arrays]) -> None:
+        self._advance = advance
+        self.length = 0
+
+    def advance(self, feeds: Arrays, order: np.ndarray[Any, Any] | None = None) -> Arrays:
+        """Return the outputs of new columns.
+
+        Args:
+            feeds: The tokens of the new columns, the mask of all columns, and the new ones' positions, which by default
+                are counted from the first column.
+            order: For each row the former row that it continues; its own by default.
+        """
+        given = feeds if order is None else {**feeds, ORDER: order.astype(np.int32)}
+        outputs = self._advance(given, self.length)
+        self.length += feeds[IDS].shape[1]
+        return outputs
+
+
+def fill(feeds: Arrays, names: Iterable[str], past: int = 0) -> Arrays:
+    """Return feeds with the inputs that are an IR's own: its rows go on as they are, and so do the positions."""
+    if not _OWN.intersection(names):
+        return feeds
+    rows, columns = feeds[IDS].shape
+    own = {
+        ORDER: np.arange(rows, dtype=np.int32),
+        POSITIONS: np.broadcast_to(np.arange(past, past + columns), (rows, columns)).copy(),
+    }
+    return {**{name: array for name, array in own.items() if name in names}, **feeds}
 
 
 def open_session(job: dict[str, Any]) -> Session:
@@ -50,7 +117,10 @@ def open_session(job: dict[str, Any]) -> Session:
     """
     require_cpu(job)
     properties = {**job["input"].get("run_options", {}), "INFERENCE_NUM_THREADS": int(job["threads"])}
-    compiled = ov.Core().compile_model(read(job["input"]["path"]), "CPU", properties)
+    model = read(job["input"]["path"])
+    if model.get_sinks():  # a cache of eight bits by default
+        properties["KV_CACHE_PRECISION"] = properties.get("INFERENCE_PRECISION_HINT", "f32")
+    compiled = ov.Core().compile_model(model, "CPU", properties)
     wanted = properties.get("INFERENCE_PRECISION_HINT")
     got = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if wanted not in (None, got):
@@ -125,7 +195,8 @@ def describe(job: dict[str, Any]) -> dict[str, Any]:
     folder = job["input"]["path"]
     model = read(folder)
     names = json.loads(str(model.get_rt_info(DIMENSIONS).value)) if model.has_rt_info(DIMENSIONS) else {}
-    sides = {"inputs": model.inputs, "outputs": model.outputs}
+    own = _OWN - names.keys() if model.get_sinks() else frozenset()
+    sides = {"inputs": [port for port in model.inputs if find_name(port) not in own], "outputs": model.outputs}
     specs = {side: [_spec(port, names) for port in ports] for side, ports in sides.items()}
     return {**specs, "graph": _digest(Path(folder))}
 

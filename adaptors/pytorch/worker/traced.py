@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from hone_loading import set_variables
 
-from . import jobs, steps
+from . import caching, jobs, steps
 from .models import Flat, Job, Notes, Spec
 
 _DIMENSIONS = "kedro_hone_dimensions"  # where the toolchain openvino looks for the names of dimensions in an IR
@@ -50,12 +50,21 @@ def to_onnx(job: Job) -> Notes:
 
 
 def to_openvino(job: Job) -> Notes:
-    """Write the model as OpenVINO's IR, its weights in their own precision, with the names of tensors and sizes."""
+    """Write the model as OpenVINO's IR, its weights in their own precision, with the names of tensors and sizes.
+
+    That of a causal language model has a cache of keys and values, or its notes say why not.
+    """
     with set_variables(CI="true"):  # no telemetry, whose thread would keep the process alive
         import openvino as ov
 
     flat, examples = _open(job)
     inputs, outputs = job["input"]["inputs"], job["input"]["outputs"]
+    noted: Notes = {}
+    if caching.is_language_model(job):
+        written = caching.write(flat.model, job, _DIMENSIONS)
+        if not isinstance(written, str):
+            return written
+        noted = {"metadata": {"cache": {"absent": written}}}
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
@@ -74,7 +83,7 @@ def to_openvino(job: Job) -> Notes:
     model.validate_nodes_and_infer_types()
     model.set_rt_info(json.dumps({spec["name"]: spec["shape"] for spec in (*inputs, *outputs)}), _DIMENSIONS)
     ov.save_model(model, Path(job["output"]) / "model.xml", compress_to_fp16=False)  # as it would by default
-    return {"outputs": outputs}
+    return {"outputs": outputs, **noted}
 
 
 def _read_dtype(spec: Spec) -> Any:

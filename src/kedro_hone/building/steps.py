@@ -31,10 +31,10 @@ from kedro_hone.programs import LIBRARY
 
 logger = open_logger(__name__)
 
-INHERITED = ("interface", "structure", "transformers", "sklearn", "threads", "machine_options")
+INHERITED = ("interface", "structure", "transformers", "sklearn", "threads", "machine_options", "cache")
 """Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, what is known
-of a model of Transformers or of an estimator, the number of threads, and earlier adaptors' options that depend on the
-machine unless the recipe sets them."""
+of a model of Transformers or of an estimator, the number of threads, earlier adaptors' options that depend on the
+machine unless the recipe sets them, and what is known of a language model's cache."""
 
 WIDTH: Final = 71  # what a terminal of 80 columns leaves for a line behind the time
 _LONGEST: Final = 240  # characters of a line, whose reason is cut for it; the report has all of it

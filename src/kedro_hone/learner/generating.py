@@ -1,7 +1,8 @@
 """``generate`` for winners whose source was a language model: transformers' own loops around the winner's call.
 
-The compiled model has no cache of keys and values, so each step runs the whole sequence. The loops, the processors of
-logits and the random numbers are transformers' own: the tokens are the source's, as far as the logits are.
+Where the compiled model has a cache of keys and values, each step runs the new tokens only; else the whole sequence.
+The loops, the processors of logits and the random numbers are transformers' own: the tokens are the source's, as far as
+the logits are.
 """
 
 from __future__ import annotations
@@ -14,12 +15,9 @@ import transformers
 from transformers.modeling_outputs import BaseModelOutput
 
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.workers.inside.pretrained import REFUSED, make_binding
+from kedro_hone.core.workers.inside.pretrained import REFUSED, find_output_class, make_binding
+from kedro_hone.learner.caching import IDS, MASK, POSITIONS, SessionCache, has_cache
 from kedro_hone.learner.pretrained import PretrainedLearner
-
-IDS = "input_ids"
-MASK = "attention_mask"
-POSITIONS = "position_ids"
 
 
 def is_generating(source: Any, artifact: Artifact) -> bool:
@@ -49,12 +47,18 @@ class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # typ
         self._takes = {spec.name for spec in artifact.inputs}
         self._bind = make_binding(artifact)
         self._by_default = self.config.return_dict is not False
+        self._has_cache = has_cache(artifact, self._session)
+        self._output_class = find_output_class(artifact.metadata["transformers"])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the source's ``forward`` returns without a cache."""
         if args:
             kwargs = self._bind(args, kwargs)
         asked, keep = kwargs.pop("return_dict", None), kwargs.pop("logits_to_keep", None)
+        cache = kwargs.get("past_key_values")
+        if isinstance(cache, SessionCache) and cache.owner is self:  # none but generate makes one
+            logits = cache.advance(kwargs[IDS], kwargs.get(MASK), kwargs.get(POSITIONS))
+            return self._output_class(logits=_keep(logits, keep), past_key_values=cache)
         if isinstance(postponed := kwargs.get("encoder_outputs"), _Postponed):
             kwargs.pop("encoder_outputs")
             kwargs[IDS] = postponed.last_hidden_state
@@ -64,8 +68,7 @@ class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # typ
         output = self._call(return_dict=True, **kwargs)
         if back is not None:
             _move_back(output, back)
-        if keep is not None and not (isinstance(keep, int) and keep == 0):
-            output["logits"] = output["logits"][:, slice(-keep, None) if isinstance(keep, int) else keep]
+        output["logits"] = _keep(output["logits"], keep)
         return output if (self._by_default if asked is None else asked) else output.to_tuple()
 
     def can_generate(self) -> bool:
@@ -74,8 +77,17 @@ class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # typ
 
     def _prepare_generation_config(self, *args: Any, **kwargs: Any) -> Any:
         config, rest = super()._prepare_generation_config(*args, **kwargs)
-        config.use_cache, config.cache_implementation = False, None
+        config.use_cache, config.cache_implementation = self._has_cache and config.use_cache is not False, None
         return config, rest
+
+    def _prepare_cache_for_generation(
+        self, generation_config: Any, model_kwargs: dict[str, Any], *_: Any, **__: Any
+    ) -> None:
+        if model_kwargs.get("past_key_values") is not None:
+            raise ValueError(f"past_key_values is not served: {REFUSED['past_key_values']}")
+        if generation_config.use_cache:
+            limit = (self.artifact.metadata["transformers"].get("limits") or {}).get("length")
+            model_kwargs["past_key_values"] = SessionCache(self, self._session, limit)
 
     def _prepare_text_encoder_decoder_kwargs_for_generation(
         self, inputs_tensor: Any, model_kwargs: dict[str, Any], **_: Any
@@ -90,6 +102,13 @@ class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # typ
     def is_remote_code() -> bool:
         """Tell that no code of the model's author is run."""
         return False
+
+
+def _keep(logits: Any, keep: Any) -> Any:
+    """Return the logits of the last columns, or of those that a tensor names; all for 0 and None."""
+    if keep is None or (isinstance(keep, int) and keep == 0):
+        return logits
+    return logits[:, slice(-keep, None) if isinstance(keep, int) else keep]
 
 
 def _align(kwargs: dict[str, Any], positions: Any) -> Any:

@@ -86,3 +86,21 @@ def test_what_the_machine_decided_is_recorded_and_said(options, note):
     artifact = make_artifact().model_copy(update={"metadata": {"machine_options": options} if options else {}})
     record = join_candidate(make_validation(artifact, Status.MEASURED, note="may race"), None)
     assert (record.machine_options, record.note) == (options, note)
+
+
+NO_CACHE = "It has no cache of keys and values, so generate runs the whole sequence each time: "
+
+
+@pytest.mark.parametrize(
+    ("auto_class", "cache", "note"),
+    [
+        ("AutoModelForCausalLM", {"layers": 2}, "It has a cache of keys and values for generate."),
+        ("AutoModelForCausalLM", {"absent": "a window slides"}, f"{NO_CACHE}a window slides."),
+        ("AutoModelForCausalLM", None, f"{NO_CACHE}its converter makes none."),
+        ("AutoModel", None, ""),
+    ],
+)
+def test_whether_a_language_model_has_a_cache_is_said(auto_class, cache, note):
+    metadata = {"transformers": {"auto_class": auto_class}} | ({"cache": cache} if cache else {})
+    artifact = make_artifact().model_copy(update={"metadata": metadata})
+    assert join_candidate(make_validation(artifact, Status.MEASURED, note=""), None).note == note

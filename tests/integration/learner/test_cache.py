@@ -1,0 +1,347 @@
+"""Language models with a cache of keys and values: tokens, logits and states are compared with the source's own."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kedro_hone
+from kedro_hone.adaptors.openvino import adaptor as OPENVINO  # noqa: N812 - it is not the worker
+from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
+from kedro_hone.core.store.manifest import Manifest
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.workers.inside import loading
+from kedro_hone.learner.manifest import write_manifest
+
+pytestmark = [
+    pytest.mark.toolchain,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
+]
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("openvino")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    transformers = pytest.importorskip("transformers")
+
+VOCABULARY, POSITIONS = 50, 48
+TOKENS = {"vocab_size": VOCABULARY, "bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0, "initializer_range": 0.5}
+GROUPED = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": POSITIONS,
+}
+KINDS = ("gpt2", "llama", "qwen2")
+INPUTS = [{"name": name, "dtype": "int64", "shape": ["batch", "length"]} for name in ("input_ids", "attention_mask")]
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("CI", "true")
+
+
+def make(kind, **kwargs):
+    """Return a tiny language model with large weights, so that tokens differ."""
+    torch.manual_seed(0)
+    if kind == "gpt2":
+        config = transformers.GPT2Config(n_positions=POSITIONS, n_embd=32, n_layer=2, n_head=2, **TOKENS, **kwargs)
+        return transformers.GPT2LMHeadModel(config).eval()
+    names = {"llama": "Llama", "qwen2": "Qwen2", "mistral": "Mistral"}
+    config = getattr(transformers, f"{names[kind]}Config")(**GROUPED, **TOKENS, **kwargs)
+    return getattr(transformers, f"{names[kind]}ForCausalLM")(config).eval()
+
+
+@pytest.fixture(scope="module")
+def worker():
+    """PyTorch's worker in this process, as it is in its own."""
+    known = sys.modules.get("hone_loading")
+    sys.modules["hone_loading"] = loading
+    yield loading.load_file("_cache_test_pytorch", str(TOOLCHAIN.worker))
+    sys.modules.pop("hone_loading") if known is None else sys.modules.update(hone_loading=known)
+
+
+def convert(worker, model, folder: Path):
+    """Convert a model to OpenVINO's IR; return the notes, and what its worker tells of the source."""
+    model.save_pretrained(folder / "source")
+    said = {"task": "text-generation", "auto_class": "AutoModelForCausalLM", "kind": "text"}
+    said["config"] = model.config.to_dict()
+    given = {"path": str(folder / "source"), "format": "transformers", "inputs": INPUTS, "outputs": []}
+    job = {"input": {**given, "metadata": {"transformers": said}}, "trust": [], "shapes": []}
+    described = worker.describe(job)
+    (folder / "artifact").mkdir()
+    known = {"outputs": described["outputs"], "metadata": {"transformers": described["transformers"]}}
+    job |= {"adaptor": "pytorch.openvino-ir", "output": str(folder / "artifact"), "temporary": str(folder)}
+    return worker.transform({**job, "input": {**job["input"], **known}}), described
+
+
+def seal(folder: Path, notes, described):
+    """Seal what was converted as a winner is, and return where it is."""
+    artifact = Artifact(
+        format="openvino-ir",
+        digest="",
+        inputs=described["inputs"],
+        outputs=described["outputs"],
+        runtime="openvino",
+        run_options={"INFERENCE_PRECISION_HINT": "f32"},
+        metadata={
+            "interface": "transformers",
+            "structure": described["structure"],
+            "transformers": {**described["transformers"], "generation": {"pad_token_id": 0, "eos_token_id": 3}},
+            "threads": 1,
+            **notes.get("metadata", {}),
+        },
+    )
+    files = folder / "artifact"
+    artifact = artifact.model_copy(update={"digest": Manifest.measure(files, artifact.manifest()).digest})
+    write_manifest(files, artifact)
+    return files
+
+
+@pytest.fixture(scope="module")
+def made(worker, tmp_path_factory):
+    """For each kind, a source and where its winner is."""
+    found = {}
+    for kind in KINDS:
+        folder = tmp_path_factory.mktemp(kind)
+        model = make(kind)
+        notes, described = convert(worker, model, folder)
+        assert notes["metadata"]["cache"] == {
+            "layers": 2,
+            "heads": 2,
+            "head_size": 16 if kind == "gpt2" else 8,
+        }
+        found[kind] = model, seal(folder, notes, described)
+    return found
+
+
+@pytest.fixture(params=KINDS)
+def pair(request, made):
+    """A source and its winner."""
+    model, files = made[request.param]
+    return model, kedro_hone.load(files)
+
+
+IDS = torch.randint(5, VOCABULARY, (3, 7), generator=torch.Generator().manual_seed(1))
+MASK = torch.ones_like(IDS)
+LEFT = MASK.clone()
+LEFT[0, :3] = LEFT[1, :1] = 0
+WAYS = {
+    "greedy": {},
+    "sampled": {"do_sample": True, "temperature": 1.5, "top_k": 15, "num_return_sequences": 2},
+    "beams": {"num_beams": 3, "num_return_sequences": 2},
+    "sampled beams": {"num_beams": 3, "do_sample": True},
+    "with logits": {"return_dict_in_generate": True, "output_logits": True},
+    "by its own configuration": {"generation_config": transformers.GenerationConfig(max_new_tokens=5, use_cache=True)},
+}
+
+
+def generate(model, ids=IDS, seed=11, **kwargs):
+    """Return what a model generates from a seed."""
+    torch.manual_seed(seed)
+    if "generation_config" not in kwargs:
+        kwargs = {"max_new_tokens": 12, **kwargs}
+    with torch.no_grad():
+        return model.generate(input_ids=ids, **kwargs)
+
+
+def count_columns(learner, monkeypatch):
+    """Return a list that gets how many columns each step of a generation computes."""
+    columns, start = [], learner._session.start
+
+    def started():
+        kept = start()
+        advance = kept.advance
+        kept.advance = lambda feeds, order=None: columns.append(feeds["input_ids"].shape[1]) or advance(feeds, order)
+        return kept
+
+    monkeypatch.setattr(learner._session, "start", started)
+    return columns
+
+
+@pytest.mark.parametrize("mask", [MASK, LEFT], ids=["whole", "padded on the left"])
+@pytest.mark.parametrize("way", WAYS)
+def test_it_generates_with_its_cache_what_the_source_generates(pair, way, mask, monkeypatch):
+    source, learner = pair
+    columns = count_columns(learner, monkeypatch)
+    found, due = (generate(model, attention_mask=mask, **WAYS[way]) for model in (learner, source))
+    assert columns[0] == IDS.shape[1]
+    assert set(columns[1:]) == {1}
+    if way == "with logits":
+        assert len(found.logits) == len(due.logits) > 3
+        torch.testing.assert_close(torch.stack(found.logits), torch.stack(due.logits), atol=1e-3, rtol=1e-3)
+        found, due = found.sequences, due.sequences
+    assert torch.equal(found, due)
+    assert len({tuple(row.tolist()) for row in due[:, IDS.shape[1] :]}) > 1
+
+
+def test_the_cache_can_be_left_alone(pair, monkeypatch):
+    source, learner = pair
+    columns = count_columns(learner, monkeypatch)
+    assert torch.equal(generate(learner, attention_mask=LEFT, use_cache=False), generate(source, attention_mask=LEFT))
+    assert columns == []
+
+
+def test_a_call_is_not_influenced_by_a_generation(pair):
+    source, learner = pair
+    with torch.no_grad():
+        due = source(IDS, attention_mask=MASK, use_cache=False).logits
+    before = learner(IDS, attention_mask=MASK).logits
+    generate(learner, attention_mask=LEFT)
+    assert torch.equal(learner(IDS, attention_mask=MASK).logits, before)
+    assert learner(IDS[:1, :2]).logits.shape == (1, 2, VOCABULARY)
+    assert torch.equal(learner(IDS, attention_mask=MASK).logits, before)
+    torch.testing.assert_close(before, due, atol=1e-3, rtol=1e-3)
+
+
+def test_generations_at_the_same_time_share_no_state(made):
+    learner = kedro_hone.load(made["llama"][1])
+    other = kedro_hone.load(made["llama"][1])
+    prompts = [IDS, IDS.flip(0)[:2], IDS[:1, 2:], IDS.flip(1)]
+    due = [generate(made["llama"][0], ids) for ids in prompts]
+    found = {}
+
+    def work(index):
+        for model in (learner, other):
+            found[index, model is learner] = generate(model, prompts[index])
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(len(prompts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 2 * len(prompts)
+    for (index, _), tokens in found.items():
+        assert torch.equal(tokens, due[index])
+
+
+def test_a_cache_of_the_callers_is_refused(made):
+    source, learner = made["gpt2"][0], kedro_hone.load(made["gpt2"][1])
+    with torch.no_grad():
+        theirs = source(IDS, use_cache=True).past_key_values
+    for call in (learner, learner.generate):
+        with pytest.raises(ValueError, match="past_key_values is not served: a call has no cache"):
+            call(IDS, past_key_values=theirs)
+    of_another = generate(kedro_hone.load(made["gpt2"][1]), return_dict_in_generate=True).past_key_values
+    with pytest.raises(ValueError, match="past_key_values is not served"):
+        learner(IDS, past_key_values=of_another)
+    with pytest.raises(ValueError, match="cannot be cropped, so there is no assisted decoding"):
+        generate(learner, IDS[:1], prompt_lookup_num_tokens=3)
+
+
+def test_a_sequence_beyond_the_positions_is_refused(made):
+    learner = kedro_hone.load(made["gpt2"][1])
+    with pytest.raises(ValueError, match=f"the model has {POSITIONS} positions, and the sequence has {POSITIONS + 1}"):
+        generate(learner, max_new_tokens=POSITIONS, min_new_tokens=POSITIONS)
+
+
+def swap(worker, monkeypatch):
+    forward = worker.caching.Cached.forward
+
+    def swapped(self, *tensors):
+        count = len(self.names)
+        past = list(tensors[count:])
+        past[::2], past[1::2] = past[1::2], past[::2]
+        return forward(self, *tensors[:count], *past)
+
+    monkeypatch.setattr(worker.caching.Cached, "forward", swapped)
+
+
+def ignore(worker, monkeypatch):
+    monkeypatch.setattr(worker.caching, "_mask", lambda mask, _: 0.0 * mask[:, None, None, :])
+
+
+def freeze(worker, monkeypatch):
+    """The length of the example's cache instead of the real one, as a tracer may take it."""
+
+    def mask_from_there(mask, new):
+        columns, rows = torch.arange(mask.shape[1]), worker.caching._PAST + torch.arange(new)
+        return torch.where((columns <= rows[:, None]) & (mask[:, None, None, :] != 0), 0.0, -1e30)
+
+    monkeypatch.setattr(worker.caching, "_mask", mask_from_there)
+
+
+def forget(worker, monkeypatch):
+    order = worker.caching.Cached.forward
+
+    def unordered(self, *tensors):
+        named = dict(zip(self.names, tensors, strict=False))
+        still = [torch.arange(3, dtype=torch.int32) if name == "beam_idx" else each for name, each in named.items()]
+        return order(self, *still, *tensors[len(self.names) :])
+
+    monkeypatch.setattr(worker.caching.Cached, "forward", unordered)
+
+
+@pytest.mark.parametrize("plant", [swap, ignore, freeze, forget])
+def test_a_wrong_cache_is_found_before_it_is_returned(worker, plant, tmp_path, monkeypatch):
+    plant(worker, monkeypatch)
+    given = {"inputs": INPUTS, "outputs": [{"name": "logits", "shape": []}], "metadata": {"transformers": {}}}
+    reason = worker.caching.write(make("llama"), {"input": given, "output": str(tmp_path)}, "dimensions")
+    assert re.fullmatch(r"(a run at once|steps with the cache) gave logits that differ from the model's by .*", reason)
+
+
+def test_a_sliding_window_is_converted_without_a_cache(worker, tmp_path):
+    model = make("mistral", sliding_window=4)
+    notes, described = convert(worker, model, tmp_path)
+    assert notes["metadata"]["cache"]["absent"].startswith("its cache is a DynamicCache of DynamicSlidingWindowLayer")
+    learner = kedro_hone.load(seal(tmp_path, notes, described))
+    assert torch.equal(generate(learner), generate(model))
+
+
+@pytest.fixture
+def openvino(monkeypatch):
+    """OpenVINO's worker in this process."""
+    pytest.importorskip("nncf")
+    monkeypatch.setenv("NNCF_CI", "1")
+    monkeypatch.setitem(sys.modules, "hone_loading", loading)
+    return loading.load_file("_cache_test_openvino", str(OPENVINO.TOOLCHAIN.worker))
+
+
+def change(worker, files, adaptor, output, **job):
+    """Run one of OpenVINO's adaptors on a sealed winner's files; return its notes and where it wrote."""
+    artifact = kedro_hone.load(files).artifact
+    output.mkdir()
+    given = {"path": str(files), "device": "cpu", "metadata": artifact.metadata, "run_options": artifact.run_options}
+    given["inputs"] = [spec.model_dump() for spec in artifact.inputs]
+    options = next(each for each in OPENVINO.ADAPTORS if each.name == adaptor).options().model_dump()
+    job |= {"adaptor": adaptor, "input": given, "output": str(output), "options": options, "threads": 1}
+    notes = worker.transform(job)
+    described = worker.describe({"input": {**given, "path": str(output)}})
+    assert [spec["name"] for spec in described["inputs"]] == [spec.name for spec in artifact.inputs]
+    return notes, {**job, "input": {**given, "path": str(output)}}
+
+
+@pytest.mark.parametrize("adaptor", ["openvino.int8-weights", "openvino.int8-ptq"])
+def test_what_is_quantized_keeps_its_cache(made, openvino, adaptor, tmp_path):
+    source, files = made["llama"]
+    ids, mask = IDS.numpy(), MASK.numpy()
+    np.savez(tmp_path / "rows.npz", input_ids=ids, attention_mask=mask)
+    notes, job = change(openvino, files, adaptor, tmp_path / "quantized", calibration=str(tmp_path / "rows.npz"))
+    assert notes["metadata"]["quantized_operators"] > 0
+    session = openvino.load(job)
+    whole = session.run({"input_ids": ids, "attention_mask": mask})["logits"]
+    kept = session.start()
+    steps = [
+        kept.advance({"input_ids": ids[:, at : at + 1], "attention_mask": mask[:, : at + 1]})["logits"]
+        for at in range(ids.shape[1])
+    ]
+    assert np.abs(np.concatenate(steps, 1) - whole).max() < 0.02 * np.abs(whole).max()
+    with torch.no_grad():
+        assert np.abs(whole - source(IDS).logits.numpy()).max() < 0.3 * np.abs(whole).max()
+
+
+def test_a_cache_that_goes_wrong_in_the_runtime_is_not_used(made, openvino, tmp_path, monkeypatch):
+    assert change(openvino, made["gpt2"][1], "openvino.f32", tmp_path / "right")[0] == {}
+    fill = openvino.session.fill
+    monkeypatch.setattr(openvino.session, "fill", lambda feeds, names, _=0: fill(feeds, names))
+    noted = change(openvino, made["gpt2"][1], "openvino.f32", tmp_path / "wrong")[0]["metadata"]["cache"]
+    assert noted["absent"].startswith("steps with the cache gave logits that differ from those of one run by ")

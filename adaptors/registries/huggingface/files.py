@@ -29,7 +29,8 @@ _OURS: Final = frozenset(
 )
 _OUR_FOLDERS: Final = ("artifact/", f"{EVIDENCE_FOLDER}/")
 _NO_MODEL: Final = (".gitattributes", ".gitignore", CARD, "LICENSE*", "*.md", "*.png", "*.jpg", "*.jpeg", "*.gif")
-_OTHER_FRAMEWORKS: Final = ("*.h5", "*.msgpack", "*.ot", "*.gguf", "*.tflite", "*.mlmodel", "*.onnx", "*.onnx?data")
+_ONNX: Final = ("*.onnx", "*.onnx?data")
+_OTHER_FRAMEWORKS: Final = ("*.h5", "*.msgpack", "*.ot", "*.gguf", "*.tflite", "*.mlmodel", *_ONNX)
 _TRAINING: Final = ("training_args.bin", "optimizer.*", "scheduler.*", "rng_state*", "trainer_state.json", "events.*")
 _MODULE: Final = re.compile(r"\d+_[A-Za-z]+")
 """A folder of a module of sentence-transformers, such as ``1_Pooling``."""
@@ -59,8 +60,8 @@ def choose_files(paths: Collection[str]) -> tuple[str, ...]:
     """Return the files of a source model that are needed, in sorted order.
 
     A repository of transformers (``config.json`` at its root) gives its texts and, for each folder, one kind of
-    weights: safetensors if there are any, else ``.bin``. One with an ``MLmodel`` gives everything; any other, such as
-    one with ``model.onnx``, what is neither a card nor a picture.
+    weights: safetensors if there are any, else ``.bin``, else ONNX files. One with an ``MLmodel`` gives everything; any
+    other, such as one with ``model.onnx`` and no configuration, what is neither a card nor a picture.
     """
     if MLMODEL in paths:
         return tuple(sorted(set(paths) - {".gitattributes", CARD}))
@@ -81,7 +82,7 @@ def _choose_in(paths: list[str]) -> Iterable[str]:
     weights = {path for path in paths if _fits(path, ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.index.json"))}
     rest = [path for path in paths if path not in weights]
     kept = [path for path in rest if not _fits(path, _NO_MODEL + _OTHER_FRAMEWORKS + _TRAINING)]
-    return [*kept, *_choose_weights(sorted(weights))]
+    return [*kept, *(_choose_weights(sorted(weights)) or [path for path in rest if _fits(path, _ONNX)])]
 
 
 def _choose_weights(paths: list[str]) -> list[str]:

@@ -80,6 +80,13 @@ def test_the_word_error_rate_is_that_of_jiwer(run, sounds):
     assert row["others"]["character_error_rate"]["candidate"] == pytest.approx(jiwer.cer(SAID, given))
 
 
+@pytest.mark.parametrize("case", [None, "lower", "upper"])
+def test_white_space_around_a_reference_is_no_error(run, sounds, case):
+    found = run(sounds, said=[f" {text}\n" for text in SAID], case=case)
+    row = found["score"](say(SAID, 60), say(SAID, 60), metrics=["character_error_rate"])
+    assert row["others"]["character_error_rate"]["source"] == 0
+
+
 def test_edits_are_those_of_jiwer(random):
     import jiwer
 

@@ -109,7 +109,9 @@ def read_transcripts(predictions: Array, targets: Arrays, options: dict[str, Any
 
 
 def _fold(text: str, options: dict[str, Any]) -> str:
-    return {"lower": text.lower, "upper": text.upper}.get(options["case"], text.strip)()
+    """Return a text without white space around it, in the case in which texts are compared."""
+    plain = text.strip()
+    return plain if options["case"] is None else plain.lower() if options["case"] == "lower" else plain.upper()
 
 
 def tally(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:

@@ -26,7 +26,9 @@ _TEXTS: Final = re.compile(
 _PARTS: Final = re.compile(r"\d+_\w+/(config\.json|model\.safetensors)")
 """Files of the modules after the model in a repository of sentence-transformers."""
 _TOKENIZERS: Final = re.compile(r"tokenizer\.json|vocab\.\w+|\w[\w.-]*\.(model|spm|tiktoken)|tokenizer_config\.json")
-_PICKLES: Final = re.compile(r"pytorch_model([\w.-]*)\.bin(\.index\.json)?")
+_PICKLE: Final = "pytorch_model.bin"
+_SHARDS: Final = re.compile(r"pytorch_model-\d+-of-\d+\.bin|pytorch_model\.bin\.index\.json")
+"""Weights in several pickles with their index; not those of a variant, such as ``pytorch_model.fp16.bin``."""
 _COMPONENT: Final = re.compile(r"components/(tokenizer|processor|image_processor|feature_extractor)/([\w.-]+)")
 _UNTRUSTED: Final = "Loading a pickle runs whatever code its author put in, and the recipe does not trust it."
 
@@ -133,7 +135,7 @@ def _find_weights(root: Path, names: set[str]) -> list[str]:
     others = sorted(name for name in names if name.endswith(".safetensors"))
     if len(others) == 1:
         return others
-    return sorted(filter(_PICKLES.fullmatch, names))
+    return [_PICKLE] if _PICKLE in names else sorted(filter(_SHARDS.fullmatch, names))
 
 
 def _check_weights(names: list[str], pulled: Pulled) -> None:

@@ -52,6 +52,8 @@ _AUDIO: Final = frozenset(
     """wav2vec2 wav2vec2-bert wav2vec2-conformer hubert wavlm unispeech unispeech-sat sew sew-d data2vec-audio mctct
     audio-spectrogram-transformer""".split()  # noqa: SIM905 - a list of words
 )
+_TOKENIZED: Final = frozenset({"beit"})
+"""Models of images whose configuration has a vocabulary: of parts of images, for training without labels."""
 _LATER: Final = frozenset("whisper speech_to_text speecht5 clap encodec moonshine clip siglip siglip2 blip".split())  # noqa: SIM905
 
 
@@ -85,7 +87,8 @@ def find_purpose(config: Mapping[str, Json], *, task: str | None) -> Purpose | s
     """
     architecture, model_type = read_architecture(config), str(config.get("model_type", ""))
     audio = model_type in _AUDIO
-    kind = "audio" if audio else "image" if "num_channels" in config and "vocab_size" not in config else "text"
+    image = "num_channels" in config and ("vocab_size" not in config or model_type in _TOKENIZED)
+    kind = "audio" if audio else "image" if image else "text"
     if task is not None:
         named = _ALIASES.get(task, task)
         return Purpose(task=named, auto_class=TASKS[named], kind=kind)

@@ -201,6 +201,25 @@ def test_pickled_weights_need_trust(pulled):
     assert ("pytorch_model.bin", "pytorch_model.bin") in flavor.files
 
 
+def test_pickled_weights_are_taken_once(pulled):
+    (pulled / "model.safetensors").unlink()
+    for name in ("pytorch_model.bin", "pytorch_model.fp16.bin", "pytorch_model.bin.index.json"):
+        (pulled / name).write_bytes(b"x")
+
+    flavor = read_flavor(pulled, trust=frozenset({"pickle"}))
+    assert {name for _, name in flavor.files if name.startswith("pytorch")} == {"pytorch_model.bin"}
+
+
+def test_shards_of_pickled_weights_come_with_their_index(pulled):
+    (pulled / "model.safetensors").unlink()
+    shards = {"pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin", "pytorch_model.bin.index.json"}
+    for name in {*shards, "pytorch_model.fp16-00001-of-00002.bin"}:
+        (pulled / name).write_bytes(b"x")
+
+    flavor = read_flavor(pulled, trust=frozenset({"pickle"}))
+    assert {name for _, name in flavor.files if name.startswith("pytorch")} == shards
+
+
 def test_code_of_its_own_needs_trust(pulled):
     (pulled / "config.json").write_text(json.dumps({**CONFIG, "auto_map": {"AutoModel": "net.Net"}}))
     (pulled / "net.py").write_text("raise RuntimeError('imported')")
@@ -310,3 +329,20 @@ def test_what_an_architecture_is_for(architecture, model_type, task):
 
     assert not isinstance(found, str)
     assert found.task == task
+
+
+@pytest.mark.parametrize(
+    ("architecture", "task", "found"),
+    [
+        ("BeitForImageClassification", None, "image-classification"),
+        ("BeitForImageClassification", "image-classification", "image-classification"),
+        ("BeitModel", None, "image-feature-extraction"),
+    ],
+)
+def test_a_vocabulary_of_patches_is_no_text(architecture, task, found):
+    config = {"architectures": [architecture], "model_type": "beit", "num_channels": 3, "vocab_size": 8192}
+
+    purpose = tasks.find_purpose(config, task=task)
+
+    assert not isinstance(purpose, str)
+    assert (purpose.task, purpose.kind) == (found, "image")

@@ -12,7 +12,7 @@ and publishes the winner; then the winner is published once more, into a folder.
 
 ::
 
-    python benchmarks/large_model.py  # 20 minutes, 20 GB of disk; a worker may take 8 GiB of memory
+    python benchmarks/large_model.py  # 17 to 27 minutes, 20 GB of disk; a worker may take 8 GiB of memory
     python benchmarks/large_model.py --layers 2 --width 512 --large 1   # the same with a small model, in two minutes
 
 Exit code 1: the process had more than 500 MB, or a large file is there more than once.

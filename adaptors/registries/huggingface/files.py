@@ -10,6 +10,7 @@ from typing import Final
 
 from kedro_hone.core.contract.proof import EVIDENCE_FOLDER
 from kedro_hone.signing.policy import SIGNATURE
+from kedro_hone.sources.formats import diffusers
 from kedro_hone.sources.source_format import MLMODEL
 
 CARD: Final = "README.md"
@@ -61,10 +62,13 @@ def choose_files(paths: Collection[str]) -> tuple[str, ...]:
 
     A repository of transformers (``config.json`` at its root) gives its texts and, for each folder, one kind of
     weights: safetensors if there are any, else ``.bin``, else ONNX files. One with an ``MLmodel`` gives everything; any
-    other, such as one with ``model.onnx`` and no configuration, what is neither a card nor a picture.
+    other, such as one with ``model.onnx`` and no configuration, what is neither a card nor a picture. Of a pipeline of
+    Diffusers, which is not taken, it is the index that says so, and none of its gigabytes.
     """
     if MLMODEL in paths:
         return tuple(sorted(set(paths) - {".gitattributes", CARD}))
+    if diffusers.INDEX in paths and "config.json" not in paths:
+        return (diffusers.INDEX,)
     if "config.json" not in paths:
         return tuple(sorted(path for path in paths if not _fits(path, _NO_MODEL)))
     chosen: list[str] = []

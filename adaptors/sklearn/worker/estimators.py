@@ -34,10 +34,6 @@ _SAFE = frozenset(
 """Types that a skops file may hold beyond those that skops itself knows to be safe: those that MLflow adds."""
 
 
-class Unsuited(Exception):  # noqa: N818 - a reason, not an error
-    """Why an estimator is not taken."""
-
-
 class BoosterModel:
     """A bare booster of LightGBM or XGBoost, called as a regressor: ``predict`` gives what the booster gives."""
 
@@ -157,6 +153,13 @@ def find_last(estimator: Any) -> Any:
     return estimator
 
 
+def find_first(estimator: Any) -> Any:
+    """Return the first step of a pipeline, however deep, or the estimator itself."""
+    while hasattr(estimator, "steps"):
+        estimator = estimator.steps[0][1]
+    return estimator
+
+
 def get(estimator: Any, name: str) -> Any:
     """Return an attribute; None where there is none, or where it raises, as attributes that are computed may."""
     try:
@@ -225,76 +228,3 @@ class Session:
         rows = make_rows(self._estimator, self._specs, feeds)
         scores = self._classifies and self._scores
         return partial(self._estimator.predict_proba if scores else self._estimator.predict, rows)
-
-
-def describe(job: Json) -> Json:
-    """Return the tensors of an estimator, what the learner tells of it, and warnings; or why it is not taken."""
-    estimator, said = open_estimator(job)
-    try:
-        inputs = _describe_inputs(estimator, job)
-        outputs, about = _describe_outputs(estimator, inputs)
-    except Unsuited as unsuited:
-        return {"refused": str(unsuited)}
-    names = get(estimator, "feature_names_in_")
-    columns = (
-        [spec["name"] for spec in inputs] if is_split(inputs) else None if names is None else list(map(str, names))
-    )
-    about |= {"class": type(estimator).__name__, "split": is_split(inputs)}
-    about |= {"feature_names_in": columns} if columns else {}
-    about |= {"n_features_in": int(count)} if (count := get(estimator, "n_features_in_")) is not None else {}
-    return {"inputs": inputs, "outputs": outputs, "sklearn": about, **({"warnings": said} if said else {})}
-
-
-def _describe_inputs(estimator: Any, job: Json) -> list[Json]:
-    """Return the inputs that the recipe or the signature states, or a matrix of as many columns as were fitted."""
-    stated, count = job["input"]["inputs"], get(estimator, "n_features_in_")
-    if len(stated) == 1 and stated[0]["dtype"] != "str":
-        (spec,) = stated
-        if len(spec["shape"]) != 2:
-            raise Unsuited(f"its input has the shape {spec['shape']}, and an estimator takes rows of columns")
-        columns = spec["shape"][1] if isinstance(spec["shape"][1], int) else count
-        name = "X" if spec["name"] == "input_0" else spec["name"]
-        return [{"name": name, "dtype": spec["dtype"], "shape": ["batch", columns]}]
-    if stated:
-        return [dict(spec) for spec in stated]
-    if count is None:
-        raise Unsuited("neither its signature nor the estimator says what it takes: log it with a signature")
-    return [{"name": "X", "dtype": "float64", "shape": ["batch", int(count)]}]
-
-
-def _describe_outputs(estimator: Any, inputs: list[Json]) -> tuple[list[Json], Json]:
-    if not hasattr(estimator, "predict"):
-        raise Unsuited(f"{type(estimator).__name__} has no predict: it is neither a classifier nor a regressor")
-    if not is_classifier(estimator):
-        count, flat = _count_targets(estimator, inputs)
-        return [{"name": "variable", "dtype": "float32", "shape": ["batch", count]}], {
-            "kind": "regressor",
-            "flat": flat,
-        }
-    classes = get(estimator, "classes_")
-    if classes is None or isinstance(classes, list) or np.asarray(classes).ndim != 1:
-        raise Unsuited(f"{type(estimator).__name__} predicts several labels for each row; one is taken")
-    classes = np.asarray(classes)
-    text = classes.dtype.kind in "OU"
-    if text and not all(isinstance(one, str) for one in classes):
-        raise Unsuited(f"its classes are neither numbers nor text, such as {classes[0]!r}")
-    if classes.dtype.kind == "f" and (classes != np.floor(classes)).any():
-        raise Unsuited("its classes are fractions")
-    outputs: list[Json] = [{"name": "label", "dtype": "str" if text else "int64", "shape": ["batch"]}]
-    if hasattr(estimator, "predict_proba"):
-        outputs.append({"name": "probabilities", "dtype": "float32", "shape": ["batch", len(classes)]})
-    known = "object" if classes.dtype.kind == "O" else classes.dtype.str
-    return outputs, {"kind": "classifier", "classes": classes.tolist(), "classes_dtype": known}
-
-
-def _count_targets(estimator: Any, inputs: list[Json]) -> tuple[int, bool]:
-    """Return how many numbers a regressor predicts for each row, and whether they are an array of one dimension."""
-    if not is_split(inputs):
-        example = {inputs[0]["name"]: np.zeros((2, inputs[0]["shape"][1]), inputs[0]["dtype"])}
-        found = np.asarray(estimator.predict(make_rows(estimator, inputs, example)))
-        return found.reshape(2, -1).shape[1], found.ndim == 1
-    weights = get(find_last(estimator), "coef_")  # its categories are not known: nothing can be predicted
-    count = get(find_last(estimator), "n_outputs_") or (
-        len(weights) if weights is not None and np.ndim(weights) == 2 else 1
-    )
-    return int(count), count == 1

@@ -50,7 +50,8 @@ class Golden(Value):
 
     Attributes:
         tolerance: What outputs may differ by, relative to the largest value of each: twice what the winner's differed
-            from the source's by when it was validated at all batch sizes, and ``SMALLEST_TOLERANCE`` at least.
+            from the source's by when it was validated at all batch sizes, and ``SMALLEST_TOLERANCE`` at least. Whole
+            numbers of 32 and 64 bits, and text, are the same or not.
         source: The attributes that the source was sealed with; with its files they make its digest.
         machine: The fingerprint of the machine that computed the outputs, the processor's name and its flags.
     """
@@ -140,6 +141,8 @@ def _compare(want: NDArray[Any], found: NDArray[Any] | None, tolerance: float) -
         return f"has the shape {found.shape}, and {want.shape} is due"
     if want.dtype.kind == "U":
         return "" if bool((found.astype(str) == want).all()) else "is another text"
+    if want.dtype.kind in "iu" and want.dtype.itemsize >= 4:  # classes and places; narrower ones may be pixels
+        return "" if bool((found == want).all()) else "holds another whole number"
     due, got = want.astype(np.float64), np.asarray(found, np.float64)
     scale = float(np.abs(due[np.isfinite(due)]).max(initial=0.0)) or 1.0
     same = (due == got) | (np.isnan(due) & np.isnan(got))

@@ -124,6 +124,13 @@ def test_bad_input_is_explained(run, change, slug, said):
     assert (error["slug"], said in error["why"]) == (slug, True), error
 
 
+def test_where_no_word_has_a_tag_nothing_is_doubted():
+    program = programs.load_program("token-classification")
+    none = np.full((2, 3), program.NONE)
+    targets = {"target": none, "places": np.full((2, 3), -1), "table_tags": np.array(NAMES)}
+    assert program.find_doubt({"logits": np.zeros((2, 4, 5), np.float32)}, targets, program.OPTIONS) is None
+
+
 def test_a_head_with_fewer_tags_is_refused(run):
     found = run()
     error = found["score"]({"logits": np.zeros((3, 6, 3), np.float32)})["error"]

@@ -48,6 +48,11 @@ def test_cards_and_pictures_are_left_out():
     assert choose_files(["model.onnx", "model.onnx.data", *noise]) == ("model.onnx", "model.onnx.data")
 
 
+def test_of_a_pipeline_of_diffusers_only_its_index_is_pulled():
+    there = ["model_index.json", "unet/config.json", "unet/diffusion_pytorch_model.safetensors", "v1-5.ckpt"]
+    assert choose_files(there) == ("model_index.json",)
+
+
 def test_a_folder_of_mlflows_is_pulled_whole():
     there = ["MLmodel", "config.json", "data/model.pt2", "pytorch_model.bin"]
     assert choose_files([*there, "README.md"]) == tuple(sorted(there))

@@ -137,11 +137,13 @@ def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str
     """Say so where the words are right no more often than one tag for all of them would be."""
     words, labels = _choose_words(decode(outputs, options), targets), targets["target"]
     real = labels != NONE
-    right, share = np.mean(words[real] == labels[real]), np.unique(labels[real], return_counts=True)[1].max(initial=0)
-    if not real.any() or right * real.sum() > share or share == real.sum():
+    count, right = real.sum(), (words[real] == labels[real]).sum()
+    most = np.unique(labels[real], return_counts=True)[1].max(initial=0)
+    if right > most or most == count:  # so it is, too, where no word has a tag
         return None
-    often = f"the most frequent tag would be in {share / real.sum():.1%}"
-    return f"the predictions are right for {right:.1%} of the words, and {often}: check that the tags are the model's"
+    often = f"the most frequent tag would be in {most / count:.1%}"
+    found = f"the predictions are right for {right / count:.1%} of the words, and {often}"
+    return f"{found}: check that the tags are the model's"
 
 
 def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> None:

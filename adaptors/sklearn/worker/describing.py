@@ -1,0 +1,108 @@
+"""Describe what estimators take and return, or say why they are not taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import estimators
+
+Json = dict[str, Any]
+
+
+class Unsuited(Exception):  # noqa: N818 - a reason, not an error
+    """Why an estimator is not taken."""
+
+
+def describe(job: Json) -> Json:
+    """Return the tensors of an estimator, what the learner tells of it, and warnings; or why it is not taken."""
+    estimator, said = estimators.open_estimator(job)
+    try:
+        inputs = _describe_inputs(estimator, job)
+        outputs, about = _describe_outputs(estimator, inputs)
+    except Unsuited as unsuited:
+        return {"refused": str(unsuited)}
+    names = estimators.get(estimator, "feature_names_in_")
+    columns = (
+        [spec["name"] for spec in inputs]
+        if estimators.is_split(inputs)
+        else None
+        if names is None
+        else list(map(str, names))
+    )
+    about |= {"class": type(estimator).__name__, "split": estimators.is_split(inputs)}
+    about |= {"feature_names_in": columns} if columns else {}
+    about |= {"n_features_in": int(count)} if (count := estimators.get(estimator, "n_features_in_")) is not None else {}
+    return {"inputs": inputs, "outputs": outputs, "sklearn": about, **({"warnings": said} if said else {})}
+
+
+def _describe_inputs(estimator: Any, job: Json) -> list[Json]:
+    """Return the inputs that the recipe or the signature states, or a matrix of as many columns as were fitted."""
+    first = estimators.find_first(estimator)
+    if takes_texts(first):
+        raise Unsuited(f"{type(first).__name__} takes a list of texts, and an estimator is given rows of columns")
+    stated, count = job["input"]["inputs"], estimators.get(estimator, "n_features_in_")
+    if len(stated) == 1 and stated[0]["dtype"] != "str":
+        (spec,) = stated
+        if len(spec["shape"]) != 2:
+            raise Unsuited(f"its input has the shape {spec['shape']}, and an estimator takes rows of columns")
+        columns = spec["shape"][1] if isinstance(spec["shape"][1], int) else count
+        name = "X" if spec["name"] == "input_0" else spec["name"]
+        return [{"name": name, "dtype": spec["dtype"], "shape": ["batch", columns]}]
+    if stated:
+        return [dict(spec) for spec in stated]
+    if count is None:
+        raise Unsuited("neither its signature nor the estimator says what it takes: log it with a signature")
+    return [{"name": "X", "dtype": "float64", "shape": ["batch", int(count)]}]
+
+
+def _describe_outputs(estimator: Any, inputs: list[Json]) -> tuple[list[Json], Json]:
+    if not hasattr(estimator, "predict"):
+        raise Unsuited(f"{type(estimator).__name__} has no predict: it is neither a classifier nor a regressor")
+    if not estimators.is_classifier(estimator):
+        count, flat = _count_targets(estimator, inputs)
+        return [{"name": "variable", "dtype": "float32", "shape": ["batch", count]}], {
+            "kind": "regressor",
+            "flat": flat,
+        }
+    classes = estimators.get(estimator, "classes_")
+    if classes is None or isinstance(classes, list) or np.asarray(classes).ndim != 1:
+        raise Unsuited(f"{type(estimator).__name__} predicts several labels for each row; one is taken")
+    classes = np.asarray(classes)
+    text = classes.dtype.kind in "OU"
+    if text and not all(isinstance(one, str) for one in classes):
+        raise Unsuited(f"its classes are neither numbers nor text, such as {classes[0]!r}")
+    if classes.dtype.kind == "f" and (classes != np.floor(classes)).any():
+        raise Unsuited("its classes are fractions")
+    outputs: list[Json] = [{"name": "label", "dtype": "str" if text else "int64", "shape": ["batch"]}]
+    if hasattr(estimator, "predict_proba"):
+        outputs.append({"name": "probabilities", "dtype": "float32", "shape": ["batch", len(classes)]})
+    known = "object" if classes.dtype.kind == "O" else classes.dtype.str
+    return outputs, {"kind": "classifier", "classes": classes.tolist(), "classes_dtype": known}
+
+
+def _count_targets(estimator: Any, inputs: list[Json]) -> tuple[int, bool]:
+    """Return how many numbers a regressor predicts for each row, and whether they are an array of one dimension."""
+    if not estimators.is_split(inputs):
+        example = {inputs[0]["name"]: np.zeros((2, inputs[0]["shape"][1]), inputs[0]["dtype"])}
+        found = np.asarray(estimator.predict(estimators.make_rows(estimator, inputs, example)))
+        return found.reshape(2, -1).shape[1], found.ndim == 1
+    weights = estimators.get(
+        estimators.find_last(estimator), "coef_"
+    )  # its categories are not known: nothing can be predicted
+    count = estimators.get(estimators.find_last(estimator), "n_outputs_") or (
+        len(weights) if weights is not None and np.ndim(weights) == 2 else 1
+    )
+    return int(count), count == 1
+
+
+def takes_texts(step: Any) -> bool:
+    """Return whether a step takes a list of texts, as vectorizers do: of a table it would read the columns' names."""
+    from sklearn.utils import get_tags
+
+    try:
+        tags = get_tags(step).input_tags
+    except Exception:  # noqa: BLE001 - a step of the author's own, or "passthrough", may have none
+        return False
+    return bool(tags.string and not tags.two_d_array)

@@ -61,6 +61,7 @@ bench: $(DEV_READY) ## measure the measuring after `make run`, on a quiet machin
 	$(BIN)/python benchmarks/baseline.py
 	$(BIN)/python benchmarks/minilm.py
 	$(BIN)/python benchmarks/padding.py
+	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/honesty.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/learner.py

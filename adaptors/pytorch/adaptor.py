@@ -149,7 +149,8 @@ ADAPTORS = (
         stage=Stage.CONVERT,
         accepts=_TRANSFORMERS,
         produces="openvino-ir",
-        summary="Converts a model of Transformers to OpenVINO's IR without ONNX in between.",
+        summary="Converts a model of Transformers to OpenVINO's IR without ONNX in between; "
+        "causal language models with their cache of keys and values.",
         supports={
             **_SUPPORTS,
             Capability.EXTERNAL_DATA: Support.FULL,

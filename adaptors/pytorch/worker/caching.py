@@ -120,34 +120,38 @@ def convert(model: nn.Module, job: Job) -> tuple[Any, Notes]:
 
     given = [spec["name"] for spec in job["input"]["inputs"]]
     names = [*given, *([] if POSITIONS in given else [POSITIONS]), ORDER]
-    ids = torch.arange(3 * 12).reshape(3, 12) % 2
-    layers = _run(model, ids[:, :_PAST]).past_key_values.layers
+    layers = _run(model, torch.ones(3, _PAST, dtype=torch.int64)).past_key_values.layers
     past = [tensor for layer in layers for tensor in (layer.keys, layer.values)]
-    new = min(ids.shape[1], (find_limit(job) or 64) - _PAST)
-    ids = ids[:, : max(2, new)]
-    mask = torch.ones(3, _PAST + ids.shape[1], dtype=torch.int64)
-    mask[0, :2] = 0
-    positions = torch.arange(_PAST, mask.shape[1]).repeat(3, 1).clamp(max=(find_limit(job) or 64) - 1)
-    examples = {IDS: ids, MASK: mask, POSITIONS: positions, ORDER: torch.arange(3, dtype=torch.int32)}
+    examples = _make_examples(find_limit(job) or 64)
     with torch.no_grad():
         made = ov.convert_model(Cached(model, names), example_input=(*[examples[name] for name in names], *past))
     kept = [f"{kind}_{index}" for index in range(len(layers)) for kind in ("keys", "values")]
-    for port, name in zip(made.inputs, (*names, *(f"past_{name}" for name in kept)), strict=True):
+    sizes = [[-1] * examples[name].dim() for name in names] + [[-1, each.shape[1], -1, each.shape[3]] for each in past]
+    named = (*names, *(f"past_{name}" for name in kept))
+    for port, name, example in zip(made.inputs, named, [*[examples[each] for each in names], *past], strict=True):
         port.get_tensor().set_names({name})
+        port.get_node().set_element_type(ov.Type(np.dtype(str(example.dtype).removeprefix("torch."))))
     for port, name in zip(made.outputs, ("logits", *(f"present_{name}" for name in kept)), strict=True):
         port.get_tensor().set_names({name})
-    sizes = [[-1, -1]] * (len(names) - 1) + [[-1]] + [[-1, each.shape[1], -1, each.shape[3]] for each in past]
     made.reshape({port: ov.PartialShape(size) for port, size in zip(made.inputs, sizes, strict=True)})
-    types = (
-        ["int64"] * (len(names) - 1) + ["int32"] + ["float32"] * len(past)
-    )  # OpenVINO fuses a cache by an order in i32
-    for port, dtype in zip(made.inputs, types, strict=True):
-        port.get_node().set_element_type(ov.Type(np.dtype(dtype)))
     made.validate_nodes_and_infer_types()
     apply_make_stateful_transformation(made, {f"past_{name}": f"present_{name}" for name in kept})
     _begin_empty(made)
     keys = layers[0].keys
     return made, {"layers": len(layers), "heads": keys.shape[1], "head_size": keys.shape[3]}
+
+
+def _make_examples(limit: int) -> dict[str, torch.Tensor]:
+    """Return three rows of new columns behind those of the cache; one is padded on the left, as in a real batch."""
+    new = max(2, min(12, limit - _PAST))
+    mask = torch.ones(3, _PAST + new, dtype=torch.int64)
+    mask[0, :2] = 0
+    return {
+        IDS: torch.arange(3 * new).reshape(3, new) % 2,
+        MASK: mask,
+        POSITIONS: torch.arange(_PAST, _PAST + new).repeat(3, 1).clamp(max=limit - 1),
+        ORDER: torch.arange(3, dtype=torch.int32),  # OpenVINO fuses a cache with its attention by an order of this type
+    }
 
 
 def _begin_empty(made: Any) -> None:

@@ -26,6 +26,7 @@ TAGS: Final = "hone.json"
 """The file with a published version's tags."""
 _MODELS: Final = (".onnx", ".pt2")
 _TAGS: Final = TypeAdapter(dict[str, str])
+_NAME_ONE: Final = f"Name a model file, or a folder with {MLMODEL} or a model, such as config.json and its weights."
 _LONGEST: Final = 255
 """Bytes of a file's name."""
 
@@ -112,7 +113,7 @@ def explain_odd(uri: str, error: Exception) -> HoneError:
         "model-unknown",
         "No file can have this path.",
         why=f"{uri[:80]!r}: {error}"[:200],
-        hint=f"Name a model file or a folder with {MLMODEL}.",
+        hint=_NAME_ONE,
     )
 
 
@@ -121,7 +122,7 @@ def explain_missing(path: Path) -> HoneError:
     home = next(parent for parent in path.parents if parent.is_dir())
     names = sorted(file.name for file in home.iterdir())
     missing = path.relative_to(home).parts[0]
-    advice = f" Name a model file or a folder with {MLMODEL}."
+    advice = f" {_NAME_ONE}"
     return explain_unknown("model-unknown", f"There is no {path}.", missing, names, f"files in {home}:", advice=advice)
 
 

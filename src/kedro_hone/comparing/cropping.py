@@ -23,6 +23,8 @@ ODD = "odd sizes"
 ODD_BATCH = 7
 """A batch size that no recipe names: what was specialized by mistake shows at it."""
 
+_LONGER = {"length": " (for text: program.options.length)"}  # by the dimension: how rows are made longer
+
 
 @contextmanager
 def crop_search(setting: Setting) -> Iterator[dict[str, Path]]:
@@ -90,11 +92,12 @@ def crop(
     first = mask is not None and bool(mask[:, -1].all() and not mask[:, 0].all())
     for axis, dim in named:
         if array.shape[axis] < sizes[dim]:
+            longer = _LONGER.get(dim, "")
             raise HoneError(
                 "data-unreadable",
                 f"A shape of the recipe asks for {dim} = {sizes[dim]}, and the data have {array.shape[axis]}.",
                 why="What is timed is real data; it is cut, never stretched.",
-                hint="Let the program prepare rows at least that long, or make the shape smaller.",
+                hint=f"Let the program prepare rows at least that long{longer}, or make the shape smaller.",
             )
         start = array.shape[axis] - sizes[dim] if first and dim == "length" else 0
         array = np.take(array, range(start, start + sizes[dim]), axis=axis)

@@ -102,7 +102,16 @@ def test_an_input_of_a_fixed_length_is_padded_to_it(run):
         ({"length": 0}, "recipe-invalid", "number of tokens"),
         ({"length": 8, "inputs": list_ids(9)}, "recipe-invalid", "has 9 tokens"),
         ({"tokenizer": "here"}, "recipe-invalid", "absolute path"),
-        ({"label": ["good", "bad", "great"]}, "labels-mismatch", "'great'"),
+        (
+            {"label": ["good", "bad", "great"]},
+            "labels-mismatch",
+            "label 'great' is none of those that id2label in config.json names: 'bad', 'good'",
+        ),
+        (
+            {"label": ["good", "bad", "great"], "classes": ["bad", "good"]},
+            "labels-mismatch",
+            "label 'great' is none of those that the option classes names: 'bad', 'good'",
+        ),
         ({"label": [0, 1, 2]}, "labels-mismatch", "label 2"),
         ({"label": [0, -1, 1]}, "labels-mismatch", "label -1"),
         ({"config": {**CONFIG, "problem_type": "multi_label_classification"}}, "recipe-invalid", "multi_label: true"),

@@ -189,6 +189,7 @@ def test_an_unknown_path_names_the_nearest(tmp_path):
     with pytest.raises(HoneError, match="Did you mean 'digits'") as caught:
         LocalRegistry(tmp_path).resolve("digist/model.onnx")
     assert caught.value.slug == "model-unknown"
+    assert "config.json" in caught.value.hint  # which a model of Transformers has, and no MLmodel
 
 
 def test_versions_since(tmp_path, winner):

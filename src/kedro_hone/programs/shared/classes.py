@@ -18,6 +18,7 @@ METRIC = "accuracy"
 HIGHER_IS_BETTER = True
 LABELS = ("labels", "label", "target", "targets", "y")  # the usual names of their array
 
+_SHOWN = 8  # names of classes that an error lists
 _OFTEN = 5  # rows of one label, among which a model that knows it would predict it once
 _NAME_THEM = "name the classes in the order of the model's outputs: program.options.classes"
 _FROM_ZERO = "count from 0; subtract 1 from each label, or name the classes in order: program.options.classes"
@@ -34,8 +35,12 @@ def count_rows(data: Arrays, options: dict[str, Any]) -> int | None:
     return None if labels is None else len(labels)
 
 
-def read_targets(labels: Array | None, job: dict[str, Any], options: dict[str, Any]) -> Arrays:
+def read_targets(
+    labels: Array | None, job: dict[str, Any], options: dict[str, Any], *, named_by: str = "the option classes"
+) -> Arrays:
     """Return labels, numbers or names, as ``target``, or nothing where there are none.
+
+    ``named_by`` tells in errors where the names in ``options["classes"]`` are from.
 
     They are class numbers as int64, checked against the specifications of the model's outputs; text where the model's
     output is text and no classes are named.
@@ -53,7 +58,7 @@ def read_targets(labels: Array | None, job: dict[str, Any], options: dict[str, A
     output = next((spec for spec in outputs if options["output"] in (None, spec["name"])), None)
     classes = _count_classes(output)
     if options["classes"]:
-        return {"target": _number_labels(labels, options["classes"], classes)}
+        return {"target": _number_labels(labels, options["classes"], classes, named_by)}
     text = labels.dtype.kind not in "biuf"
     if output is not None and output["dtype"] == "str":
         if not text or not all(isinstance(label, str) for label in labels):
@@ -77,14 +82,19 @@ def _count_classes(output: dict[str, Any] | None) -> int | None:
     return int(shape[1])
 
 
-def _number_labels(labels: Array, names: list[Any], classes: int | None) -> Array:
+def _number_labels(labels: Array, names: list[Any], classes: int | None, named_by: str) -> Array:
     if classes not in (None, len(names)):
-        raise LabelsMismatchError(f"the option classes names {len(names)} classes, and the model has {classes}")
+        raise LabelsMismatchError(f"{named_by} names {len(names)} classes, and the model has {classes}")
     numbers = _number_names(labels, names)
     if (numbers < 0).any():
         unknown = min(str(label) for label in labels[numbers < 0])
-        raise LabelsMismatchError(f"label {unknown!r} is not among the option classes")
+        raise LabelsMismatchError(f"label {unknown!r} is none of those that {named_by} names: {_list_some(names)}")
     return numbers
+
+
+def _list_some(names: list[Any]) -> str:
+    shown = ", ".join(repr(str(name)) for name in names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
 
 def _number_names(labels: Array, names: list[Any]) -> Array:

@@ -57,7 +57,10 @@ def _read_targets(
     if labels is not None and labels.dtype.kind == "O" and all(isinstance(label, int) for label in labels.tolist()):
         labels = np.asarray(labels.tolist())
     text = labels is not None and labels.dtype.kind not in "biuf"
-    targets = classes.read_targets(labels, job, {**options, "classes": options["classes"] or (names if text else None)})
+    if options["classes"] or not text:
+        targets = classes.read_targets(labels, job, options)
+    else:
+        targets = classes.read_targets(labels, job, {**options, "classes": names}, named_by="id2label in config.json")
     if targets and names:  # which outputs of any size do not tell
         classes.check_range(targets["target"], len(names))
     return targets

@@ -146,7 +146,7 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
     environment = EnvironmentStore().ensure(toolchain)
     if isinstance(environment, Failed):
         raise HoneError(
-            "model-unsupported",
+            "toolchain-unbuildable",
             f"The environment of {toolchain.name} cannot be built.",
             why=environment.reason,
             hint=f"Read {environment.log}, or run `kedro hone toolchains build {toolchain.name}`.",

@@ -71,7 +71,10 @@ def _fuse_as(model: Any, kind: str, *, heads: int, width: int) -> Any:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     del copy.graph.value_info[:]  # exporters' shapes, which the fused operators would contradict
-    fused = optimizer.optimize_by_fusion(copy, kind, heads, width, fusion_options.FusionOptions(kind)).model
+    options = fusion_options.FusionOptions(kind)
+    if any(node.op_type == "LayerNormalization" and len(node.input) < 3 for node in copy.graph.node):
+        options.enable_skip_layer_norm = False  # it reads a bias, which ModernBERT's have not
+    fused = optimizer.optimize_by_fusion(copy, kind, heads, width, options).model
     if all(each.domain != graphs.OWN for each in fused.opset_import):
         fused.opset_import.append(onnx.helper.make_opsetid(graphs.OWN, 1))
     return fused

@@ -120,6 +120,22 @@ def test_attention_is_fused_with_sizes_of_the_graph_or_of_the_configuration(benc
         np.testing.assert_allclose(have["sentence"], want["sentence"], atol=1e-5)
 
 
+def test_normalization_without_a_bias_is_left_alone(bench, transformers, tmp_path):
+    """As ModernBERT has it: ONNX Runtime's pattern for it and the sum before it reads a bias."""
+    model = onnx.load(transformers / "eager" / "model.onnx")
+    for node in model.graph.node:
+        if node.op_type == "LayerNormalization":
+            del node.input[2:]
+    (tmp_path / "bare").mkdir()
+    onnx.save(model, tmp_path / "bare" / "model.onnx")
+    notes, output = bench.transform("onnxruntime.fused", tmp_path / "bare")
+    assert notes["metadata"]["fused_operators"]["Attention"] == 2
+    for want, have in zip(
+        bench.run(tmp_path / "bare", "onnx", TOKENS), bench.run(output, "onnx", TOKENS), strict=True
+    ):
+        np.testing.assert_allclose(have["sentence"], want["sentence"], atol=1e-5)
+
+
 def test_a_family_without_patterns_of_its_own_is_looked_at_as_bert(bench, transformers):
     metadata = {"transformers": {"config": {**CONFIG, "model_type": "unheard-of"}}}
     notes, _ = bench.transform("onnxruntime.fused", transformers / "eager", metadata=metadata)

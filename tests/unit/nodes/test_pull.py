@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.nodes import pull
 from kedro_hone.recipe.schema import read_recipe
 
@@ -20,3 +22,14 @@ def test_inputs_of_the_recipe_fill_in_for_those_that_the_runtime_does_not_know(t
     recipe = read_recipe({"model": model, "program": {"name": "fidelity"}})
     artifact = pull.pull(recipe, store, run)[1]
     assert [spec.name for spec in artifact.inputs] == [named]
+
+
+def test_a_source_whose_toolchain_cannot_be_built_says_so(tmp_path, monkeypatch):
+    (tmp_path / "model.onnx").write_bytes(b"model")
+    failed = Failed(by="onnxruntime", failure=FailureClass.INSTALL, reason="no network", log="install.log")
+    monkeypatch.setattr(pull.EnvironmentStore, "ensure", lambda *_: failed)
+    run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
+    recipe = read_recipe({"model": {"uri": str(tmp_path / "model.onnx")}, "program": {"name": "fidelity"}})
+    with pytest.raises(HoneError) as caught:
+        pull.pull(recipe, Store(tmp_path / "store"), run)
+    assert caught.value.slug == "toolchain-unbuildable"

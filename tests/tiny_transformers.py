@@ -16,7 +16,7 @@ VOCABULARY = 100
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 
 BERT = ("classifier", "tokens", "answers", "masked", "encoder")
-KINDS = (*BERT, "roberta", "distilbert", "causal", "llama", "seq2seq", "image", "speech")
+KINDS = (*BERT, "squeeze", "roberta", "distilbert", "causal", "llama", "seq2seq", "image", "speech")
 
 
 def write_models(folder: Path, *kinds: str) -> Path:
@@ -52,7 +52,7 @@ def main(folder: Path, kinds: list[str]) -> None:
             make_tokenizer().save_pretrained(folder / kind)
 
 
-def make(kind: str):  # noqa: PLR0911 - one for each kind
+def make(kind: str):  # noqa: C901, PLR0911 - one for each kind
     import transformers as t
 
     text = {"vocab_size": VOCABULARY, "max_position_embeddings": 64}
@@ -65,6 +65,9 @@ def make(kind: str):  # noqa: PLR0911 - one for each kind
         return t.BertForMaskedLM(t.BertConfig(**SMALL, **text))
     if kind == "encoder":
         return t.BertModel(t.BertConfig(**SMALL, **text))
+    if kind == "squeeze":
+        groups = {f"{name}_groups": 1 for name in ("q", "k", "v", "post_attention", "intermediate", "output")}
+        return t.SqueezeBertModel(t.SqueezeBertConfig(**SMALL, **text, **groups, embedding_size=32))
     if kind == "roberta":
         config = t.RobertaConfig(**SMALL, vocab_size=VOCABULARY, max_position_embeddings=66, type_vocab_size=1)
         return t.RobertaForSequenceClassification(config)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 from small_project import ROWS, Project, copy_project
 from tiny_transformers import VOCABULARY, write_models
 from transformers_flavor import CLASSES
@@ -126,6 +127,50 @@ def test_a_head_that_was_never_trained_is_refused(tiny, tmp_path, monkeypatch):
 
     assert caught.value.slug == "model-unsupported"
     assert "trained for another task than fill-mask" in caught.value.why
+
+
+def drop_pooler(folder: Path, place: Path, **config: Any) -> Path:
+    """Copy a model without the weights of its pooler, which transformers would fill with random numbers."""
+    shutil.copytree(folder, place)
+    tensors = load_file(place / "model.safetensors")
+    kept = {name: tensor for name, tensor in tensors.items() if "pooler." not in name}
+    assert len(kept) == len(tensors) - 2
+    save_file(kept, place / "model.safetensors", metadata={"format": "pt"})
+    changed = json.loads((place / "config.json").read_text()) | config
+    (place / "config.json").write_text(json.dumps(changed))
+    return place
+
+
+def test_an_encoder_without_its_poolers_weights_has_no_pooled_output(tiny, tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    write_models(tiny, "encoder")
+
+    source = pull_from(tmp_path, drop_pooler(tiny / "encoder", tmp_path / "model"))
+
+    assert [spec.name for spec in source.outputs] == ["last_hidden_state"]
+    assert "pooler.dense.weight" in caplog.text
+
+
+def test_a_classifier_without_its_poolers_weights_is_refused(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+
+    with pytest.raises(HoneError) as caught:
+        pull_from(tmp_path, drop_pooler(tiny / "classifier", tmp_path / "model"))
+
+    assert caught.value.slug == "model-unsupported"
+    assert "bert.pooler.dense.weight" in caught.value.why
+
+
+def test_a_pooler_that_its_class_cannot_do_without_is_refused_by_name(tiny, tmp_path, monkeypatch):
+    """``add_pooling_layer=False`` is no argument of every class."""
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    write_models(tiny, "squeeze")
+
+    with pytest.raises(HoneError) as caught:
+        pull_from(tmp_path, drop_pooler(tiny / "squeeze", tmp_path / "model"))
+
+    assert caught.value.slug == "model-unsupported"
+    assert "pooler.dense.bias" in caught.value.why
 
 
 def test_a_class_that_is_not_installed_is_refused(tiny, tmp_path, monkeypatch):

@@ -48,6 +48,11 @@ def open_model(job: Job) -> nn.Module:
         Unsuited: The class is unknown here, or the weights are not all there.
         PermissionError: The weights are a pickle, and the recipe does not trust it.
     """
+    return _open(job)[0]
+
+
+def _open(job: Job) -> tuple[nn.Module, list[str]]:
+    """Return the model of a job, and the weights of a pooler that its files lack, without which it was opened."""
     folder, said = Path(job["input"]["path"]), job["input"]["metadata"]["transformers"]
     pickled = not any(folder.glob("*.safetensors"))
     if pickled and "pickle" not in job["trust"]:
@@ -55,10 +60,11 @@ def open_model(job: Job) -> nn.Module:
     auto = getattr(_import(), said["auto_class"])
     kwargs = dict(said.get("kwargs", {}))
     model, found = _load(auto, folder, job, kwargs, pickled=pickled)
-    missing = sorted(found["missing_keys"])
-    if missing and all(name.startswith("pooler.") for name in missing):
-        kwargs = {"add_pooling_layer": False}  # many sentence encoders come without one, and the class invents it
-        model, found = _load(auto, folder, job, kwargs, pickled=pickled)
+    missing, pooler = sorted(found["missing_keys"]), []
+    takes_none = "add_pooling_layer" in inspect.signature(type(model)).parameters
+    if takes_none and missing and all(name.startswith("pooler.") for name in missing):
+        pooler = missing  # many sentence encoders come without one, and the class fills it with random numbers
+        model, found = _load(auto, folder, job, {**kwargs, "add_pooling_layer": False}, pickled=pickled)
         missing = sorted(found["missing_keys"])
     if missing or found["mismatched_keys"]:
         names = missing or sorted(str(key[0]) for key in found["mismatched_keys"])
@@ -69,7 +75,7 @@ def open_model(job: Job) -> nn.Module:
     for module in model.modules():
         if hasattr(getattr(module, "config", None), "use_cache"):
             module.config.use_cache = False  # what a cache returns is no tensor
-    return model.eval()
+    return model.eval(), pooler
 
 
 def _import() -> Any:
@@ -105,10 +111,14 @@ def _load(
 def describe(job: Job) -> Notes:
     """Return the specs of a model, the structure of its results, and what callers of its class may rely on."""
     try:
-        model = open_model(job)
-        return _describe(model, job)
+        model, pooler = _open(job)
+        described = _describe(model, job)
     except Unsuited as error:
         return {"refused": str(error)}
+    if pooler and "refused" not in described:
+        said = f"its files lack weights of its pooler ({', '.join(pooler)}), which {type(model).__name__} would fill"
+        described["warnings"] = [f"{said} with random numbers: it is opened without one, and has no pooled output"]
+    return described
 
 
 def _describe(model: nn.Module, job: Job) -> Notes:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import time
 
+import numpy as np
 import pytest
+from mlflow_store import make_winner, onnx_model
 
+import kedro_hone
+from kedro_hone.core.contract.host import Host
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.learner.golden import make_golden
+from kedro_hone.learner.manifest import write_manifest
+from kedro_hone.learner.tables import read_classes
+
+__all__ = ["make_winner", "onnx_model"]
 
 
 @pytest.mark.attack(
@@ -41,6 +53,70 @@ def test_a_configuration_with_many_classes_is_read():
 
     config = make_config({"model_type": "bert", "num_labels": 1000, "layer_norm_eps": 1e-12, "vocab_size": 250_002})
     assert (config.num_labels, config.vocab_size) == (1000, 250_002)
+
+
+@pytest.mark.attack(
+    what="a winner of an estimator whose classes have a type of gigabytes, or of a structure",
+    who="registry",
+    stopped_by="classes are numbers or text, of a bounded size",
+)
+@pytest.mark.parametrize("dtype", ["<U30000000", "(100000000,)f8", "V1000000000", {"names": ["a"], "formats": ["f8"]}])
+def test_classes_of_gigabytes(dtype):
+    said = {"sklearn": {"classes": ["a"] * 10, "classes_dtype": dtype}}
+    with pytest.raises(ValueError, match=r"its classes have the type|would fill the memory"):
+        read_classes(Artifact(format="onnx", digest="", inputs=(), outputs=(), metadata=said))
+
+
+@pytest.fixture
+def differing(tmp_path, make_winner):
+    """Return a function that writes a winner which differs from its golden row, and names a source."""
+
+    def write(source: str):
+        winner = make_winner()
+        place = tmp_path / "version"
+        shutil.copytree(tmp_path / "sealed", place / "artifact")
+        write_manifest(place / "artifact", winner)
+        rows = {"x": np.ones((1, 4), np.float32)}
+        host = Host(
+            flags=frozenset(), cores=2, gpu=None, compilers=frozenset(), fingerprint="sha256:e", cpu="\x1b]0;HAL\x07"
+        )
+        wrong = {"y": np.full((1, 3), 1e6, np.float32)}
+        golden = make_golden(rows, wrong, rows=1, largest_error=0.1, source=winner, host=host)
+        (place / "evidence").mkdir()
+        claim = {"source": {"uri": source, "digest": "sha256:0"}}
+        (place / "evidence" / "evidence.json").write_text(json.dumps(claim))
+        (place / "evidence" / "golden.json").write_text(golden.model_dump_json())
+        return place
+
+    return write
+
+
+@pytest.mark.toolchain
+@pytest.mark.attack(
+    what="a winner whose source is said to be any folder of the user, to be copied whole where the winner differs",
+    who="registry",
+    stopped_by="a folder that holds no model is refused before it is read",
+)
+def test_a_source_that_is_no_model_is_not_copied(differing, tmp_path, monkeypatch):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "diary.txt").write_text("dear diary")
+    place = differing(str(tmp_path / "home"))
+    monkeypatch.setattr(shutil, "copytree", lambda *_, **__: pytest.fail("it was copied"))
+    with pytest.raises(HoneError, match="holds no model that can be optimized") as caught:
+        kedro_hone.load(place)
+    assert caught.value.slug == "winner-differs"
+
+
+@pytest.mark.toolchain
+@pytest.mark.attack(
+    what="escape sequences in the name of a processor, for the warning of a winner that differs",
+    who="registry",
+    stopped_by="control characters are replaced",
+)
+def test_a_warning_holds_no_control_characters(differing):
+    with pytest.warns(RuntimeWarning, match="HAL") as caught:
+        kedro_hone.load(differing("nowhere"), on_mismatch="warn")
+    assert "\x1b" not in str(caught[0].message)
 
 
 BEGIN = "<!-- kedro-hone: begin -->"

@@ -148,3 +148,28 @@ def test_a_card_of_a_stranger(known):
     assert _remove_sections(card.text).strip().startswith("hi")
     assert len(card.data.to_yaml()) < 1000
     assert time.process_time() - begun < 5
+
+
+@pytest.mark.attack(
+    what="a server in the Hub's place that lists files outside the folder, or ids that are paths",
+    who="registry",
+    stopped_by="what git takes as no path and no id is refused",
+)
+@pytest.mark.parametrize(
+    ("path", "ids"),
+    [
+        ("../evil", {}),
+        ("a/../../evil", {}),
+        ("/etc/evil", {}),
+        ("a//evil", {}),
+        ("evil", {"blob": "../../evil"}),
+        ("evil", {"sha256": "../../evil"}),
+    ],
+)
+def test_a_hub_that_lists_files_outside(path, ids):
+    pytest.importorskip("huggingface_hub")
+    from kedro_hone.adaptors.registries.huggingface.versions import Snapshot
+
+    files = {path: {"blob": "0" * 40, "size": 1, **ids}}
+    with pytest.raises(ValueError, match=r"is no path in a repository|should match pattern"):
+        Snapshot(name="a/b", sha="0" * 40, files=files)

@@ -17,6 +17,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.learner.golden import make_golden
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.learner.tables import read_classes
+from kedro_hone.sources.huggingface.documents import read_document
 
 __all__ = ["make_winner", "onnx_model"]
 
@@ -173,3 +174,16 @@ def test_a_hub_that_lists_files_outside(path, ids):
     files = {path: {"blob": "0" * 40, "size": 1, **ids}}
     with pytest.raises(ValueError, match=r"is no path in a repository|should match pattern"):
         Snapshot(name="a/b", sha="0" * 40, files=files)
+
+
+@pytest.mark.attack(
+    what="a config.json with half a character or a number without end, which nothing can write again",
+    who="registry",
+    stopped_by="what cannot be written is refused when it is read",
+)
+@pytest.mark.parametrize("text", ['{"a": "\\ud800"}', '{"\\ud800": 1}', '{"a": 1e999}'])
+def test_a_document_that_cannot_be_written(tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(HoneError, match="cannot be read") as caught:
+        read_document(tmp_path / "config.json")
+    assert caught.value.slug == "model-corrupt"

@@ -52,7 +52,7 @@ def test_a_configuration_with_many_classes_is_read():
     pytest.importorskip("transformers")
     from kedro_hone.learner.pretrained import make_config
 
-    config = make_config({"model_type": "bert", "num_labels": 1000, "layer_norm_eps": 1e-12, "vocab_size": 250_002})
+    config = make_config({"model_type": "bert", "num_labels": 1000, "layer_rope_theta": [1e7], "vocab_size": 250_002})
     assert (config.num_labels, config.vocab_size) == (1000, 250_002)
 
 

@@ -23,7 +23,7 @@ TOKENIZERS = ("tokenizer_config.json", "tokenizer.json", "preprocessor_config.js
 
 MOST_COUNTED: Final = 1 << 17
 """The most layers or classes of a configuration: transformers writes each of them into a list or a dictionary."""
-_COUNTED: Final = re.compile(r"label|layer|depth|block|stage|dense|moe|attention_types")
+_COUNTED: Final = re.compile(r"(?!.*theta).*(label|layer|depth|block|stage|dense|moe|attention_types)")
 """In the names of what transformers counts up to, or raises a number to the power of."""
 
 
@@ -186,7 +186,7 @@ def make_config(values: dict[str, Any]) -> transformers.PreTrainedConfig:
 def _find_largest(value: Any, *, counted: bool = False) -> float:
     """Return the largest number in a configuration that counts something; 0 where there is none."""
     if isinstance(value, dict):
-        pairs = ((item, counted or _COUNTED.search(key) is not None) for key, item in value.items())
+        pairs = ((item, counted or _COUNTED.match(key) is not None) for key, item in value.items())
         return max((_find_largest(item, counted=under) for item, under in pairs), default=0)
     if isinstance(value, list | tuple):
         return max((_find_largest(item, counted=counted) for item in value), default=0)

@@ -9,7 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import ProvenWinner
@@ -17,7 +19,9 @@ from kedro_hone.core.text import clean_text
 
 LIBRARY: Final = "kedro-hone"
 _BEGIN, _END = "<!-- kedro-hone: begin -->", "<!-- kedro-hone: end -->"
-_SECTION: Final = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}\n?", re.DOTALL)
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MOST_DIGITS: Final = 1000
+"""Of a number in the metadata: PyYAML takes ``1:59:59…`` for one, and computes it for minutes."""
 _FEWER_BITS: Final = re.compile(r"int8|int4|w8|w4|8bit|4bit|bf16|fp16|float16|quant", re.IGNORECASE)
 """In the name of an adaptor or a format."""
 _TABLE: Final = "| {} | {} | {} | {} |\n"
@@ -43,7 +47,8 @@ def write_card(
     name = target.removeprefix("hf://").partition("@")[0]
     card = _read(known)
     data: ModelCardData = card.data
-    data.tags = sorted({*(data.tags or ()), LIBRARY})
+    known_tags = data.tags if isinstance(data.tags, list) else []
+    data.tags = sorted({*(tag for tag in known_tags if isinstance(tag, str)), LIBRARY})
     if not card.text.strip():
         data.library_name = LIBRARY
     if base_model is not None:
@@ -59,17 +64,42 @@ def write_card(
         data.model_name = None
     section = f"{_BEGIN}\n{_write_section(winner, claim, target)}{_END}\n"
     text = card.text.strip("\n") or f"# {name}"
-    body = _SECTION.sub("", text).strip("\n") if _BEGIN in text else text
+    body = _remove_sections(text).strip("\n") if _BEGIN in text else text
     return f"---\n{data.to_yaml()}\n---\n\n{body}\n\n{section}"
 
 
 def _read(known: str) -> ModelCard:
     """Return the card of a repository; metadata that cannot be read counts as none, and the text stays."""
+    block = REGEX_YAML_BLOCK.search(known)
     try:
-        return ModelCard(known, ignore_metadata_errors=True)
-    except Exception:  # noqa: BLE001 - of YAML, of huggingface_hub, or of what it meets in the metadata
-        text = re.sub(r"\A---\n.*?\n---\n", "", known, flags=re.DOTALL)
-        return ModelCard(f"---\n{{}}\n---\n{text}")
+        if block is None or _is_plain(block[2]):
+            return ModelCard(known, ignore_metadata_errors=True)
+    except Exception:  # noqa: BLE001, S110 - of YAML, of huggingface_hub, or of what it meets in the metadata
+        pass
+    return ModelCard(f"---\n{{}}\n---\n{known[block.end() :] if block else known}")
+
+
+def _is_plain(metadata: str) -> bool:
+    """Return whether YAML of a stranger is as large as its text: no aliases, which grow, and no endless numbers."""
+    return not any(
+        isinstance(event, yaml.AliasEvent)
+        or (
+            isinstance(event, yaml.ScalarEvent)
+            and len(event.value) > _MOST_DIGITS
+            and event.value[:1] in "-+0123456789"
+        )
+        for event in yaml.parse(metadata, Loader=_LOADER)
+    )
+
+
+def _remove_sections(text: str) -> str:
+    """Return a text without what is between our two comments, in time that its length bounds."""
+    first, *rest = text.split(_BEGIN)
+    parts = [first]
+    for part in rest:
+        _, end, after = part.partition(_END)
+        parts.append(after.removeprefix("\n") if end else _BEGIN + part)
+    return "".join(parts)
 
 
 def _relate(winner: ProvenWinner, claim: Mapping[str, Any]) -> str:

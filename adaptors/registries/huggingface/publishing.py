@@ -34,6 +34,7 @@ from kedro_hone.core.errors import HoneError
 _TITLE: Final = "Add a faster version, made and measured by kedro-hone"
 _LARGE: Final = 1_000_000
 """Bytes from which a file is uploaded by itself, as those of ``_BINARY`` are."""
+_LARGEST_CARD: Final = 4 << 20
 _BINARY: Final = ("artifact/", f"{EVIDENCE_FOLDER}/{TIMINGS}")
 _SHOWN: Final = 12
 """Characters of a publication's key in a title: enough to find it again; the whole key is in the commit."""
@@ -213,7 +214,7 @@ def _prepare(
     theirs = head.files.keys() - {*_list_added(hub, head)} if source == name else frozenset()
     added = tuple(path for path in files if not is_ours(path) and path not in theirs)
     claim = json.loads((winner.folder / EVIDENCE).read_bytes())
-    known = fetch(hub, head, (CARD,))[CARD].read_text("utf-8", "replace") if CARD in head.files else ""
+    known = _read_card(hub, head)
     base = source if source != name else None
     card = write_card(winner, claim, target=order.uri, base_model=base, known=known)
     (folder / CARD).write_text(card, encoding="utf-8")
@@ -229,6 +230,20 @@ def _prepare(
     gone = sorted(path for path in (before.files if before else ()) if is_ours(path) and path not in files)
     adds = [CommitOperationAdd(path, str(folder / path)) for path in (*files, CARD, TAGS)]
     return [*adds, *(CommitOperationDelete(path) for path in gone if path in head.files)]
+
+
+def _read_card(hub: Connection, head: Snapshot) -> str:
+    """Return the card that a repository has, or nothing.
+
+    Raises:
+        HoneError: ``recipe-invalid``: it is too large to be one.
+    """
+    if CARD not in head.files:
+        return ""
+    if head.files[CARD].size > _LARGEST_CARD:
+        what = f"The card of {head.name} ({CARD}) has {head.files[CARD].size} bytes."
+        raise explain_refused(what, f"It would be read and extended, and no card is larger than {_LARGEST_CARD} bytes.")
+    return fetch(hub, head, (CARD,))[CARD].read_text("utf-8", "replace")
 
 
 def _keep_companions(hub: Connection, head: Snapshot, winner: ProvenWinner, folder: Path) -> ProvenWinner:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from huggingface_hub import get_cached_repo_tree, hf_hub_download
 from huggingface_hub.errors import CachedRepoTreeNotFoundError
 from huggingface_hub.utils import HFValidationError, validate_repo_id
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
 from kedro_hone.adaptors.registries.huggingface.explaining import Place, explain_offline
@@ -45,9 +45,9 @@ class Reference(NamedTuple):
 class File(Value):
     """A file of a commit: git's id of it, its size, and its digest where it is a large one."""
 
-    blob: str
-    size: int
-    sha256: str = ""
+    blob: str = Field(pattern=r"^[0-9a-f]{40,64}$")
+    size: int = Field(ge=0)
+    sha256: str = Field("", pattern=r"^([0-9a-f]{64})?$")
 
     @property
     def etag(self) -> str:
@@ -61,6 +61,15 @@ class Snapshot(Value):
     name: str
     sha: str = Field(pattern=_COMMIT.pattern)
     files: dict[str, File]
+
+    @field_validator("files")
+    @classmethod
+    def _check_paths(cls, files: dict[str, File]) -> dict[str, File]:
+        """Refuse what git takes as no path: a server that says so would write outside the folder."""
+        for path in files:
+            if {"", ".", ".."} & {*path.split("/")} or "\0" in path:
+                raise ValueError(f"{path[:200]!r} is no path in a repository")
+        return files
 
     @property
     def uri(self) -> str:

@@ -18,6 +18,7 @@ from kedro_hone.core.contract.registry import SOURCE, VersionInfo, find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.plugins import describe_exception
+from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.learner.golden import Golden
@@ -65,10 +66,10 @@ class Loading:
         if learner is not None and not difference:
             return learner
         machine = golden.say_machine(read_host())
-        why = f"{difference[0].upper()}{difference[1:]}.{machine}"
+        why = clean_text(f"{difference[0].upper()}{difference[1:]}.{machine}")
         if learner is None or self.on_mismatch != "warn":
             learner = self._fall_back(golden, why)
-            why += f" In its place, its source is loaded: {learner.source_uri}."
+            why += clean_text(f" In its place, its source is loaded: {learner.source_uri}.")
         warnings.warn(
             f"The winner does not compute here what it computed where it was measured. {why}",
             RuntimeWarning,
@@ -122,8 +123,11 @@ class Loading:
         place = Path(self.stack.enter_context(TemporaryDirectory(prefix="kedro-hone-source-")))
         pulled, files = place / "pulled", place / "files"
         pulled.mkdir()
+        opener = import_module(OPENER)
+        if not self.vouched and Path(uri).is_dir():
+            opener.read_source(Path(uri), golden.source)  # before a folder that is no model is copied
         find_registry(uri).pull(uri, pulled)
-        source = import_module(OPENER).write_source(pulled, files, golden.source)
+        source = opener.write_source(pulled, files, golden.source)
         if source.digest != digest:
             raise ValueError(f"{uri} is not what was optimized: its digest is {source.digest}, and {digest} is due")
         if not self.vouched:

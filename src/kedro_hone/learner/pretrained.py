@@ -6,18 +6,25 @@ Imported only for such winners: transformers takes a second or two to import.
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import torch
 import transformers
 
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.inside.pretrained import find_class
+from kedro_hone.learner.checks import explain_fault
 from kedro_hone.learner.model import Learner
 
 TOKENIZERS = ("tokenizer_config.json", "tokenizer.json", "preprocessor_config.json", "processor_config.json")
 """Any of these in the folder around the model says that its tokenizer or processor was published with it."""
+
+MOST_COUNTED: Final = 1 << 17
+"""The most layers or classes of a configuration: transformers writes each of them into a list or a dictionary."""
+_COUNTED: Final = re.compile(r"(?!.*theta).*(label|layer|depth|block|stage|dense|moe|attention_types)")
+"""In the names of what transformers counts up to, or raises a number to the power of."""
 
 
 def make_pretrained(
@@ -166,9 +173,24 @@ def make_config(values: dict[str, Any]) -> transformers.PreTrainedConfig:
     """Return the configuration that a ``config.json`` describes, of transformers' own class for its ``model_type``.
 
     Configurations of the author's own code (``auto_map``) are of the general class: that code is not run.
+
+    Raises:
+        HoneError: ``model-corrupt``: it says so many layers or classes that they would fill the memory.
     """
+    if (largest := _find_largest(values)) > MOST_COUNTED:
+        raise explain_fault(f"its configuration counts up to {largest:.3g}, and to {MOST_COUNTED} at most is taken")
     given = {key: value for key, value in values.items() if key != "auto_map"}
     kind = given.get("model_type")
     known = transformers.CONFIG_MAPPING
     cls = known[kind] if isinstance(kind, str) and kind in known else transformers.PreTrainedConfig
     return cls.from_dict(given)
+
+
+def _find_largest(value: Any, *, counted: bool = False) -> float:
+    """Return the largest number in a configuration that counts something; 0 where there is none."""
+    if isinstance(value, dict):
+        pairs = ((item, counted or _COUNTED.match(key) is not None) for key, item in value.items())
+        return max((_find_largest(item, counted=under) for item, under in pairs), default=0)
+    if isinstance(value, list | tuple):
+        return max((_find_largest(item, counted=counted) for item in value), default=0)
+    return value if counted and isinstance(value, int | float) else 0

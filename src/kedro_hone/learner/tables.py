@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.workers.inside.tensors import Arrays, Run, make_shape_check
 
 Array = np.ndarray[Any, Any]
+
+_MOST_BYTES: Final = 64 << 20
+"""Of all classes together: a type of text says how long each may be."""
 
 
 def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
@@ -35,9 +39,19 @@ def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
 
 
 def read_classes(artifact: Artifact) -> Array:
-    """Return the classes of a source, in the order of its probabilities."""
+    """Return the classes of a source, in the order of its probabilities.
+
+    Raises:
+        ValueError: Their type is none of numbers or text, or so long that they would fill the memory.
+    """
     said = artifact.metadata["sklearn"]
-    return np.array(said["classes"], np.dtype(said["classes_dtype"]))
+    classes, name = said["classes"], str(said["classes_dtype"])
+    if not re.fullmatch(r"object|[<>|=]?[biufU]\d{1,9}", name):
+        raise ValueError(f"its classes have the type {name!r:.80}")
+    dtype = np.dtype(name)
+    if len(classes) * dtype.itemsize > _MOST_BYTES:
+        raise ValueError(f"its {len(classes)} classes of the type {name} would fill the memory")
+    return np.array(classes, dtype)
 
 
 def make_reading(artifact: Artifact) -> Callable[[Any], Arrays]:

@@ -12,6 +12,20 @@ from kedro_hone.core.values.base import Json
 from kedro_hone.sources.catalogue import read_sources
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.files import write_files
+from kedro_hone.sources.source_format import Flavor
+
+
+def read_source(pulled: Path, attributes: Mapping[str, Json]) -> Flavor:
+    """Return how the model in a folder is to be opened, without trust, given what it was sealed with.
+
+    Nothing is copied: a folder that a stranger named, such as ``/``, is refused before all of it is read.
+
+    Raises:
+        HoneError: As ``read_flavor``.
+    """
+    metadata: Any = attributes.get("metadata") or {}
+    task = metadata.get("transformers", {}).get("task")  # which the recipe may have named, where the model does not
+    return read_flavor(pulled, trust=frozenset(), task=task)
 
 
 def write_source(pulled: Path, files: Path, attributes: Mapping[str, Json]) -> Artifact:
@@ -29,9 +43,7 @@ def write_source(pulled: Path, files: Path, attributes: Mapping[str, Json]) -> A
         HoneError: As ``read_flavor``.
         ValueError: The attributes are none of an artifact, or of another format than the files.
     """
-    metadata: Any = attributes.get("metadata") or {}
-    task = metadata.get("transformers", {}).get("task")  # which the recipe may have named, where the model does not
-    flavor = read_flavor(pulled, trust=frozenset(), task=task)
+    flavor = read_source(pulled, attributes)
     write = getattr(read_sources()[0][flavor.source][0], "write", None) or write_files
     write(flavor, pulled, files)
     if attributes.get("format") != flavor.format:

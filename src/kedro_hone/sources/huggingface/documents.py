@@ -45,6 +45,7 @@ def read_document(path: Path) -> dict[str, Json]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
         _check_depth(found, _DEEPEST)
+        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()  # half a character, or 1e999, cannot be written
     except (ValueError, RecursionError) as error:
         raise make_corrupt(path, f"it is no JSON: {str(error).partition(chr(10))[0]:.200}") from error
     if not isinstance(found, dict):

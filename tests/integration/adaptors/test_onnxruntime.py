@@ -130,9 +130,7 @@ def test_normalization_without_a_bias_is_left_alone(bench, transformers, tmp_pat
     onnx.save(model, tmp_path / "bare" / "model.onnx")
     notes, output = bench.transform("onnxruntime.fused", tmp_path / "bare")
     assert notes["metadata"]["fused_operators"]["Attention"] == 2
-    for want, have in zip(
-        bench.run(tmp_path / "bare", "onnx", TOKENS), bench.run(output, "onnx", TOKENS), strict=True
-    ):
+    for want, have in zip(bench.run(tmp_path / "bare", "onnx", TOKENS), bench.run(output, "onnx", TOKENS), strict=True):
         np.testing.assert_allclose(have["sentence"], want["sentence"], atol=1e-5)
 
 

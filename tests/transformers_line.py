@@ -1,7 +1,8 @@
 """Projects whose source is a small model of Transformers, from pull to publish; and calls of what they published.
 
-As a program, ``python transformers_line.py FOLDER``, it trains the classifier of text: BERT of six narrow layers, which
-tells Python's own reference (``pydoc_data``) from scikit-learn's descriptions of its data sets.
+As a program, ``python transformers_line.py FOLDER KIND``, it trains one of them for seconds: ``text``, a BERT of six
+narrow layers, which tells Python's own reference (``pydoc_data``) from scikit-learn's descriptions of its data sets;
+``seq2seq``, a T5 that writes a text's first word; ``image``, a ViT that tells four of scikit-learn's digits apart.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tiny_transformers
 from small_project import Project, copy_project
-from tiny_transformers import VOCABULARY, WORDS
+from tiny_transformers import WORDS
 
 TOOLCHAINS = ["pytorch", "onnxruntime"]
 ON = ("pytorch.export", "pytorch.onnx", "onnxruntime.session")
@@ -44,7 +46,65 @@ def read_texts() -> list[dict[str, Any]]:
     return [{"text": text, "label": label} for pair in zip(*pieces, strict=False) for label, text in enumerate(pair)]
 
 
-def train(folder: Path) -> None:
+def read_digits() -> tuple[np.ndarray, np.ndarray]:
+    """Return images (rows, 32, 32, 3) of the digits 0 to 3, and their labels."""
+    from sklearn.datasets import load_digits
+
+    given = load_digits(n_class=4)
+    images = np.kron(given.images * 15, np.ones((1, 4, 4))).astype(np.uint8)
+    return np.repeat(images[..., None], 3, axis=3), given.target
+
+
+def fit(model: Any, steps: int, **feeds: Any) -> None:
+    """Train a model on rows that it is given together."""
+    import torch
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(**feeds).loss.backward()
+        optimizer.step()
+    model.eval()
+
+
+def train(folder: Path, kind: str) -> None:
+    """Train a model of a kind on other rows than those of the splits, and save it with its tokenizer or processor."""
+    import torch
+    import transformers
+
+    torch.manual_seed(1)
+    if kind == "text":
+        train_text(folder)
+        return
+    model = tiny_transformers.make(kind)
+    if kind == "image":
+        images, labels = read_digits()
+        processor = transformers.ViTImageProcessor(size={"height": 32, "width": 32})
+        known = slice(sum(ROWS.values()), 400)
+        fit(
+            model,
+            100,
+            pixel_values=processor(list(images[known]), return_tensors="pt").pixel_values,
+            labels=torch.tensor(labels[known]),
+        )
+    else:
+        processor = tiny_transformers.make_tokenizer()
+        rows = draw_words(512, seed=1)
+        feeds = processor([row["text"] for row in rows], return_tensors="pt", padding=True)
+        targets = processor([row["target"] for row in rows], return_tensors="pt").input_ids
+        fit(model, 150, input_ids=feeds.input_ids, attention_mask=feeds.attention_mask, labels=targets)
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+
+
+def draw_words(count: int, *, seed: int) -> list[dict[str, Any]]:
+    """Return texts of a few words, each with its first word as the target."""
+    draw = np.random.default_rng(seed)
+    made = [draw.choice(WORDS[5:], size=draw.integers(4, 9)) for _ in range(count)]
+    return [{"text": " ".join(words), "target": str(words[0])} for words in made]
+
+
+def train_text(folder: Path) -> None:
     """Train the classifier on all but the last pieces, and save it with its tokenizer."""
     import torch
     import transformers as t
@@ -59,7 +119,6 @@ def train(folder: Path) -> None:
     fast = t.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, model_max_length=32, pad_token=special[0], unk_token=special[1]
     )
-    torch.manual_seed(1)
     sizes = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 32}
     names = {"id2label": {0: "python", 1: "data"}, "label2id": {"python": 0, "data": 1}}
     model = t.BertForSequenceClassification(
@@ -67,18 +126,14 @@ def train(folder: Path) -> None:
     )
     feeds = fast([row["text"] for row in rows], return_tensors="pt", padding=True)
     labels = torch.tensor([row["label"] for row in rows])
-    steps = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(40):
-        steps.zero_grad()
-        model(**feeds, labels=labels).loss.backward()
-        steps.step()
-    model.eval().save_pretrained(folder)
+    fit(model, 40, **feeds, labels=labels)
+    model.save_pretrained(folder)
     fast.save_pretrained(folder)
 
 
-def train_classifier(folder: Path) -> Path:
-    """Train the classifier in a process of its own, and return its folder."""
-    command = [sys.executable, "-W", "ignore", __file__, str(folder)]
+def train_model(folder: Path, kind: str) -> Path:
+    """Train a model of a kind in a process of its own, and return its folder."""
+    command = [sys.executable, "-W", "ignore", __file__, str(folder), kind]
     done = subprocess.run(command, env={**os.environ, **QUIET}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
@@ -89,12 +144,8 @@ def make_rows(kind: str) -> list[dict[str, Any]]:
     total = sum(ROWS.values())
     if kind == "text":
         return read_texts()[-total:]
-    draw = np.random.default_rng(5)
-    words = [*WORDS[5:], *(f"w{number}" for number in range(VOCABULARY - len(WORDS)))]
-    made = [" ".join(draw.choice(words, size=draw.integers(4, 9))) for _ in range(2 * total)]
-    if kind == "causal":
-        return [{"text": text} for text in made[:total]]
-    return [{"text": text, "target": target} for text, target in zip(made[:total], made[total:], strict=True)]
+    rows = draw_words(total, seed=5)
+    return rows if kind == "seq2seq" else [{"text": row["text"]} for row in rows]
 
 
 def write_splits(project: Project, kind: str) -> None:
@@ -102,13 +153,12 @@ def write_splits(project: Project, kind: str) -> None:
     for path in project.splits.glob("*"):
         path.unlink()
     suffix, place = ("npz" if kind == "image" else "jsonl"), 0
-    draw = np.random.default_rng(6)
     rows = [] if kind == "image" else make_rows(kind)
+    images, labels = read_digits()
     for name, count in ROWS.items():
         file = project.splits / f"{name}.{suffix}"
         if kind == "image":
-            images = draw.integers(0, 256, size=(count, 40, 36, 3), dtype=np.uint8)
-            np.savez(file, images=images, labels=draw.integers(0, 4, size=count))
+            np.savez(file, images=images[place : place + count], labels=labels[place : place + count])
         else:
             file.write_text("".join(json.dumps(row) + "\n" for row in rows[place : place + count]))
         place += count
@@ -207,4 +257,4 @@ def check_call(said: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    train(Path(sys.argv[1]))
+    train(Path(sys.argv[1]), sys.argv[2])

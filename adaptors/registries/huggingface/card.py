@@ -5,6 +5,7 @@ In a repository that has a card, the author's text and metadata stay; ours is be
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -71,11 +72,10 @@ def write_card(
 def _read(known: str) -> ModelCard:
     """Return the card of a repository; metadata that cannot be read counts as none, and the text stays."""
     block = REGEX_YAML_BLOCK.search(known)
-    try:
+    # What cannot be read raises errors of YAML, of huggingface_hub, or of what that meets in the metadata.
+    with contextlib.suppress(Exception):
         if block is None or _is_plain(block[2]):
             return ModelCard(known, ignore_metadata_errors=True)
-    except Exception:  # noqa: BLE001, S110 - of YAML, of huggingface_hub, or of what it meets in the metadata
-        pass
     return ModelCard(f"---\n{{}}\n---\n{known[block.end() :] if block else known}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import warnings
 from pathlib import Path
 
@@ -10,7 +12,10 @@ import pytest
 
 import kedro_hone
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.learner import model as learner_model
+from kedro_hone.learner.golden import make_golden
+from kedro_hone.sources.opening import write_source
 
 pytestmark = [
     pytest.mark.toolchain,
@@ -475,3 +480,32 @@ def test_padding_is_computed_where_an_output_has_a_place_for_it(make_pair):
     source, folder = make_pair("BertModel")
     with torch.no_grad():
         check(kedro_hone.load(folder)(*PADDED[:2]), source(*PADDED[:2]))
+
+
+def test_its_source_takes_its_place_with_the_same_interface(make_pair, tmp_path):
+    source, folder = make_pair("BertForSequenceClassification")
+    place = tmp_path / "version"
+    shutil.copytree(folder, place / "artifact")
+    source.save_pretrained(tmp_path / "source")
+    winner = kedro_hone.load(folder)
+    rows = {"input_ids": IDS[:1].numpy(), "attention_mask": MASK[:1].numpy(), "token_type_ids": TYPES[:1].numpy()}
+    wrong = {name: array + 1 for name, array in winner.run(rows).items()}
+    sealed = winner.artifact.model_copy(
+        update={
+            "format": "transformers",
+            "runtime": "pytorch",
+            "metadata": {**winner.artifact.metadata, "source": "transformers"},
+        }
+    )
+    made = write_source(tmp_path / "source", tmp_path / "files", sealed.manifest())
+    golden = make_golden(rows, wrong, rows=1, largest_error=1e-4, source=sealed, host=read_host())
+    (place / "evidence").mkdir()
+    (place / "evidence" / "golden.json").write_text(golden.model_dump_json())
+    claim = {"source": {"uri": str(tmp_path / "source"), "digest": made.digest}}
+    (place / "evidence" / "evidence.json").write_text(json.dumps(claim))
+    with pytest.warns(RuntimeWarning, match="its source is loaded"):
+        learner = kedro_hone.load(place)
+    assert learner.artifact.format == "transformers"
+    with torch.no_grad():
+        for args, kwargs in (CALLS["padded sentences"], CALLS["as a tuple"], CALLS["without a mask"]):
+            check(learner(*args, **kwargs), source(*args, **kwargs))

@@ -81,14 +81,17 @@ def _raise_on_termination() -> Iterator[None]:
         yield
         return
     signal.signal(signal.SIGTERM, _terminate)
-    before = signal.getsignal(signal.SIGALRM)
+    alarm, show = signal.getsignal(signal.SIGALRM), sys.unraisablehook
+    # What is lost is raised again: nobody has to be told.
+    sys.unraisablehook = lambda lost: None if isinstance(lost.exc_value, _Terminated) else show(lost)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if signal.getsignal(signal.SIGALRM) is _insist:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            signal.signal(signal.SIGALRM, alarm)
+        sys.unraisablehook = show
 
 
 def _terminate(number: int, _: FrameType | None) -> None:
@@ -110,8 +113,8 @@ def _terminate(number: int, _: FrameType | None) -> None:
 def _insist(_: int, __: FrameType | None) -> None:
     """Raise ``_Terminated`` again where it was lost.
 
-    Python drops what is raised in a finalizer or in a callback of a weak reference, such as those of the import system:
-    the run would go on to its end.
+    Python drops what is raised in a finalizer or in a callback of a weak reference, such as those of the import system,
+    and pydantic what is raised while it asks for a value's class: the run would go on to its end.
     """
     error = sys.exc_info()[1]
     while error is not None and not isinstance(error, _Terminated):

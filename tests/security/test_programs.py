@@ -63,7 +63,7 @@ def use(folder):
     import torch
 
     rows = torch.ones(1, 3)
-    return kedro_hone.load(folder)(rows, rows)
+    return kedro_hone.load(folder, trust=["native"])(rows, rows)
 
 
 def set_input(form, text):
@@ -299,7 +299,7 @@ def test_an_odd_size_or_operator_is_refused(tmp_path, case):
     change, words = ODD[case]
     folder = write_winner(tmp_path / "winner", ((rows, rows), {}), change)
     with pytest.raises((HoneError, PermissionError), match=words):
-        kedro_hone.load(folder)
+        kedro_hone.load(folder, trust=["native"])
 
 
 @pytest.mark.attack(
@@ -365,7 +365,7 @@ def test_a_value_of_another_type_is_refused(tmp_path, case):
     rows = torch.ones(1, 3)
     folder = write_winner(tmp_path / "winner", ((rows, rows), {}), MISFITS[case])
     with pytest.raises((HoneError, PermissionError), match="could run code"):
-        kedro_hone.load(folder)
+        kedro_hone.load(folder, trust=["native"])
 
 
 def test_nested_values_are_bounded(tmp_path):
@@ -376,4 +376,4 @@ def test_nested_values_are_bounded(tmp_path):
         nested = {"as_string_to_argument": {"x": nested}}
     folder = write_winner(tmp_path / "winner", ((rows, rows), {}), put((*FIRST, "inputs", 1, "arg"), nested))
     with pytest.raises((HoneError, PermissionError), match="nested too deeply"):
-        kedro_hone.load(folder)
+        kedro_hone.load(folder, trust=["native"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from kedro_hone.core.values.base import Json, Value
 
@@ -50,5 +50,16 @@ Place = Annotated[str, Field(min_length=1, max_length=4000), AfterValidator(_che
 """A path, a URI, or the name of a module, that the operating system can be asked for."""
 FiniteOptions = Annotated[dict[str, Json], AfterValidator(_check_finite)]
 """JSON values by name, without infinite numbers."""
-Shapes = Annotated[dict[str, dict[str, Annotated[int, Field(ge=1, le=2**24)]]], AfterValidator(_check_shapes)]
+
+
+def _leave_out(value: Any) -> Any:
+    """Leave out the shapes that are null: of those that ``conf/base`` names, another environment needs other ones."""
+    return {name: sizes for name, sizes in value.items() if sizes is not None} if isinstance(value, dict) else value
+
+
+Shapes = Annotated[
+    dict[str, dict[str, Annotated[int, Field(ge=1, le=2**24)]]],
+    BeforeValidator(_leave_out),
+    AfterValidator(_check_shapes),
+]
 """Sizes by dimension, for each shape by its name."""

@@ -176,7 +176,8 @@ class Recipe(Section):
     shapes: Shapes = Field(
         {"batch1": {"batch": 1}},
         min_length=1,
-        description="Sizes that every candidate must serve, by name: letters, digits, _, - and dots.",
+        description="Sizes that every candidate must serve, by name: letters, digits, _, - and dots. Of several "
+        "environments' files all count; null leaves one out.",
     )
     threads: int | None = Field(
         None,

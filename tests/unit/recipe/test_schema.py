@@ -5,15 +5,18 @@ import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
+from kedro.config import OmegaConfigLoader
 from kedro.framework.cli.utils import _split_params as split_params
 from pydantic import Field
 
 from kedro_hone.core.contract.gates import Gate, forget_gates, register_gate
 from kedro_hone.core.errors import HoneError
 from kedro_hone.recipe.schema import Recipe, read_recipe
+from kedro_hone.settings import CONFIG_LOADER_ARGS
 
 MODEL = {"model": {"uri": "models:/digits/1"}}
 
@@ -339,3 +342,15 @@ def test_a_recipe_has_one_digest_in_every_process():
         for seed in range(6)
     }
     assert len(digests) == 1
+
+
+def test_a_shape_that_another_environment_leaves_out():
+    shapes = {"batch1": {"batch": 1}, "many": {"batch": 8}}
+    assert read_recipe({**MODEL, "shapes": {**shapes, "batch1": None}}).shapes == {"many": {"batch": 8}}
+    with pytest.raises(HoneError, match=r"hone\.shapes"):
+        read_recipe({**MODEL, "shapes": dict.fromkeys(shapes)})
+
+
+def test_the_demos_measure_their_own_shapes():
+    loader = OmegaConfigLoader(str(Path(__file__).parents[3] / "conf"), **CONFIG_LOADER_ARGS, env="minilm")
+    assert set(read_recipe(loader["parameters"]["hone"]).shapes) == {"sentence", "batch"}

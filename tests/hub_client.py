@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from types import SimpleNamespace
 
 import pytest
 from hub_server import Token, serve
@@ -23,7 +25,7 @@ MODEL = {
 def hub(tmp_path, monkeypatch):
     """A Hub with the repository ``org/model``, where this process is ``org`` with the right to write."""
     from huggingface_hub import constants
-    from huggingface_hub.utils import close_session
+    from huggingface_hub.utils import _http, close_session
 
     with serve(tmp_path / "hub") as running:
         running.tokens = {WRITER: Token("org"), READER: Token("org", role="read"), "hf_other": Token("other")}
@@ -41,9 +43,20 @@ def hub(tmp_path, monkeypatch):
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         monkeypatch.setattr(constants, "HF_HUB_ETAG_TIMEOUT", 2)
         monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 2)
+        # A call that is not waited for any more tries again for half a minute; the end of its Hub is the end of it.
+        monkeypatch.setattr(_http, "time", SimpleNamespace(sleep=running.closed.wait))
         close_session()
         yield running
-        close_session()
+    end_calls()
+    close_session()
+
+
+def end_calls() -> None:
+    """Wait until no call is under way: one that finds no Hub closes the client that the next test shares."""
+    for thread in threading.enumerate():
+        if thread.name == "hone-hub":
+            thread.join(timeout=60)
+            assert not thread.is_alive(), "a call to a Hub that has ended goes on"
 
 
 def list_variables(hub, folder) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import logging
 import socket
 import time
 
@@ -20,11 +19,6 @@ from kedro_hone.core.errors import HoneError
 
 __all__ = ["hub"]
 URI = "hf://org/model"
-pytestmark = pytest.mark.filterwarnings(
-    # A call that is not waited for any more may lose its connection at any time.
-    "ignore:unclosed:ResourceWarning",
-    "ignore::pytest.PytestUnraisableExceptionWarning",
-)
 SOON = 150
 """Seconds: only a call that hangs takes longer."""
 
@@ -49,10 +43,6 @@ def proven(make_winner, prove):
 def _impatient(monkeypatch):
     monkeypatch.setattr(connection, "PATIENCE_SECONDS", 3.0)
     monkeypatch.setattr(connection, "STALL_SECONDS", 3.0)
-    # What is not waited for any more goes on saying why it tries again, when pytest has closed that stream.
-    logger = logging.getLogger("huggingface_hub")
-    monkeypatch.setattr(logger, "handlers", [])
-    monkeypatch.setattr(logger, "propagate", False)
 
 
 def publish(registry, winner, **arguments):

@@ -7,7 +7,8 @@ from typing import Final
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.aliases import PULL
 from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
-from kedro_hone.core.contract.registry import SIGNER, Publication, VersionInfo, make_tags
+from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.contract.tags import SIGNER, make_tags
 from kedro_hone.core.contract.target import find_target, find_writer
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.registry import DIGEST, Registry, VersionInfo, find_registry
+from kedro_hone.core.contract.registry import Registry, VersionInfo, find_registry
+from kedro_hone.core.contract.tags import DIGEST
 from kedro_hone.core.contract.target import find_source, find_target
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore

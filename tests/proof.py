@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FILES, SCHEMA_ID, EvidenceFolder, ProvenWinner
-from kedro_hone.core.contract.registry import SOURCE
+from kedro_hone.core.contract.tags import SOURCE
 from kedro_hone.core.store.manifest import MANIFEST, Manifest
 from kedro_hone.core.values.artifact import Artifact
 

@@ -10,7 +10,8 @@ from pydantic import BaseModel
 from generated.models import describe_default, describe_value, make_table
 from kedro_hone.core.contract.gates import read_gates
 from kedro_hone.core.values.base import Value
-from kedro_hone.recipe.schema import GatesSection, Recipe, compose_gates
+from kedro_hone.recipe.gates import GatesSection, compose_gates
+from kedro_hone.recipe.schema import Recipe
 
 
 def describe_keys() -> str:

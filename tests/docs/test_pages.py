@@ -15,7 +15,8 @@ from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.gates import read_gates
 from kedro_hone.core.errors import SLUGS, ExitCode
 from kedro_hone.core.values.base import Value
-from kedro_hone.recipe.schema import GatesSection, Recipe, compose_gates
+from kedro_hone.recipe.gates import GatesSection, compose_gates
+from kedro_hone.recipe.schema import Recipe
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -18,7 +18,8 @@ from proof import prove, reseal
 import kedro_hone
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.core.contract.registry import VersionInfo, make_tags
+from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.contract.tags import make_tags
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.manifest import Manifest

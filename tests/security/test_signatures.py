@@ -27,7 +27,7 @@ from kedro_hone.cli import hone
 from kedro_hone.comparing.recipe_checks import check_recipe
 from kedro_hone.core.contract.aliases import PULL
 from kedro_hone.core.contract.proof import GOLDEN
-from kedro_hone.core.contract.registry import SIGNER, make_tags
+from kedro_hone.core.contract.tags import SIGNER, make_tags
 from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.runs import RunFolder

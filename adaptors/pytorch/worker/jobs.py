@@ -14,7 +14,7 @@ from hone_loading import load_file
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from . import archive, models, pretrained
+from . import archive, description, inputs, models, pretrained
 from .models import Flat, Job, Notes, Spec
 
 _UNLIMITED = 1 << 30
@@ -30,7 +30,7 @@ def describe(job: Job) -> Notes | None:
         case "pytorch-module":
             return _describe_module(job)
         case "transformers":
-            return pretrained.describe(job)
+            return description.describe(job)
         case "torchscript":
             files = {archive.NAMES_FILE: ""}
             model = torch.jit.load(folder / "model.ts", map_location="cpu", _extra_files=files)
@@ -172,7 +172,7 @@ def choose_sizes(job: Job, specs: Sequence[Spec]) -> dict[str, int]:
     dynamic = {dim for spec in specs for dim in spec["shape"] if isinstance(dim, str)}
     limits, sizes = find_limits(job), {"batch": 3}
     for name in sorted(dynamic - {"batch"}):
-        size = min(max(2, given.get(name, pretrained.SIZES.get(name, 8))), limits.get(name, _UNLIMITED))
+        size = min(max(2, given.get(name, inputs.SIZES.get(name, 8))), limits.get(name, _UNLIMITED))
         while size in sizes.values():
             size += 1 if size < limits.get(name, _UNLIMITED) else -1
         sizes[name] = size
@@ -184,7 +184,7 @@ def make_model_examples(job: Job, flat: Flat, sizes: Mapping[str, int]) -> tuple
     specs = job["input"]["inputs"]
     if job["input"]["format"] != "transformers":
         return make_examples(specs, sizes)
-    return tuple(pretrained.make_examples(specs, sizes, flat.model, padded=True).values())
+    return tuple(inputs.make_examples(specs, sizes, flat.model, padded=True).values())
 
 
 def find_limits(job: Job) -> dict[str, int]:

@@ -18,17 +18,19 @@ from typing import Any, Final, NamedTuple
 from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete
 from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
-from kedro_hone.adaptors.registries.huggingface import connection, versions
+from kedro_hone.adaptors.registries.huggingface import connection, references, versions
 from kedro_hone.adaptors.registries.huggingface.card import write_card
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
 from kedro_hone.adaptors.registries.huggingface.download import fetch
 from kedro_hone.adaptors.registries.huggingface.explaining import Place, explain_moved, explain_offline
 from kedro_hone.adaptors.registries.huggingface.files import CARD, TAGS, is_ours
-from kedro_hone.adaptors.registries.huggingface.versions import Published, Reference, Snapshot
+from kedro_hone.adaptors.registries.huggingface.references import Reference
+from kedro_hone.adaptors.registries.huggingface.versions import Published, Snapshot
 from kedro_hone.adaptors.registries.model_folder import copy_companions, list_companions, write_winner
 from kedro_hone.core.contract.aliases import PULL
 from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER, TIMINGS, ProvenWinner
-from kedro_hone.core.contract.registry import KEY, explain_refused
+from kedro_hone.core.contract.registry import explain_refused
+from kedro_hone.core.contract.tags import KEY
 from kedro_hone.core.errors import HoneError
 
 _TITLE: Final = "Add a faster version, made and measured by kedro-hone"
@@ -62,7 +64,7 @@ class Order(NamedTuple):
     def uri(self) -> str:
         """The target as it is loaded, once it was accepted."""
         name, branch = self.target
-        return f"hf://{name}" + (f"@{branch}" if branch != versions.MAIN else "")
+        return f"hf://{name}" + (f"@{branch}" if branch != references.MAIN else "")
 
 
 def open_target(hub: Connection, order: Order) -> Snapshot:
@@ -77,7 +79,7 @@ def open_target(hub: Connection, order: Order) -> Snapshot:
         return versions.find_snapshot(hub, order.target)
     except HoneError as error:
         # Without the right to see it, a private repository looks as if there were none: making it tells which.
-        if error.slug != "model-unknown" or order.target.revision != versions.MAIN:
+        if error.slug != "model-unknown" or order.target.revision != references.MAIN:
             raise
     name = order.target.name
     hub.ask(lambda: hub.api.create_repo(name, private=True, exist_ok=True), order.place, tries=1)
@@ -128,7 +130,7 @@ def check_parent(hub: Connection, order: Order, head: Snapshot) -> None:
     """
     name = order.target.name
     if order.winner.source_uri.startswith("hf:"):
-        source = versions.read_uri(order.winner.source_uri)
+        source = references.read_uri(order.winner.source_uri)
         if source.name == name and source.revision != head.sha:
             optimized, ours = versions.find_snapshot(hub, source), _list_added(hub, head)
             if optimized.digest_authors(without=ours) != head.digest_authors(without=ours):
@@ -210,7 +212,7 @@ def _prepare(
     with TemporaryDirectory(prefix="kedro-hone-") as scratch:
         write_winner(folder, _keep_companions(hub, head, winner, Path(scratch)), name=name)
     files = tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()))
-    source = versions.read_uri(winner.source_uri).name if winner.source_uri.startswith("hf:") else None
+    source = references.read_uri(winner.source_uri).name if winner.source_uri.startswith("hf:") else None
     theirs = head.files.keys() - {*_list_added(hub, head)} if source == name else frozenset()
     added = tuple(path for path in files if not is_ours(path) and path not in theirs)
     claim = json.loads((winner.folder / EVIDENCE).read_bytes())

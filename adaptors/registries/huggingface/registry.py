@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from kedro_hone.adaptors.registries.huggingface import publishing, versions
+from kedro_hone.adaptors.registries.huggingface import publishing, references, versions
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
 from kedro_hone.adaptors.registries.huggingface.download import fetch, place_files
 from kedro_hone.adaptors.registries.huggingface.files import choose_files, list_sources
@@ -13,7 +13,8 @@ from kedro_hone.adaptors.registries.huggingface.publishing import Order
 from kedro_hone.adaptors.registries.locks import lock_publication
 from kedro_hone.core.contract.aliases import PULL, find_move
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, check_names, derive_key
+from kedro_hone.core.contract.registry import Publication, VersionInfo, check_names
+from kedro_hone.core.contract.tags import KEY, derive_key
 
 
 class HuggingFaceRegistry:
@@ -35,7 +36,7 @@ class HuggingFaceRegistry:
             HoneError: ``model-unknown``, ``version-unknown``, ``registry-denied``, ``registry-limited``,
                 ``registry-unreachable``, ``registry-offline``; or ``registry-unknown``: it is no such URI.
         """
-        snapshot = versions.find_snapshot(self._hub, versions.read_uri(uri))
+        snapshot = versions.find_snapshot(self._hub, references.read_uri(uri))
         return versions.describe(self._hub, snapshot, versions.read_published(self._hub, snapshot))
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
@@ -47,7 +48,7 @@ class HuggingFaceRegistry:
             HoneError: As for ``resolve``; ``store-full`` or ``store-read-only``: the cache cannot be written.
             FileExistsError: The folder is not empty.
         """
-        reference = versions.read_uri(uri)
+        reference = references.read_uri(uri)
         snapshot = versions.find_snapshot(self._hub, reference)
         published = versions.read_published(self._hub, snapshot)
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,11 +73,11 @@ class HuggingFaceRegistry:
 
     def find_problem(self, *, name: str | None, alias: str | None) -> str:
         """Return why the Hub refuses ``owner/name`` or ``owner/name@branch``, or a tag; empty where it takes both."""
-        return versions.find_problem(name=name, alias=alias)
+        return references.find_problem(name=name, alias=alias)
 
     def list_aliases(self, name: str) -> dict[str, str]:
         """Return the commit that each git tag of a repository points to; none where there is no such repository."""
-        return versions.read_aliases(self._hub, versions.read_target(name).name)
+        return versions.read_aliases(self._hub, references.read_target(name).name)
 
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return the newest commits of the models of the token's account and organizations, as the contract says.
@@ -134,7 +135,7 @@ class HuggingFaceRegistry:
         metrics: Mapping[str, float] | None,
     ) -> Order:
         check_names(self, name=name, alias=alias)
-        target = versions.read_target(name)
+        target = references.read_target(name)
         key = derive_key(winner, name=target.name, tags=tags)
         return Order(winner, target, {KEY: key, **tags}, metrics or {})
 

@@ -8,38 +8,25 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 from huggingface_hub import get_cached_repo_tree, hf_hub_download
 from huggingface_hub.errors import CachedRepoTreeNotFoundError
-from huggingface_hub.utils import HFValidationError, validate_repo_id
 from pydantic import Field, field_validator
 
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
 from kedro_hone.adaptors.registries.huggingface.explaining import Place, explain_offline
 from kedro_hone.adaptors.registries.huggingface.files import TAGS, is_authors
-from kedro_hone.core.contract.registry import SOURCE, VersionInfo
+from kedro_hone.adaptors.registries.huggingface.references import COMMIT, Reference, read_uri
+from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.contract.tags import SOURCE
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.regular import LARGEST_FILE, read_regular
 from kedro_hone.sources.files import make_corrupt
-
-MAIN: Final = "main"
-_URI: Final = re.compile(r"hf:/+(?P<name>[^/@]+/[^/@]+?)(?:@(?P<revision>[^@]+?))?/?")
-_COMMIT: Final = re.compile(r"^[0-9a-f]{40}$")
-_REF: Final = re.compile(r"(?![./-])(?!.*(\.\.|//|@\{|\.lock(/|$)))[A-Za-z0-9._/+-]+(?<![./])")
-"""What git takes as the name of a branch or a tag, of the characters that a URI may have."""
-
-
-class Reference(NamedTuple):
-    """What a URI says: a repository, and a revision of it."""
-
-    name: str
-    revision: str
 
 
 class File(Value):
@@ -59,7 +46,7 @@ class Snapshot(Value):
     """A commit of a repository with its files by their path."""
 
     name: str
-    sha: str = Field(pattern=_COMMIT.pattern)
+    sha: str = Field(pattern=COMMIT.pattern)
     files: dict[str, File]
 
     @field_validator("files")
@@ -97,53 +84,6 @@ class Published(Value):
     authors: str
 
 
-def read_uri(uri: str) -> Reference:
-    """Return what a URI says; without a revision it is ``main``.
-
-    Raises:
-        HoneError: ``registry-unknown``: it is no ``hf://`` URI.
-    """
-    match = _URI.fullmatch(uri)
-    problem = find_problem(name=match["name"], alias=None) if match else "It names no owner, or no repository."
-    if match is None or problem:
-        raise HoneError(
-            "registry-unknown",
-            f"{uri!r} is no URI of the Hugging Face Hub.",
-            why=problem,
-            hint="Write hf://<owner>/<name>@<revision>: a branch, a tag, a commit or refs/pr/<number>.",
-        )
-    return Reference(match["name"], match["revision"] or MAIN)
-
-
-def read_target(name: str) -> Reference:
-    """Return the repository and the branch that a name to publish to says: ``owner/name`` or ``owner/name@branch``."""
-    repository, _, branch = name.partition("@")
-    return Reference(repository, branch or MAIN)
-
-
-def find_problem(*, name: str | None, alias: str | None) -> str:
-    """Return why the Hub refuses a repository's name, with or without a branch, or a tag; empty where it takes both."""
-    if name is not None:
-        repository, _, branch = name.partition("@")
-        try:
-            validate_repo_id(repository)
-        except HFValidationError as error:
-            return f"hone.publish: {error}"
-        if repository.count("/") != 1:
-            return f"hone.publish: a repository of the Hub is <owner>/<name>, and this is {repository!r}."
-        if branch and (problem := _find_problem_of_ref(branch)):
-            return f"hone.publish.uri: {problem}"
-    problem = "" if alias is None else _find_problem_of_ref(alias)
-    return f"hone.publish.alias: {problem}" if problem else ""
-
-
-def _find_problem_of_ref(name: str) -> str:
-    if _COMMIT.fullmatch(name):
-        return f"{name!r} is a commit, and a tag or branch must not look like one."
-    taken = name == "HEAD" or name.startswith("refs/")
-    return "" if _REF.fullmatch(name) and not taken else f"git takes no tag or branch of the name {name!r}."
-
-
 def find_snapshot(hub: Connection, reference: Reference) -> Snapshot:
     """Return the commit of a revision with its files, by one request; of the cache where the Hub is off limits.
 
@@ -171,7 +111,7 @@ def _find_cached(hub: Connection, reference: Reference) -> Snapshot:
     name, revision = reference
     try:
         sha = revision
-        if not _COMMIT.fullmatch(revision):
+        if not COMMIT.fullmatch(revision):
             sha = (hub.find_folder(name) / "refs" / revision).read_text(encoding="utf-8").strip()
         tree = get_cached_repo_tree(name, revision=sha)
     except (OSError, ValueError, CachedRepoTreeNotFoundError) as error:
@@ -183,7 +123,7 @@ def _find_cached(hub: Connection, reference: Reference) -> Snapshot:
 def find_source(hub: Connection, uri: str) -> str:
     """Return the URI of the commit that the winner at the end of a branch was made from; else the URI itself."""
     reference = read_uri(uri)
-    if _COMMIT.fullmatch(reference.revision) or reference.revision.startswith("refs/"):
+    if COMMIT.fullmatch(reference.revision) or reference.revision.startswith("refs/"):
         return uri
     published = read_published(hub, find_snapshot(hub, reference))
     source = "" if published is None else published.tags.get(SOURCE, "")
@@ -195,7 +135,7 @@ def find_source(hub: Connection, uri: str) -> str:
 
 def keep_ref(hub: Connection, reference: Reference, sha: str) -> None:
     """Note in the cache which commit a branch or tag was at, as huggingface_hub does, for use without the Hub."""
-    if _COMMIT.fullmatch(reference.revision):
+    if COMMIT.fullmatch(reference.revision):
         return
     place = hub.find_folder(reference.name) / "refs" / reference.revision
     try:

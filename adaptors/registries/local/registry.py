@@ -11,7 +11,8 @@ from kedro_hone.adaptors.registries.local import publishing, versions
 from kedro_hone.adaptors.registries.locks import lock_publication
 from kedro_hone.core.contract.aliases import PULL, find_move, name_record
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, check_names, derive_key
+from kedro_hone.core.contract.registry import Publication, VersionInfo, check_names
+from kedro_hone.core.contract.tags import KEY, derive_key
 from kedro_hone.core.values.digest import digest_file, digest_tree
 
 

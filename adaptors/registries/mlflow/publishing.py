@@ -22,7 +22,8 @@ from kedro_hone.adaptors.registries.mlflow import connection, versions
 from kedro_hone.adaptors.registries.model_folder import write_winner
 from kedro_hone.core.contract.aliases import PULL, find_move, name_record
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import KEY, explain_refused
+from kedro_hone.core.contract.registry import explain_refused
+from kedro_hone.core.contract.tags import KEY
 from kedro_hone.core.machine.processes import may_be_alive, name_process
 
 if TYPE_CHECKING:

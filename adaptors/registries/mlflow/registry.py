@@ -17,7 +17,8 @@ from mlflow.exceptions import MlflowException
 from kedro_hone.adaptors.registries.locks import lock_publication
 from kedro_hone.adaptors.registries.mlflow import connection, publishing, versions
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import KEY, Publication, VersionInfo, check_names, derive_key, explain_refused
+from kedro_hone.core.contract.registry import Publication, VersionInfo, check_names, explain_refused
+from kedro_hone.core.contract.tags import KEY, derive_key
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import hide_secrets
 

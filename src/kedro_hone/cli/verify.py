@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER, EvidenceFolder, ProvenWinner
-from kedro_hone.core.contract.registry import DIGEST, KEY, SOURCE, VersionInfo, derive_key, find_registry
+from kedro_hone.core.contract.registry import VersionInfo, find_registry
+from kedro_hone.core.contract.tags import DIGEST, KEY, SOURCE, derive_key
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import measure_files
 from kedro_hone.core.text import clean_text

@@ -12,7 +12,7 @@ from kedro_hone.core.stats.speed import Faster
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.core.values.measurement import Confirmation, Quality, RaceResult, Status, Validation
-from kedro_hone.recipe.schema import GatesSection
+from kedro_hone.recipe.gates import GatesSection
 
 
 @dataclass(kw_only=True)

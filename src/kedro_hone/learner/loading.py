@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kedro_hone.core.contract.registry import DIGEST, find_registry
+from kedro_hone.core.contract.registry import find_registry
+from kedro_hone.core.contract.tags import DIGEST
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.values.artifact import Artifact

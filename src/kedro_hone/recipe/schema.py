@@ -10,8 +10,7 @@ import math
 import os
 import reprlib
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -20,18 +19,18 @@ from pydantic import (
     PlainSerializer,
     SerializeAsAny,
     ValidationError,
-    create_model,
     model_validator,
 )
 
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.gates import Gate, read_gates
+from kedro_hone.core.contract.gates import read_gates
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.plan import LOOKS, check_looks
 from kedro_hone.core.values.artifact import Shape, TensorSpec
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.recipe.bounds import FiniteOptions, Place, Section, Shapes
+from kedro_hone.recipe.gates import GatesSection, compose_gates, read_section
 
 
 class ModelSection(Section):
@@ -71,40 +70,6 @@ class AdaptorSection(Section):
 
     enabled: bool | None = Field(None, description="Use it, or not; empty follows the adaptor's default.")
     options: FiniteOptions = Field(default_factory=dict, description="The adaptor's own options.")
-
-
-class GatesSection(Section):
-    """What a candidate must hold to be published."""
-
-    require_improvement: bool = Field(default=False, description="FAIL instead of KEEP when nothing is faster.")
-    confidence: float = Field(0.95, gt=0.5, le=0.9999, description="Confidence of every interval.")
-    if TYPE_CHECKING:  # the other keys are those of the gates; these are also needed to plan what is measured
-        speedup: float = 0.0
-        drop: float = 0.0
-        drops: dict[str, float] = {}
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _read_gates, (self.model_dump(),)  # the class with the gates' keys is in no module
-
-
-def _read_gates(value: object) -> GatesSection:
-    section = compose_gates(read_gates())  # gates may be registered after this module is imported
-    return section.model_validate(value.model_dump() if isinstance(value, GatesSection) else value)
-
-
-@lru_cache(maxsize=8)
-def compose_gates(gates: tuple[Gate, ...]) -> type[GatesSection]:
-    """Return the section ``gates`` with one key for each gate.
-
-    Raises:
-        HoneError: ``gate-invalid``: a gate has the name of something else in the section.
-    """
-    for gate in gates:
-        if hasattr(GatesSection, gate.name) or gate.name in GatesSection.model_fields:
-            why = "The recipe's section `gates` has this name for something else."
-            raise HoneError("gate-invalid", f"A gate cannot be named {gate.name!r}.", why=why, hint="Rename the gate.")
-    keys: dict[str, Any] = {gate.name: (gate.takes, gate.field) for gate in gates}
-    return create_model("GatesSection", __base__=GatesSection, __doc__=GatesSection.__doc__, **keys)
 
 
 class RaceSection(Section):
@@ -193,8 +158,8 @@ class Recipe(Section):
     routes: tuple[tuple[str, ...], ...] = Field(
         (), description="Chains of more than one compressor, as lists of adaptors that start at a backend."
     )
-    gates: SerializeAsAny[Annotated[GatesSection, BeforeValidator(_read_gates)]] = Field(
-        default_factory=lambda: _read_gates({})
+    gates: SerializeAsAny[Annotated[GatesSection, BeforeValidator(read_section)]] = Field(
+        default_factory=lambda: read_section({})
     )
     race: RaceSection = RaceSection()
     confirm: ConfirmSection = ConfirmSection()

@@ -19,7 +19,8 @@ from proof import TAGS
 
 import kedro_hone
 from kedro_hone.core.contract.aliases import PULL, read_aliases
-from kedro_hone.core.contract.registry import KEY, SOURCE, find_registry
+from kedro_hone.core.contract.registry import find_registry
+from kedro_hone.core.contract.tags import KEY, SOURCE
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import TensorSpec

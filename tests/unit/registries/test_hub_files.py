@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kedro_hone.adaptors.registries.huggingface.files import choose_files, list_sources
-from kedro_hone.adaptors.registries.huggingface.versions import find_problem, read_target, read_uri
+from kedro_hone.adaptors.registries.huggingface.references import find_problem, read_target, read_uri
 
 TEXTS = ["config.json", "tokenizer.json"]
 INDEX = "model.safetensors.index.json"

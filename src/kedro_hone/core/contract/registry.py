@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 from pydantic import Field, TypeAdapter
 
 from kedro_hone.core.contract.proof import ProvenWinner
+from kedro_hone.core.contract.tags import SOURCE
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import BUILT_IN, Offer, Plugins, check_kind, guard, list_offers, load
 from kedro_hone.core.text import suggest
 from kedro_hone.core.values.base import Value
-from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.digest import digest_json
 
 REGISTRIES: Final[Mapping[str, str]] = {
@@ -29,15 +29,6 @@ REGISTRIES: Final[Mapping[str, str]] = {
 
 ENTRY_POINTS: Final = "kedro_hone.registries"
 """The entry-point group of other packages: the name is a scheme, the value a class or a function that makes one."""
-
-SOURCE: Final = "hone.source"
-"""The tag with the URI of the version that was optimized; only winners carry it."""
-DIGEST, SIGNER = "hone.digest", "hone.signer"
-"""The tags with the winner's digest, and what signed it, if anything did: a word of the publisher's, for people."""
-RECIPE: Final = "hone.recipe"
-"""The tag with the recipe's digest."""
-KEY: Final = "hone.publication"
-"""The tag with what ``derive_key`` returns."""
 
 
 class VersionInfo(Value):
@@ -135,7 +126,7 @@ class Registry(Protocol):
     ) -> Publication:
         """Write a new version with all its evidence, or none; the same publication twice gives the same version.
 
-        The model's ``name`` is that of ``VersionInfo`` or of the recipe, the ``tags`` are from ``make_tags``. The
+        The model's ``name`` is that of ``VersionInfo`` or of the recipe, the ``tags`` are from ``tags.make_tags``. The
         ``alias`` is to point to that version afterwards, also when there was one, and is moved last. The registry shows
         the ``metrics`` next to it. ``before`` is handed to an ``AliasRegistry`` only.
 
@@ -143,34 +134,6 @@ class Registry(Protocol):
             HoneError: ``registry-unreachable``, ``evidence-incomplete``, or ``recipe-invalid``: the registry refuses
                 the name or the alias.
         """
-
-
-def make_tags(
-    winner: ProvenWinner, *, recipe: str, speedup: float | None = None, data: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Return the tags of a publication, with the digests of the recipe and of each split by its name.
-
-    The speed-up is the estimate of source time over winner time; there is no tag of what is not known.
-    """
-    return {
-        SOURCE: winner.source_uri,
-        "hone.source_digest": winner.source_digest,
-        DIGEST: winner.artifact.digest,
-        RECIPE: recipe,
-        "hone.run": winner.evidence.run_id,
-        "hone.verdict": Verdict.PASS.value,
-        **({} if speedup is None else {"hone.speedup": f"{speedup:.3f}"}),
-        **{f"hone.data.{split}": digest for split, digest in (data or {}).items()},
-    }
-
-
-def derive_key(winner: ProvenWinner, *, name: str, tags: Mapping[str, str]) -> str:
-    """Return a digest of what makes two calls of ``publish`` the same publication: ``name`` is where the winner goes.
-
-    The evidence and what signs it are in it, so that a killed publication is completed only by one with the same.
-    """
-    parts = [winner.artifact.digest, name, winner.evidence.files, winner.source_digest, tags.get(RECIPE)]
-    return digest_json([*parts, *(tags[tag] for tag in (SIGNER,) if tag in tags)])
 
 
 def check_names(registry: Registry, *, name: str | None, alias: str | None) -> None:

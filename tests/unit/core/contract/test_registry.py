@@ -18,9 +18,9 @@ from kedro_hone.core.contract.registry import (
     explain_unknown,
     find_broken,
     find_registry,
-    make_tags,
     read_registries,
 )
+from kedro_hone.core.contract.tags import make_tags
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 

@@ -1,0 +1,103 @@
+"""What a model of Transformers takes and returns, found by calls of its own class."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from . import models
+from .inputs import CHANGED, FILLS, SIZES, find_limits, list_inputs, make_examples
+from .models import Job, Notes, Spec
+from .pretrained import Unsuited, open_with_notes
+
+_SAME = 1e-5  # of the largest result: with a mask of ones attention may add in another order
+
+
+def describe(job: Job) -> Notes:
+    """Return the specs of a model, the structure of its results, and what callers of its class may rely on."""
+    try:
+        model, pooler = open_with_notes(job)
+        described = _describe(model, job)
+    except Unsuited as error:
+        return {"refused": str(error)}
+    if pooler and "refused" not in described:
+        said = f"its files lack weights of its pooler ({', '.join(pooler)}), which {type(model).__name__} would fill"
+        described["warnings"] = [f"{said} with random numbers: it is opened without one, and has no pooled output"]
+    return described
+
+
+def _describe(model: nn.Module, job: Job) -> Notes:
+    said = job["input"]["metadata"]["transformers"]
+    stated = [spec for spec in job["input"]["inputs"] if spec["name"] in inspect.signature(model.forward).parameters]
+    limits = find_limits(model, said["kind"])
+    inputs = stated or list_inputs(model, Path(job["input"]["path"]), said["kind"])
+    sizes = {name: min(size, limits.get(name, size)) for name, size in SIZES.items()}
+    with torch.inference_mode():
+        result = _call(model, make_examples(inputs, sizes, model))
+        if refusal := models.find_refusal(result):
+            return {"refused": refusal}
+        changed = {
+            name: _call(model, make_examples(inputs, {**sizes, name: min(size, limits.get(name, size))}, model))
+            for name, size in CHANGED.items()
+            if any(name in spec["shape"] for spec in inputs)
+        }
+        optional = _find_optional(model, inputs, sizes)
+    named = models.name_outputs(result)
+    others = {name: models.name_outputs(value) for name, value in changed.items()}
+    outputs = [_describe_output(name, value, sizes, others) for name, value in named.items()]
+    names = _avoid([spec["name"] for spec in inputs], list(named))
+    outputs = [{**spec, "name": name} for spec, name in zip(outputs, names, strict=True)]
+    about = {**said, "class": type(model).__name__, "output_class": type(result).__name__, "optional": optional}
+    about |= {"limits": limits} if limits else {}
+    if type(model).__module__.startswith("transformers_modules."):
+        about["remote_code"] = True
+    return {
+        "inputs": inputs,
+        "outputs": outputs,
+        "transformers": about,
+        **models.describe_structure(result, names),
+    }
+
+
+def _call(model: nn.Module, feeds: Mapping[str, torch.Tensor]) -> Any:
+    return model(**feeds)
+
+
+def _avoid(taken: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return names for the outputs, of which none is an input's."""
+    return [f"{name}_out" if name in taken else name for name in names]
+
+
+def _find_optional(model: nn.Module, inputs: Sequence[Spec], sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the inputs that may be left out: the results are then the same as with the number, but for rounding."""
+    examples = make_examples(inputs, sizes, model)
+    whole = list(models.name_outputs(_call(model, examples)).values())
+    found = {}
+    for name in (name for name in examples if name in FILLS):
+        try:
+            rest = _call(model, {other: value for other, value in examples.items() if other != name})
+        except (ValueError, TypeError, RuntimeError):  # the class needs it
+            continue
+        pairs = zip(whole, models.name_outputs(rest).values(), strict=True)
+        if all(torch.allclose(one, other, rtol=0, atol=_SAME * float(one.abs().max())) for one, other in pairs):
+            found[name] = FILLS[name]
+    return found
+
+
+def _describe_output(
+    name: str, value: torch.Tensor, sizes: Mapping[str, int], others: Mapping[str, Mapping[str, torch.Tensor]]
+) -> Spec:
+    """Return an output's spec; an axis that follows a size and is not equal to it has a name of its own."""
+    shape: list[int | str] = list(value.shape)
+    for dim, results in others.items():
+        changed = results[name]
+        for axis, size in enumerate(changed.shape):
+            if size != value.shape[axis]:
+                equal = value.shape[axis] == sizes[dim] and dim != "samples"
+                shape[axis] = dim if equal else "frames" if dim == "samples" else f"{name}_{axis}"
+    return {"name": name, "dtype": str(value.dtype).removeprefix("torch."), "shape": shape}

@@ -1,0 +1,70 @@
+"""References to the Hub: what a URI and a name to publish to say, and which of them the Hub takes."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from huggingface_hub.utils import HFValidationError, validate_repo_id
+
+from kedro_hone.core.errors import HoneError
+
+MAIN: Final = "main"
+_URI: Final = re.compile(r"hf:/+(?P<name>[^/@]+/[^/@]+?)(?:@(?P<revision>[^@]+?))?/?")
+COMMIT: Final = re.compile(r"^[0-9a-f]{40}$")
+_REF: Final = re.compile(r"(?![./-])(?!.*(\.\.|//|@\{|\.lock(/|$)))[A-Za-z0-9._/+-]+(?<![./])")
+"""What git takes as the name of a branch or a tag, of the characters that a URI may have."""
+
+
+class Reference(NamedTuple):
+    """What a URI says: a repository, and a revision of it."""
+
+    name: str
+    revision: str
+
+
+def read_uri(uri: str) -> Reference:
+    """Return what a URI says; without a revision it is ``main``.
+
+    Raises:
+        HoneError: ``registry-unknown``: it is no ``hf://`` URI.
+    """
+    match = _URI.fullmatch(uri)
+    problem = find_problem(name=match["name"], alias=None) if match else "It names no owner, or no repository."
+    if match is None or problem:
+        raise HoneError(
+            "registry-unknown",
+            f"{uri!r} is no URI of the Hugging Face Hub.",
+            why=problem,
+            hint="Write hf://<owner>/<name>@<revision>: a branch, a tag, a commit or refs/pr/<number>.",
+        )
+    return Reference(match["name"], match["revision"] or MAIN)
+
+
+def read_target(name: str) -> Reference:
+    """Return the repository and the branch that a name to publish to says: ``owner/name`` or ``owner/name@branch``."""
+    repository, _, branch = name.partition("@")
+    return Reference(repository, branch or MAIN)
+
+
+def find_problem(*, name: str | None, alias: str | None) -> str:
+    """Return why the Hub refuses a repository's name, with or without a branch, or a tag; empty where it takes both."""
+    if name is not None:
+        repository, _, branch = name.partition("@")
+        try:
+            validate_repo_id(repository)
+        except HFValidationError as error:
+            return f"hone.publish: {error}"
+        if repository.count("/") != 1:
+            return f"hone.publish: a repository of the Hub is <owner>/<name>, and this is {repository!r}."
+        if branch and (problem := _find_problem_of_ref(branch)):
+            return f"hone.publish.uri: {problem}"
+    problem = "" if alias is None else _find_problem_of_ref(alias)
+    return f"hone.publish.alias: {problem}" if problem else ""
+
+
+def _find_problem_of_ref(name: str) -> str:
+    if COMMIT.fullmatch(name):
+        return f"{name!r} is a commit, and a tag or branch must not look like one."
+    taken = name == "HEAD" or name.startswith("refs/")
+    return "" if _REF.fullmatch(name) and not taken else f"git takes no tag or branch of the name {name!r}."

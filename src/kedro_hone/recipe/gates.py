@@ -1,0 +1,47 @@
+"""The recipe's section ``gates``: one key for each gate, of ours and of other packages."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, create_model
+
+from kedro_hone.core.contract.gates import Gate, read_gates
+from kedro_hone.core.errors import HoneError
+from kedro_hone.recipe.bounds import Section
+
+
+class GatesSection(Section):
+    """What a candidate must hold to be published."""
+
+    require_improvement: bool = Field(default=False, description="FAIL instead of KEEP when nothing is faster.")
+    confidence: float = Field(0.95, gt=0.5, le=0.9999, description="Confidence of every interval.")
+    if TYPE_CHECKING:  # the other keys are those of the gates; these are also needed to plan what is measured
+        speedup: float = 0.0
+        drop: float = 0.0
+        drops: dict[str, float] = {}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return read_section, (self.model_dump(),)  # the class with the gates' keys is in no module
+
+
+def read_section(value: object) -> GatesSection:
+    """Return the section with the keys of all gates that are registered; a ``ValidationError`` for a bad key."""
+    section = compose_gates(read_gates())  # gates may be registered after this module is imported
+    return section.model_validate(value.model_dump() if isinstance(value, GatesSection) else value)
+
+
+@lru_cache(maxsize=8)
+def compose_gates(gates: tuple[Gate, ...]) -> type[GatesSection]:
+    """Return the section ``gates`` with one key for each gate.
+
+    Raises:
+        HoneError: ``gate-invalid``: a gate has the name of something else in the section.
+    """
+    for gate in gates:
+        if hasattr(GatesSection, gate.name) or gate.name in GatesSection.model_fields:
+            why = "The recipe's section `gates` has this name for something else."
+            raise HoneError("gate-invalid", f"A gate cannot be named {gate.name!r}.", why=why, hint="Rename the gate.")
+    keys: dict[str, Any] = {gate.name: (gate.takes, gate.field) for gate in gates}
+    return create_model("GatesSection", __base__=GatesSection, __doc__=GatesSection.__doc__, **keys)

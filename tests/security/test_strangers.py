@@ -47,6 +47,31 @@ def test_a_configuration_that_counts_without_end(values):
     assert caught.value.slug == "model-corrupt"
 
 
+@pytest.mark.attack(
+    what="a configuration of a Transformers winner that names a repository, from which transformers downloads another",
+    who="registry",
+    stopped_by="such a name is taken for that of a backbone of timm, which transformers does not download",
+)
+@pytest.mark.toolchain
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"model_type": "dpt", "backbone": "evil/beacon"},
+        {"model_type": "detr", "use_timm_backbone": False},
+        {"model_type": "encoder-decoder", "encoder": {"model_type": "upernet", "backbone": "evil/beacon"}},
+    ],
+)
+def test_a_configuration_that_downloads_another(values, monkeypatch):
+    pytest.importorskip("transformers")
+    from transformers import backbone_utils
+
+    from kedro_hone.learner.pretrained import make_config
+
+    monkeypatch.setattr(backbone_utils, "hf_api", lambda: pytest.fail("the Hub was asked"))
+    config = make_config({"decoder": {"model_type": "bert"}, **values})
+    assert "timm_backbone" in str(config)
+
+
 @pytest.mark.toolchain
 def test_a_configuration_with_many_classes_is_read():
     pytest.importorskip("transformers")

@@ -22,6 +22,7 @@ from huggingface_hub import HfApi, constants
 from kedro_hone import __version__
 from kedro_hone.adaptors.registries.huggingface import explaining
 from kedro_hone.adaptors.registries.huggingface.explaining import Place, StalledError
+from kedro_hone.adaptors.registries.huggingface.guarding import Call, guard_session
 from kedro_hone.core.errors import HoneError
 
 T = TypeVar("T")
@@ -86,7 +87,7 @@ def run_bounded(call: Callable[[], T], *, patience: float, progress: Callable[[]
     """Return what a call returns, or raise what it raises; it may stand still for so many seconds.
 
     Args:
-        call: Called in a thread of its own, which is left alone when it takes too long.
+        call: Called in a thread of its own, which ends at its next response when it takes too long.
         patience: How long ``progress`` may return the same.
         progress: Something that changes while the call gets on.
 
@@ -97,11 +98,12 @@ def run_bounded(call: Callable[[], T], *, patience: float, progress: Callable[[]
 
     def work() -> None:
         try:
+            guard_session()
             future.set_result(call())
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             future.set_exception(error)
 
-    thread = threading.Thread(target=work, name="hone-hub", daemon=True)
+    thread = Call(work)
     with _listen(thread) as heard:
         thread.start()
         last, since = progress(), time.monotonic()
@@ -110,6 +112,7 @@ def run_bounded(call: Callable[[], T], *, patience: float, progress: Callable[[]
             if now != last:
                 last, since = now, time.monotonic()
             elif time.monotonic() - since >= patience:
+                thread.left = True
                 raise StalledError(patience, " ".join(heard))
     result: T = future.result()
     return result

@@ -13,26 +13,20 @@ import uuid
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from huggingface_hub import hf_hub_download, hf_hub_url, snapshot_download
 from huggingface_hub.file_download import http_get
-from huggingface_hub.utils import WeakFileLock, build_hf_headers, tqdm
+from huggingface_hub.utils import WeakFileLock, build_hf_headers
 
 from kedro_hone import __version__
 from kedro_hone.adaptors.registries.huggingface import connection
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
 from kedro_hone.adaptors.registries.huggingface.explaining import Place
+from kedro_hone.adaptors.registries.huggingface.guarding import Silent, count_to
 from kedro_hone.adaptors.registries.huggingface.versions import File, Snapshot
 
 _PARTIAL: Final = "incomplete"
-
-
-class Silent(tqdm):  # type: ignore[misc]  # its base has no types
-    """No progress bar: the run has a display of its own, and a program that loads a winner has its own, too."""
-
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **{key: value for key, value in named.items() if key != "name"} | {"disable": True})
 
 
 def fetch(hub: Connection, snapshot: Snapshot, paths: tuple[str, ...]) -> dict[str, Path]:
@@ -61,8 +55,9 @@ def _fetch_file(hub: Connection, snapshot: Snapshot, path: str) -> Path:
 
     def download() -> str:
         _finish(hub, snapshot, path)
+        counted = count_to(snapshot.files[path].size)
         return str(
-            hf_hub_download(snapshot.name, path, revision=snapshot.sha, endpoint=hub.endpoint, tqdm_class=Silent)
+            hf_hub_download(snapshot.name, path, revision=snapshot.sha, endpoint=hub.endpoint, tqdm_class=counted)
         )
 
     def measure() -> int:
@@ -112,7 +107,9 @@ def _continue(hub: Connection, snapshot: Snapshot, path: str, partial: Path) -> 
     headers = build_hf_headers(library_name="kedro-hone", library_version=__version__)
     url = hf_hub_url(snapshot.name, path, revision=snapshot.sha, endpoint=hub.endpoint)
     with partial.open("ab") as stream:
-        http_get(url, stream, resume_size=start, headers=headers, expected_size=file.size, tqdm_class=Silent)
+        http_get(
+            url, stream, resume_size=start, headers=headers, expected_size=file.size, tqdm_class=count_to(file.size)
+        )
 
 
 def _is_whole(path: Path, file: File) -> bool:

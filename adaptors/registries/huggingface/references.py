@@ -14,6 +14,8 @@ _URI: Final = re.compile(r"hf:/+(?P<name>[^/@]+/[^/@]+?)(?:@(?P<revision>[^@]+?)
 COMMIT: Final = re.compile(r"^[0-9a-f]{40}$")
 _REF: Final = re.compile(r"(?![./-])(?!.*(\.\.|//|@\{|\.lock(/|$)))[A-Za-z0-9._/+-]+(?<![./])")
 """What git takes as the name of a branch or a tag, of the characters that a URI may have."""
+_NO_REVISION: Final = re.compile(r"^-|(^|/)\.?(/|$)|\.\.|[\x00-\x20\x7f-\x9f~^:?*\[\\]")
+"""What git takes in no name: a revision becomes a path in the cache of huggingface_hub."""
 
 
 class Reference(NamedTuple):
@@ -31,6 +33,8 @@ def read_uri(uri: str) -> Reference:
     """
     match = _URI.fullmatch(uri)
     problem = find_problem(name=match["name"], alias=None) if match else "It names no owner, or no repository."
+    if match and _NO_REVISION.search(match["revision"] or MAIN):
+        problem = "Git takes no branch or tag of this name."
     if match is None or problem:
         raise HoneError(
             "registry-unknown",

@@ -87,6 +87,8 @@ class Published(Value):
 def find_snapshot(hub: Connection, reference: Reference) -> Snapshot:
     """Return the commit of a revision with its files, by one request; of the cache where the Hub is off limits.
 
+    A commit that is named by its id is that commit, or an error.
+
     Raises:
         HoneError: ``model-unknown``, ``version-unknown``, ``registry-denied``, ``registry-limited``,
             ``registry-unreachable`` or ``registry-offline``.
@@ -96,6 +98,8 @@ def find_snapshot(hub: Connection, reference: Reference) -> Snapshot:
         return _find_cached(hub, reference)
     name, revision = reference
     info = hub.ask(lambda: hub.api.model_info(name, revision=revision, files_metadata=True, timeout=10), place)
+    if COMMIT.fullmatch(revision) and info.sha != revision:
+        raise hub.explain(ValueError(f"it has the commit {info.sha!r:.60} in the place of {revision}"), place)
     try:
         files = {
             one.rfilename: File(blob=one.blob_id, size=one.size, sha256=one.lfs.sha256 if one.lfs else "")

@@ -26,6 +26,8 @@ _SETTING: Final = re.compile(
     r"""["']?(?:=|\s*:\s*(?=["']))["']?)[^\s"',;&<>\\]{1,4096}|(authorization\W{1,4}(?:\w+\s+)?|bearer\s+)[\w.~+/=-]{8,4096}""",
     re.IGNORECASE,
 )
+_TOKEN: Final = re.compile(r"(?<![A-Za-z0-9])(?:hf|api_org)_[A-Za-z0-9]{30,256}")
+"""A token of the Hugging Face Hub, which `hf auth login` keeps in a file, and no variable."""
 _SHORTEST_SECRET: Final = 8
 """Characters of the shortest value of a variable that is hidden wherever it is: a shorter one is in other words too."""
 
@@ -43,12 +45,13 @@ def hide_secrets(text: str, variables: Mapping[str, str] = os.environ) -> str:
     """Return a text with ``***`` in place of what is secret: the one redactor of errors, logs, evidence and reports.
 
     These are the users and passwords of URLs, what is given to names such as ``token`` and ``password``, what is sent
-    as an authorization, and the values of this process's variables whose names sound like a secret.
+    as an authorization, tokens of the Hugging Face Hub, and the values of this process's variables whose names sound
+    like a secret.
     """
     for name, value in variables.items():
         if len(value) >= _SHORTEST_SECRET and SECRET_NAME.search(name.upper()):
             text = text.replace(value, "***")
-    return _SETTING.sub(r"\1\2***", _URL.sub(r"\1***@", text))
+    return _TOKEN.sub("***", _SETTING.sub(r"\1\2***", _URL.sub(r"\1***@", text)))
 
 
 def suggest(name: str, known: Iterable[str], shown: str = "{!r}") -> str:

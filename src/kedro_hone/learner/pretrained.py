@@ -23,6 +23,7 @@ TOKENIZERS = ("tokenizer_config.json", "tokenizer.json", "preprocessor_config.js
 
 MOST_COUNTED: Final = 1 << 17
 """The most layers or classes of a configuration: transformers writes each of them into a list or a dictionary."""
+_BACKBONE: Final = "backbone_config"
 _COUNTED: Final = re.compile(r"(?!.*theta).*(label|layer|depth|block|stage|dense|moe|attention_types)")
 """In the names of what transformers counts up to, or raises a number to the power of."""
 
@@ -181,9 +182,31 @@ def make_config(values: dict[str, Any]) -> transformers.PreTrainedConfig:
         raise explain_fault(f"its configuration counts up to {largest:.3g}, and to {MOST_COUNTED} at most is taken")
     given = {key: value for key, value in values.items() if key != "auto_map"}
     kind = given.get("model_type")
+    cls = _find_config_class(kind) or transformers.PreTrainedConfig
+    return cls.from_dict(_settle_backbones(given))
+
+
+def _find_config_class(kind: Any) -> Any:
     known = transformers.CONFIG_MAPPING
-    cls = known[kind] if isinstance(kind, str) and kind in known else transformers.PreTrainedConfig
-    return cls.from_dict(given)
+    return known[kind] if isinstance(kind, str) and kind in known else None
+
+
+def _settle_backbones(value: Any) -> Any:
+    """Return a configuration that says all of its backbones: of those that it only names, transformers asks the Hub."""
+    if isinstance(value, list):
+        return [_settle_backbones(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    settled = {key: _settle_backbones(item) for key, item in value.items()}
+    takes = hasattr(_find_config_class(settled.get("model_type")) or transformers.PreTrainedConfig, _BACKBONE)
+    named, options = settled.get("backbone"), settled.get("backbone_kwargs")
+    if not takes or settled.get(_BACKBONE) or (named is None and settled.get("use_timm_backbone", True)):
+        return settled
+    of_timm = options if isinstance(options, dict) else {}
+    left = settled.keys() - {"backbone", "backbone_kwargs", "use_timm_backbone", "use_pretrained_backbone"}
+    return {key: settled[key] for key in left} | {
+        _BACKBONE: {**of_timm, "model_type": "timm_backbone", "backbone": str(named or "resnet50")}
+    }
 
 
 def _find_largest(value: Any, *, counted: bool = False) -> float:

@@ -1,0 +1,166 @@
+"""A server in the Hub's place, or a repository on it, that attacks who pulls: real requests to a loopback Hub."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from hub_client import hub
+from hub_server import Fault
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import clean_text
+
+pytest.importorskip("huggingface_hub")
+
+__all__ = ["hub"]
+
+
+@pytest.fixture
+def registry(hub):
+    from kedro_hone.adaptors.registries.huggingface.registry import HuggingFaceRegistry
+
+    return HuggingFaceRegistry()
+
+
+def serve_instead(hub, match: str, body: bytes, **headers: str) -> None:
+    """Let the Hub respond with these bytes and headers to what a pattern finds."""
+    sha = hub.repositories["org/model"].head
+    hub.faults.append(Fault(match, status=200, body=body, headers={"X-Repo-Commit": sha, **headers}))
+
+
+@pytest.mark.attack(
+    what="a server in the Hub's place that keeps a download in a file of the user, to read or write that",
+    who="registry",
+    stopped_by="a response whose tag is a path is refused before huggingface_hub sees it",
+)
+@pytest.mark.parametrize("header", ["ETag", "X-Linked-Etag"])
+@pytest.mark.parametrize("there", [True, False], ids=["read", "written"])
+def test_a_download_that_is_kept_outside_the_cache(hub, registry, tmp_path, header, there):
+    diary = tmp_path / "diary.txt"
+    if there:
+        diary.write_text("dear diary")
+    serve_instead(hub, "vocab.txt", b"evil", **{header: '"../../../../diary.txt"'})
+    with pytest.raises(HoneError) as caught:
+        registry.pull("hf://org/model@main", tmp_path / "pulled")
+    assert caught.value.slug == "registry-unreachable"
+    assert not (tmp_path / "pulled" / "vocab.txt").exists()
+    assert diary.exists() == there
+
+
+@pytest.mark.attack(
+    what="a server in the Hub's place whose list of files, or file, has no end, or a bomb of gzip in its place",
+    who="registry",
+    stopped_by="what is no file is read up to a bound, and a file up to about the size in the list",
+)
+@pytest.mark.parametrize("match", ["GET /api/models/org/model", "GET .*/resolve/.*/vocab.txt"], ids=["list", "file"])
+def test_a_response_without_end(hub, registry, tmp_path, monkeypatch, match):
+    from kedro_hone.adaptors.registries.huggingface import guarding
+
+    monkeypatch.setattr(guarding, "LARGEST_REPLY", 1 << 20)
+    monkeypatch.setattr(guarding, "_SPARE", 1 << 20)
+    bomb = gzip.compress(bytes(12 << 20))
+    hub.faults.append(Fault(match, status=200, body=bomb, headers={"Content-Encoding": "gzip"}))
+    with pytest.raises(HoneError, match=r"It sent more than 1 MiB|A file has no end") as caught:
+        registry.pull("hf://org/model@main", tmp_path / "pulled")
+    assert caught.value.slug == "registry-unreachable"
+
+
+@pytest.mark.attack(
+    what="a server in the Hub's place whose pages of a list have no end, for a thread that asks for the next forever",
+    who="registry",
+    stopped_by="a call that nobody waits for ends at its next response",
+)
+def test_pages_without_end(hub, registry, monkeypatch):
+    from kedro_hone.adaptors.registries.huggingface import connection
+
+    monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.3)
+    link = f'<{hub.url}/api/models?author=org>; rel="next"'
+    hub.faults.append(Fault("GET /api/whoami", status=200, body=b'{"name": "org"}', times=1))
+    hub.faults.append(Fault(r"GET /api/models\?", status=200, body=b"[]", headers={"Link": link}))
+    with pytest.raises(HoneError):
+        registry.versions_since(None)
+    thread = next(one for one in threading.enumerate() if one.name == "hone-hub")
+    thread.join(timeout=60)
+    assert not thread.is_alive()
+
+
+@pytest.mark.attack(
+    what="a file of the Hub whose download leads to another host, for the token of who downloads it",
+    who="registry",
+    stopped_by="huggingface_hub sends its token to the Hub only",
+)
+def test_a_redirect_does_not_get_the_token(hub, registry, tmp_path):
+    seen = []
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append(self.headers.get("Authorization"))
+            self.send_response(200)
+            self.send_header("Content-Length", "3")
+            self.end_headers()
+            self.wfile.write(b"the")
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Other)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    away = {"Location": f"http://localhost:{server.server_port}/", "X-Linked-Etag": '"e"', "X-Linked-Size": "3"}
+    sha = hub.repositories["org/model"].head
+    hub.faults.append(Fault("resolve/.*vocab.txt", status=302, body=b"", headers={"X-Repo-Commit": sha, **away}))
+    registry.pull("hf://org/model@main", tmp_path / "pulled")
+    server.shutdown()
+    server.server_close()
+    assert seen == [None]
+
+
+@pytest.mark.attack(
+    what="a revision, in a recipe or in a winner's source, that is a path out of huggingface_hub's cache",
+    who="registry",
+    stopped_by="what git takes as no revision is refused",
+)
+@pytest.mark.parametrize("revision", ["../../../../evil", "a/../../evil", "/etc/evil", "a\x1b]0;b", "a//b", "-x"])
+def test_a_revision_that_is_a_path(revision):
+    from kedro_hone.adaptors.registries.huggingface.references import read_uri
+
+    with pytest.raises(HoneError) as caught:
+        read_uri(f"hf://org/model@{revision}")
+    assert caught.value.slug == "registry-unknown"
+
+
+@pytest.mark.attack(
+    what="a server in the Hub's place that gives another commit than the one that is pinned",
+    who="registry",
+    stopped_by="a pinned commit is compared with that of the response",
+)
+def test_another_commit_than_the_pinned_one(hub, registry):
+    repository = hub.repositories["org/model"]
+    pinned = repository.head
+    repository.commit({"config.json": b"{}"}, title="evil")
+    body = json.dumps(repository.describe(repository.head, blobs=True)).encode()
+    hub.faults.append(Fault("GET /api/models/org/model/revision", status=200, body=body))
+    with pytest.raises(HoneError) as caught:
+        registry.resolve(f"hf://org/model@{pinned}")
+    assert caught.value.slug == "registry-unreachable"
+
+
+@pytest.mark.attack(
+    what="a server in the Hub's place that repeats the token in its error",
+    who="registry",
+    stopped_by="what has the form of a token of the Hub is hidden, also where no variable holds it",
+)
+def test_a_token_from_a_file_is_hidden(hub, registry, monkeypatch, tmp_path):
+    token = "hf_" + "aB3" * 11 + "x"
+    monkeypatch.delenv("HF_TOKEN")
+    (tmp_path / "hf").mkdir(exist_ok=True)
+    (tmp_path / "hf" / "token").write_text(token)
+    said = f"nobody knows {token}"
+    hub.faults.append(Fault("GET /api", status=403, headers={"X-Error-Message": said}, body=said.encode()))
+    with pytest.raises(HoneError) as caught:
+        registry.resolve("hf://org/model@main")
+    assert "nobody knows ***" in clean_text(str(caught.value))
+    assert token not in clean_text(str(caught.value))

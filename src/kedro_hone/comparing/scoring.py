@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,11 @@ from kedro_hone.programs import call_program
 
 UNBOUNDED = sys.float_info.max
 """Stands for an end that is not known: JSON has no infinity."""
+
+_NOTHING_TO_LOSE: Final = (
+    "the source is right in no row, so that nothing could be lost: check that the labels are the model's, or take "
+    "another metric"
+)
 
 
 Run = tuple[Path, Path, int]
@@ -126,6 +131,7 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
         return f"{error['what']} {error['why']}"
     kind, n, spread = row["kind"], row["n"], None
     loses_one = may_lose_one(higher_is_better=row["higher_is_better"], source=row["source"])
+    proves = not (loses_one and row["source"] == 0 and (kind == "proportion" or not row["span"]))
     if kind == "proportion":
         drop = interval_of_paired_proportions(n=n, lost=row["lost"], gained=row["gained"], confidence=confidence)
     else:
@@ -145,11 +151,13 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
             drop = interval_of_mean(values, confidence=confidence, span=span)
         else:
             drop = interval_of_bootstrap(values, estimate, confidence=confidence, n=n, span=span)
+    if not proves:
+        drop = drop.model_copy(update={"low": -UNBOUNDED, "high": UNBOUNDED})
     return Quality(
         id=name,
         **{field: row[field] for field in ("metric", "higher_is_better", "kind", "source", "candidate", "n")},
         **place,
-        doubt=row.get("doubt", ""),
+        doubt=row.get("doubt") or ("" if proves else _NOTHING_TO_LOSE),
         drop=drop,
         provable=smallest_provable_drop(n, confidence) if kind == "proportion" or loses_one else None,
         spread=spread,

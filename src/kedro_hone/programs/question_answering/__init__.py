@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..shared.errors import LabelsMismatchError, UnreadableError
 from ..shared.ratios import RowMetric
 from ..shared.text import OPTIONS as TEXT
 from ..shared.text import Tokens, check_task, find_output, need_texts
-from .answers import compare_exactly, compare_words, find_spans
+from .answers import compare_exactly, compare_words, find_known, find_spans
 
 METRIC = "answer_f1"
 HIGHER_IS_BETTER = True
@@ -101,20 +102,33 @@ def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str
     )
 
 
-def _answer(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> list[str]:
-    """Return the predicted answer of each question, an empty text for none."""
+def _answer(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> list[str | None]:
+    """Return the predicted answer of each question, an empty text for none; None where the scores are no numbers."""
     empty = bool((targets["answers"] == "").all(axis=1).any())  # then no answer may be right, as in SQuAD 2
     first, last = find_spans(
         predictions["start"], predictions["end"], targets["spans"], longest=options["longest_answer"], empty=empty
     )
-    texts = zip(targets["context"], targets["spans"], first, last, strict=True)
-    return [str(text)[spans[a, 0] : spans[b, 1]] if b >= 0 else "" for text, spans, a, b in texts]
+    known = find_known(predictions["start"], predictions["end"], targets["spans"])
+    texts = zip(targets["context"], targets["spans"], first, last, known, strict=True)
+    return [
+        (str(text)[spans[a, 0] : spans[b, 1]] if b >= 0 else "") if is_known else None
+        for text, spans, a, b, is_known in texts
+    ]
+
+
+def _compare(
+    compare: Callable[[str, str], float], predictions: Arrays, targets: Arrays, options: dict[str, Any]
+) -> Array:
+    """Return how near each answer is to the accepted one that is nearest."""
+    answers = zip(_answer(predictions, targets, options), targets["answers"], strict=True)
+    return np.array(
+        [0.0 if given is None else max(compare(given, str(text)) for text in wanted) for given, wanted in answers]
+    )
 
 
 def score(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> Array:
     """Return the F1 of the words of each answer, against the accepted one that is nearest."""
-    answers = zip(_answer(predictions, targets, options), targets["answers"], strict=True)
-    return np.array([max(compare_words(given, str(text)) for text in wanted) for given, wanted in answers])
+    return _compare(compare_words, predictions, targets, options)
 
 
 def metric(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> float:
@@ -128,8 +142,7 @@ def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:
 
 
 def _score_exactly(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> Array:
-    answers = zip(_answer(predictions, targets, options), targets["answers"], strict=True)
-    return np.array([max(compare_exactly(given, str(text)) for text in wanted) for given, wanted in answers])
+    return _compare(compare_exactly, predictions, targets, options)
 
 
 METRICS = {"exact_match": RowMetric(score=_score_exactly)}

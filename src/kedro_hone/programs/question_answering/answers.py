@@ -38,7 +38,8 @@ def find_spans(start: Array, end: Array, spans: Array, *, longest: int, empty: b
     """Return the first and the last token of the best span of each context, by the sum of their scores.
 
     Scores are (rows, tokens), and spans have -1 for tokens outside the context. Where answers may be ``empty``, the
-    first token, ``[CLS]``, is the span of none: -1 is returned where it has a better sum, as where nothing is finite.
+    first token, ``[CLS]``, is the span of none: -1 is returned where it has a better sum, as where nothing is finite
+    (``find_known`` tells these apart).
     """
     spans = spans[:, : start.shape[1]]  # rows may be cut to a shape
     inside = np.pad(spans[..., 0] >= 0, ((0, 0), (0, start.shape[1] - spans.shape[1])))
@@ -57,3 +58,17 @@ def find_spans(start: Array, end: Array, spans: Array, *, longest: int, empty: b
         none = start[:, 0].astype(np.float64) + end[:, 0] > best
         first, last = np.where(none, -1, first), np.where(none, -1, last)
     return first, last
+
+
+def find_known(start: Array, end: Array, spans: Array) -> Array:
+    """Return for each context whether its scores are numbers: without any that is not a number, and with a finite one.
+
+    What is outside the context does not count, but for the first token. An infinite score may rule a token out.
+    """
+    spans = spans[:, : start.shape[1]]
+    inside = np.pad(spans[..., 0] >= 0, ((0, 0), (0, start.shape[1] - spans.shape[1])))
+    asked = inside.copy()
+    asked[:, :1] = True
+    known = ~inside.any(axis=1)
+    known |= (inside & np.isfinite(start)).any(axis=1) & (inside & np.isfinite(end)).any(axis=1)
+    return np.asarray(known & ~((np.isnan(start) | np.isnan(end)) & asked).any(axis=1))

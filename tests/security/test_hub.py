@@ -5,18 +5,25 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from hub_client import hub
+from hub_client import WARNINGS, hub
 from hub_server import Fault
+from hub_server.state import PullRequest
+from mlflow_store import WARNINGS as OF_MLFLOW
+from mlflow_store import make_winner, onnx_model, prove
+from proof import TAGS
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import clean_text
 
 pytest.importorskip("huggingface_hub")
 
-__all__ = ["hub"]
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS + OF_MLFLOW]
+
+__all__ = ["hub", "make_winner", "onnx_model", "prove"]
 
 
 @pytest.fixture
@@ -108,7 +115,7 @@ def test_a_redirect_does_not_get_the_token(hub, registry, tmp_path):
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Other)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     away = {"Location": f"http://localhost:{server.server_port}/", "X-Linked-Etag": '"e"', "X-Linked-Size": "3"}
     sha = hub.repositories["org/model"].head
     hub.faults.append(Fault("resolve/.*vocab.txt", status=302, body=b"", headers={"X-Repo-Commit": sha, **away}))
@@ -164,3 +171,18 @@ def test_a_token_from_a_file_is_hidden(hub, registry, monkeypatch, tmp_path):
         registry.resolve("hf://org/model@main")
     assert "nobody knows ***" in clean_text(str(caught.value))
     assert token not in clean_text(str(caught.value))
+
+
+@pytest.mark.attack(
+    what="a stranger's pull request with the title and the hone.json of ours, which the run would name as its own",
+    who="registry",
+    stopped_by="only a pull request of the token's own account counts as the one that was opened",
+)
+def test_a_pull_request_of_a_stranger_is_not_ours(hub, registry, make_winner, prove):
+    repository, winner = hub.repositories["org/model"], prove(make_winner())
+    propose = partial(registry.propose, winner, name="org/model", tags=TAGS, alias="honed")
+    ours, opened = propose(), repository.pulls[0]
+    evil = {**repository.commits[ours.version].files, "MLmodel": b"loader_module: evil"}
+    repository.commit(evil, ref="refs/pr/2", parent=repository.head)
+    repository.pulls.append(PullRequest(2, opened.title, "other"))
+    assert propose() == ours

@@ -18,6 +18,7 @@ from kedro_hone.learner.golden import make_golden
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.learner.tables import read_classes
 from kedro_hone.sources.huggingface.documents import read_document
+from kedro_hone.sources.huggingface.weights import read_tensors
 
 __all__ = ["make_winner", "onnx_model"]
 
@@ -212,3 +213,26 @@ def test_a_document_that_cannot_be_written(tmp_path, text):
     with pytest.raises(HoneError, match="cannot be read") as caught:
         read_document(tmp_path / "config.json")
     assert caught.value.slug == "model-corrupt"
+
+
+@pytest.mark.attack(
+    what="a header of safetensors of 100 MB that is 3 GB in memory, or says that it has 10^15 bytes",
+    who="registry",
+    stopped_by="its length and its brackets are counted before it is parsed",
+)
+@pytest.mark.parametrize("header", [b'{"a":[' + b"[]," * 9000 + b"0]}", b'{"a":' + b"[" * 9000])
+def test_a_header_that_fills_the_memory(tmp_path, header):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(ValueError, match="its header is nested"):
+        read_tensors(path)
+    path.write_bytes((10**15).to_bytes(8, "little") + header)
+    with pytest.raises(ValueError, match="its header cannot have 1000000000000000 bytes"):
+        read_tensors(path)
+
+
+def test_a_header_of_many_small_tensors_is_read(tmp_path):
+    rows = {f"{one:x}": {"dtype": "U8", "shape": [], "data_offsets": [one, one + 1]} for one in range(9000)}
+    header = json.dumps(rows, separators=(",", ":")).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(9000))
+    assert len(read_tensors(tmp_path / "model.safetensors")) == 9000

@@ -99,14 +99,22 @@ def find_published(hub: Connection, order: Order, head: Snapshot) -> str | None:
 
 
 def find_proposed(hub: Connection, order: Order) -> tuple[str, int] | None:
-    """Return the commit and the number of the open pull request of this publication, if there is one."""
+    """Return the commit and the number of the open pull request of this publication, if there is one.
+
+    It is one of the token's own account: anybody can open another with the same title and tags, and other files.
+    """
     name = order.target.name
 
     def search() -> list[Any]:
         found = hub.api.get_repo_discussions(name, discussion_type="pull_request", discussion_status="open")
         return [one for one in found if one.is_pull_request and _shorten(order.key) in one.title]
 
-    for one in hub.ask(search, order.place):
+    if not (found := hub.ask(search, order.place)):
+        return None
+    own = hub.ask(hub.api.whoami, order.place)["name"]
+    for one in found:
+        if one.author != own:
+            continue
         sha = _find_by_key(hub, order, [f"refs/pr/{one.num}"])
         if sha is not None:
             return sha, one.num

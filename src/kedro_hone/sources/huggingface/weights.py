@@ -23,6 +23,8 @@ from kedro_hone.core.store.manifest import link_or_copy
 
 LARGEST_HEADER: Final = 100 * 1000 * 1000
 """The largest header in bytes, as in the library safetensors."""
+_FEW, _PER_BRACKET = 1000, 12
+"""Brackets that a header may have, and the bytes for each further one: a tensor has three in 50 bytes at least."""
 _BLOCK: Final = 16 << 20
 _TYPES: Final = {  # bits of one number, in the library's order
     "BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
@@ -59,8 +61,11 @@ def read_tensors(path: Path) -> list[Tensor]:
         length = struct.unpack("<Q", file.read(8))[0] if total >= 8 else 0
         if not 2 <= length <= min(LARGEST_HEADER, total - 8):
             raise ValueError(f"its header cannot have {length} bytes")
+        text = file.read(length)
+        if text.count(b"[") + text.count(b"{") > _FEW + length // _PER_BRACKET:
+            raise ValueError("its header is nested, which would fill the memory")
         try:
-            header = json.loads(file.read(length))
+            header = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise ValueError("its header is no JSON") from error
     if not isinstance(header, dict):

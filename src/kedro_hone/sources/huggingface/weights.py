@@ -63,7 +63,7 @@ def read_tensors(path: Path) -> list[Tensor]:
             raise ValueError(f"its header cannot have {length} bytes")
         text = file.read(length)
         if text.count(b"[") + text.count(b"{") > _FEW + length // _PER_BRACKET:
-            raise ValueError("its header is nested, which would fill the memory")
+            raise ValueError("its header is no JSON of tensors, and would fill the memory")
         try:
             header = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -66,6 +66,8 @@ class TracedOptions(Options):
 
     opset: int = Field(default=17, ge=14, le=20)
     """The version of ONNX's operators."""
+    cache: bool = True
+    """Whether a causal language model's graph gets a cache of keys and values, which ONNX Runtime alone can use."""
 
 
 class CompileOptions(Options):
@@ -132,10 +134,12 @@ ADAPTORS = (
     ),
     _adaptor(
         name="pytorch.onnx-traced",
+        version=2,  # with a cache
         stage=Stage.CONVERT,
         accepts=_TRANSFORMERS,
         produces="onnx",
-        summary="Traces a model of Transformers with plain attention into ONNX, whose patterns optimizers know.",
+        summary="Traces a model of Transformers with plain attention into ONNX, whose patterns optimizers know; "
+        "causal language models with their cache of keys and values.",
         options=TracedOptions,
         supports={
             **_SUPPORTS,

@@ -5,6 +5,7 @@ Every function raises ValueError where the file cannot be read, or its external 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from . import session
@@ -13,7 +14,21 @@ load = session.open_session
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
-    """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes."""
+    """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes.
+
+    They say so where the input's cache of keys and values is lost, or is wrong.
+    """
+    notes = _transform(job)
+    if session.is_cached(job) and not {"refused", "nothing_to_do", "failed"}.intersection(notes):
+        from . import graphs
+
+        if not graphs.list_cache(graphs.read_graph(Path(job["output"]))):
+            lost = {"absent": f"{job['adaptor']} does not keep it"}
+            return {**notes, "metadata": {**notes.get("metadata", {}), "cache": lost}}
+    return notes
+
+
+def _transform(job: dict[str, Any]) -> dict[str, Any]:
     if job["adaptor"] == "onnxruntime.session":
         return session.save_rewritten(job)
     if job["adaptor"] == "onnxruntime.fused":

@@ -17,14 +17,6 @@ from . import graphs
 
 Json = dict[str, Any]
 
-_QUANTIZED = {
-    "DynamicQuantizeLinear",
-    "MatMulInteger",
-    "DynamicQuantizeMatMul",
-    "QAttention",
-    "QuantizeLinear",
-    "MatMulNBits",
-}
 _BATCH = 16  # rows of one calibration call where the batch is free
 
 
@@ -41,7 +33,7 @@ def transform(job: Json) -> Json:
         return notes
     made = onnx.load(output, load_external_data=False)
     gained, fused = graphs.count(made) - before, graphs.count_fused(made)
-    if fresh := {name: gained[name] for name in sorted(gained.keys() & _QUANTIZED)}:
+    if fresh := {name: gained[name] for name in sorted(gained.keys() & graphs.QUANTIZED)}:
         return {"metadata": {"quantized_operators": fresh, **({"fused_operators": dict(fused)} if fused else {})}}
     for path in output.parent.iterdir():
         path.unlink()
@@ -84,6 +76,7 @@ def _quantize_static(job: Json, output: Path) -> Json:
     options, model = job["options"], graphs.read(Path(job["input"]["path"]))
     if "QuantizeLinear" in graphs.count(model):
         return {"nothing_to_do": "the graph is quantized already"}
+    graphs.drop_cache(model)  # the quantizer would take what it begins with for weights
     if get_opset_version(model) < 13:  # per-channel scales need it
         model = onnx.version_converter.convert_version(model, 13)
     prepared = Path(job["temporary"]) / "prepared.onnx"

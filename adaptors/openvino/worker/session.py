@@ -13,19 +13,21 @@ from typing import Any
 from xml.parsers import expat
 
 import numpy as np
-from hone_loading import require_cpu, set_variables
+from hone_loading import load_part, require_cpu, set_variables
 
 # The telemetry starts a thread that keeps the process alive; only CI and a file in the user's home disable it.
 with set_variables(CI="true"):
     import openvino as ov
+
+caching = load_part("caching")
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 _PART = 1 << 16  # bytes of an IR that are parsed at once
 _DIGITS = 20  # that no number of 64 bits has
 DIMENSIONS = "kedro_hone_dimensions"  # where an IR keeps their names, which OpenVINO itself drops
-IDS, MASK, POSITIONS, ORDER = "input_ids", "attention_mask", "position_ids", "beam_idx"
-_OWN = frozenset({POSITIONS, ORDER})
+ORDER = "beam_idx"
+_OWN = frozenset({caching.POSITIONS, ORDER})
 """Inputs of an IR with a cache that no caller gives."""
 
 
@@ -92,7 +94,7 @@ class Continuation:
         """
         given = feeds if order is None else {**feeds, ORDER: order.astype(np.int32)}
         outputs = self._advance(given, self.length)
-        self.length += feeds[IDS].shape[1]
+        self.length += feeds[caching.IDS].shape[1]
         return outputs
 
 
@@ -100,10 +102,10 @@ def fill(feeds: Arrays, names: Iterable[str], past: int = 0) -> Arrays:
     """Return feeds with the inputs that are an IR's own: its rows go on as they are, and so do the positions."""
     if not _OWN.intersection(names):
         return feeds
-    rows, columns = feeds[IDS].shape
+    rows, columns = feeds[caching.IDS].shape
     own = {
         ORDER: np.arange(rows, dtype=np.int32),
-        POSITIONS: np.broadcast_to(np.arange(past, past + columns), (rows, columns)).copy(),
+        caching.POSITIONS: np.broadcast_to(np.arange(past, past + columns), (rows, columns)).copy(),
     }
     return {**{name: array for name, array in own.items() if name in names}, **feeds}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import json
 import mmap
 import os
@@ -20,7 +19,6 @@ from . import session
 
 Json = dict[str, Any]
 
-_SAME = 0.05  # of the largest logit: in bf16, and where activations are quantized, steps round differently
 _REACH = 4  # how many operators (casts, masks, views) may be between an attention's softmax and its matrix product
 
 
@@ -59,20 +57,12 @@ def _compile(job: Json, output: Path) -> Json:
 
 def _find_fault(opened: session.Session, source: Json) -> str | None:
     """Return what is wrong with steps that use the cache, as it runs here: their logits are not those of one run."""
-    size = min(8, source.get("limits", {}).get("length", 8))
-    ids = np.arange(2 * size).reshape(2, size) % (source.get("config", {}).get("vocab_size") or 2)
-    mask, kept = np.ones_like(ids), opened.start()
-    whole = opened.run({session.IDS: ids, session.MASK: mask})
-    cuts = [0, max(1, size // 2), *range(max(1, size // 2) + 1, size + 1)]
-    steps = [
-        kept.advance({session.IDS: ids[:, start:end], session.MASK: mask[:, :end]})
-        for start, end in itertools.pairwise(cuts)
-    ]
-    for name, array in whole.items():
-        error = np.abs(np.concatenate([step[name] for step in steps], 1) - array).max()
-        if not error <= _SAME * np.abs(array).max():
-            return f"steps with the cache gave {name} that differ from those of one run by {error:.3g}"
-    return None
+    words, limit = source.get("config", {}).get("vocab_size") or 2, source.get("limits", {}).get("length", 0)
+    feeds = session.caching.make_rows(words, limit)
+    del feeds[session.caching.POSITIONS]  # the source may not take them
+    wanted = opened.run(feeds)["logits"]
+    fault: str | None = session.caching.find_fault(opened.start, feeds, wanted, whose="those of one run", rounds=True)
+    return fault
 
 
 def _quantize(job: Json, output: Path) -> Json:

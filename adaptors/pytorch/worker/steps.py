@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import archive, jobs, models
+from . import archive, caching, jobs, models
 from .models import Flat, Job, Notes, Spec
 
 _CALIBRATION_BATCH = 64
@@ -96,7 +96,10 @@ def to_onnx(job: Job) -> Notes:
     clean_onnx(model, described)
     onnx.save(model, target)
     written = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}  # requests are not always met
-    return {"outputs": described["outputs"], "metadata": {"opset": written["ai.onnx"], "ir_version": model.ir_version}}
+    metadata: Notes = {"opset": written["ai.onnx"], "ir_version": model.ir_version}
+    if caching.is_language_model(job):
+        metadata["cache"] = {"absent": "an exported program has none; pytorch.onnx-traced writes a graph with one"}
+    return {"outputs": described["outputs"], "metadata": metadata}
 
 
 def clean_onnx(model: Any, described: Notes) -> None:
@@ -110,6 +113,21 @@ def clean_onnx(model: Any, described: Notes) -> None:
     for item in [model, model.graph, *values, *model.graph.node, *model.graph.initializer, *model.functions]:
         del item.metadata_props[:]
         item.doc_string = ""
+
+
+def save_onnx(model: Any, module: torch.nn.Module, job: Job) -> None:
+    """Save a graph into the job's output, with weights in a file of their own where protobuf is too small for them."""
+    import onnx
+
+    size = sum(value.numel() * value.element_size() for value in module.state_dict().values())
+    outside = "model.onnx.data" if size > LARGEST_ONNX else None
+    path = Path(job["output"]) / "model.onnx"
+    onnx.save(model, path, save_as_external_data=outside is not None, location=outside)
+
+
+def list_dynamic(spec: Spec) -> dict[int, str]:
+    """Return the names of a tensor's dynamic sizes by axis."""
+    return {axis: dim for axis, dim in enumerate(spec["shape"]) if isinstance(dim, str)}
 
 
 def quantize(job: Job) -> Notes:

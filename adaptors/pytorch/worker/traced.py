@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from hone_loading import set_variables
 
-from . import caching, jobs, steps
+from . import caching, jobs, merged, stateful, steps
 from .models import Flat, Job, Notes, Spec
 
 _DIMENSIONS = "kedro_hone_dimensions"  # where the toolchain openvino looks for the names of dimensions in an IR
 
 
 def to_onnx(job: Job) -> Notes:
-    """Write the model as ONNX by the exporter of TorchScript, with plain attention and dynamic sizes."""
+    """Write the model as ONNX by the exporter of TorchScript, with plain attention and dynamic sizes.
+
+    That of a causal language model has a cache of keys and values, or its notes say why not.
+    """
     import onnx
 
     flat, examples = _open(job)
     flat.model.set_attn_implementation("eager")
     inputs, outputs = job["input"]["inputs"], job["input"]["outputs"]
-    target, scratch = Path(job["output"]) / "model.onnx", Path(job["temporary"]) / "traced"
+    noted: Notes = {}
+    if caching.is_language_model(job):
+        written = merged.write(flat.model, job) if job["options"]["cache"] else "the option cache is off"
+        if not isinstance(written, str):
+            return written
+        noted = {"cache": {"absent": written}}
+    scratch = Path(job["temporary"]) / "traced"
     scratch.mkdir(parents=True, exist_ok=True)
     try:
         with warnings.catch_warnings(), torch.no_grad():
@@ -36,17 +44,16 @@ def to_onnx(job: Job) -> Notes:
                 dynamo=False,
                 input_names=[spec["name"] for spec in inputs],
                 output_names=[spec["name"] for spec in outputs],
-                dynamic_axes={spec["name"]: _list_dynamic(spec) for spec in (*inputs, *outputs)},
+                dynamic_axes={spec["name"]: steps.list_dynamic(spec) for spec in (*inputs, *outputs)},
                 opset_version=job["options"]["opset"],
             )
     except Exception as error:  # noqa: BLE001 - the tracer and the exporter raise many classes
         return jobs.fail("convert", "the model cannot be traced", error)
     model = onnx.load(scratch / "model.onnx")
     steps.clean_onnx(model, job["input"])
-    size = sum(value.numel() * value.element_size() for value in flat.model.state_dict().values())
-    outside = size > steps.LARGEST_ONNX
-    onnx.save(model, target, save_as_external_data=outside, location="model.onnx.data" if outside else None)
-    return {"outputs": outputs, "metadata": {"opset": job["options"]["opset"], "ir_version": model.ir_version}}
+    steps.save_onnx(model, flat.model, job)
+    metadata = {"opset": job["options"]["opset"], "ir_version": model.ir_version, **noted}
+    return {"outputs": outputs, "metadata": metadata}
 
 
 def to_openvino(job: Job) -> Notes:
@@ -61,7 +68,7 @@ def to_openvino(job: Job) -> Notes:
     inputs, outputs = job["input"]["inputs"], job["input"]["outputs"]
     noted: Notes = {}
     if caching.is_language_model(job):
-        written = caching.write(flat.model, job, _DIMENSIONS)
+        written = stateful.write(flat.model, job, _DIMENSIONS)
         if not isinstance(written, str):
             return written
         noted = {"metadata": {"cache": {"absent": written}}}
@@ -95,8 +102,3 @@ def _read_dtype(spec: Spec) -> Any:
 def _open(job: Job) -> tuple[Flat, tuple[torch.Tensor, ...]]:
     flat = jobs.open_module(job)
     return flat, jobs.make_model_examples(job, flat, jobs.choose_sizes(job, job["input"]["inputs"]))
-
-
-def _list_dynamic(spec: Spec) -> dict[int, str]:
-    shape: Sequence[int | str] = spec["shape"]
-    return {axis: dim for axis, dim in enumerate(shape) if isinstance(dim, str)}

@@ -156,6 +156,9 @@ class _Step:
             slug, reason = "host", missing
         elif parent.format not in adaptor.accepts:
             slug, reason = "format", f"takes {', '.join(sorted(adaptor.accepts))}, and the model is {parent.format}"
+        elif parent.has_cache and parent.format != adaptor.produces:
+            reason = f"{adaptor.produces} would lose the cache of keys and values that this {parent.format} has"
+            slug = "format"
         elif text and not adaptor.toolchain.takes_text:
             slug, reason = "text", f"{adaptor.toolchain.name} takes no text, and {text[0]!r} is text"
         else:

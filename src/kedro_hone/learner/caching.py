@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 import transformers
 
 from kedro_hone.core.values.artifact import Artifact
-
-IDS: Final = "input_ids"
-MASK: Final = "attention_mask"
-POSITIONS: Final = "position_ids"
+from kedro_hone.core.workers.inside.caching import IDS, MASK, POSITIONS
 
 
 def has_cache(artifact: Artifact, session: Any) -> bool:
     """Tell whether a winner was compiled with a cache of keys and values, and its runtime can go on with one."""
-    noted = artifact.metadata.get("cache")
-    known = isinstance(noted, dict) and "absent" not in noted
-    return known and hasattr(session, "start") and not artifact.static_shapes
+    return artifact.has_cache and hasattr(session, "start") and not artifact.static_shapes
 
 
 class SessionCache(transformers.Cache):  # type: ignore[misc]  # transformers has no types

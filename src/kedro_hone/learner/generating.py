@@ -15,8 +15,9 @@ import transformers
 from transformers.modeling_outputs import BaseModelOutput
 
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.workers.inside.caching import IDS, MASK, POSITIONS
 from kedro_hone.core.workers.inside.pretrained import REFUSED, find_output_class, make_binding
-from kedro_hone.learner.caching import IDS, MASK, POSITIONS, SessionCache, has_cache
+from kedro_hone.learner.caching import SessionCache, has_cache
 from kedro_hone.learner.pretrained import PretrainedLearner
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import kedro_hone
-from kedro_hone.adaptors.openvino import adaptor as OPENVINO  # noqa: N812 - it is not the worker
+from kedro_hone.adaptors.onnxruntime import adaptor as ONNXRUNTIME  # noqa: N812 - it is not the worker
+from kedro_hone.adaptors.openvino import adaptor as OPENVINO  # noqa: N812 - as above
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
 from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact
@@ -26,6 +27,7 @@ pytestmark = [
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("openvino")
+pytest.importorskip("onnxruntime")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     transformers = pytest.importorskip("transformers")
@@ -40,7 +42,14 @@ GROUPED = {
     "num_key_value_heads": 2,
     "max_position_embeddings": POSITIONS,
 }
-KINDS = ("gpt2", "llama", "qwen2")
+KINDS = (
+    *((runtime, kind) for runtime in ("openvino", "onnxruntime") for kind in ("gpt2", "llama")),
+    ("openvino", "qwen2"),
+)
+CONVERTERS = {
+    "openvino": {"adaptor": "pytorch.openvino-ir", "options": {}},
+    "onnxruntime": {"adaptor": "pytorch.onnx-traced", "options": {"opset": 17, "cache": True}},
+}
 INPUTS = [{"name": name, "dtype": "int64", "shape": ["batch", "length"]} for name in ("input_ids", "attention_mask")]
 
 
@@ -70,8 +79,14 @@ def worker():
     sys.modules.pop("hone_loading") if known is None else sys.modules.update(hone_loading=known)
 
 
-def convert(worker, model, folder: Path):
-    """Convert a model to OpenVINO's IR; return the notes, and what its worker tells of the source."""
+@pytest.fixture(scope="module")
+def onnxruntime(worker):
+    """ONNX Runtime's worker in this process."""
+    return loading.load_file("_cache_test_onnxruntime", str(ONNXRUNTIME.TOOLCHAIN.worker))
+
+
+def convert(worker, model, folder: Path, runtime="openvino", **options):
+    """Convert a model to OpenVINO's IR or to ONNX; return the notes, and what its worker tells of the source."""
     model.save_pretrained(folder / "source")
     said = {"task": "text-generation", "auto_class": "AutoModelForCausalLM", "kind": "text"}
     said["config"] = model.config.to_dict()
@@ -80,19 +95,21 @@ def convert(worker, model, folder: Path):
     described = worker.describe(job)
     (folder / "artifact").mkdir()
     known = {"outputs": described["outputs"], "metadata": {"transformers": described["transformers"]}}
-    job |= {"adaptor": "pytorch.openvino-ir", "output": str(folder / "artifact"), "temporary": str(folder)}
+    job |= {"output": str(folder / "artifact"), "temporary": str(folder / "temporary"), **CONVERTERS[runtime]}
+    job["options"] = {**job["options"], **options}
     return worker.transform({**job, "input": {**job["input"], **known}}), described
 
 
-def seal(folder: Path, notes, described):
+def seal(folder: Path, notes, described, runtime="openvino"):
     """Seal what was converted as a winner is, and return where it is."""
+    precision = {"INFERENCE_PRECISION_HINT": "f32"} if runtime == "openvino" else {}
     artifact = Artifact(
-        format="openvino-ir",
+        format="openvino-ir" if runtime == "openvino" else "onnx",
         digest="",
         inputs=described["inputs"],
         outputs=described["outputs"],
-        runtime="openvino",
-        run_options={"INFERENCE_PRECISION_HINT": "f32"},
+        runtime=runtime,
+        run_options=precision,
         metadata={
             "interface": "transformers",
             "structure": described["structure"],
@@ -109,22 +126,22 @@ def seal(folder: Path, notes, described):
 
 @pytest.fixture(scope="module")
 def made(worker, tmp_path_factory):
-    """For each kind, a source and where its winner is."""
+    """For each runtime and kind, a source and where its winner is."""
     found = {}
-    for kind in KINDS:
+    for runtime, kind in KINDS:
         folder = tmp_path_factory.mktemp(kind)
         model = make(kind)
-        notes, described = convert(worker, model, folder)
+        notes, described = convert(worker, model, folder, runtime)
         assert notes["metadata"]["cache"] == {
             "layers": 2,
             "heads": 2,
             "head_size": 16 if kind == "gpt2" else 8,
         }
-        found[kind] = model, seal(folder, notes, described)
+        found[runtime, kind] = model, seal(folder, notes, described, runtime)
     return found
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=KINDS, ids="-".join)
 def pair(request, made):
     """A source and its winner."""
     model, files = made[request.param]
@@ -203,11 +220,13 @@ def test_a_call_is_not_influenced_by_a_generation(pair):
     torch.testing.assert_close(before, due, atol=1e-3, rtol=1e-3)
 
 
-def test_generations_at_the_same_time_share_no_state(made):
-    learner = kedro_hone.load(made["llama"][1])
-    other = kedro_hone.load(made["llama"][1])
+@pytest.mark.parametrize("runtime", CONVERTERS)
+def test_generations_at_the_same_time_share_no_state(made, runtime):
+    source, files = made[runtime, "llama"]
+    learner = kedro_hone.load(files)
+    other = kedro_hone.load(files)
     prompts = [IDS, IDS.flip(0)[:2], IDS[:1, 2:], IDS.flip(1)]
-    due = [generate(made["llama"][0], ids) for ids in prompts]
+    due = [generate(source, ids) for ids in prompts]
     found = {}
 
     def work(index):
@@ -225,13 +244,13 @@ def test_generations_at_the_same_time_share_no_state(made):
 
 
 def test_a_cache_of_the_callers_is_refused(made):
-    source, learner = made["gpt2"][0], kedro_hone.load(made["gpt2"][1])
+    source, learner = made["openvino", "gpt2"][0], kedro_hone.load(made["openvino", "gpt2"][1])
     with torch.no_grad():
         theirs = source(IDS, use_cache=True).past_key_values
     for call in (learner, learner.generate):
         with pytest.raises(ValueError, match="past_key_values is not served: a call has no cache"):
             call(IDS, past_key_values=theirs)
-    of_another = generate(kedro_hone.load(made["gpt2"][1]), return_dict_in_generate=True).past_key_values
+    of_another = generate(kedro_hone.load(made["openvino", "gpt2"][1]), return_dict_in_generate=True).past_key_values
     with pytest.raises(ValueError, match="past_key_values is not served"):
         learner(IDS, past_key_values=of_another)
     with pytest.raises(ValueError, match="cannot be cropped, so there is no assisted decoding"):
@@ -239,7 +258,7 @@ def test_a_cache_of_the_callers_is_refused(made):
 
 
 def test_a_sequence_beyond_the_positions_is_refused(made):
-    learner = kedro_hone.load(made["gpt2"][1])
+    learner = kedro_hone.load(made["openvino", "gpt2"][1])
     with pytest.raises(ValueError, match=f"the model has {POSITIONS} positions, and the sequence has {POSITIONS + 1}"):
         generate(learner, max_new_tokens=POSITIONS, min_new_tokens=POSITIONS)
 
@@ -264,7 +283,7 @@ def freeze(worker, monkeypatch):
     """The length of the example's cache instead of the real one, as a tracer may take it."""
 
     def mask_from_there(mask, new):
-        columns, rows = torch.arange(mask.shape[1]), worker.caching._PAST + torch.arange(new)
+        columns, rows = torch.arange(mask.shape[1]), worker.caching.PAST + torch.arange(new)
         return torch.where((columns <= rows[:, None]) & (mask[:, None, None, :] != 0), 0.0, -1e30)
 
     monkeypatch.setattr(worker.caching, "_mask", mask_from_there)
@@ -281,19 +300,40 @@ def forget(worker, monkeypatch):
     monkeypatch.setattr(worker.caching.Cached, "forward", unordered)
 
 
-@pytest.mark.parametrize("plant", [swap, ignore, freeze, forget])
-def test_a_wrong_cache_is_found_before_it_is_returned(worker, plant, tmp_path, monkeypatch):
+def skip(worker, monkeypatch):
+    """Positions that are off by one behind a cache."""
+    forward = worker.caching.Cached.forward
+
+    def ahead(self, *tensors):
+        named = dict(zip(self.names, tensors, strict=False))
+        past = torch.as_tensor(named["attention_mask"].shape[1] - named["input_ids"].shape[1]).clamp(max=1)
+        moved = [each + past if name.startswith("position") else each for name, each in named.items()]
+        return forward(self, *moved, *tensors[len(self.names) :])
+
+    monkeypatch.setattr(worker.caching.Cached, "forward", ahead)
+
+
+PLANTS = [(runtime, plant) for runtime in CONVERTERS for plant in (swap, ignore, freeze, forget, skip)]
+PLANTS.remove(("onnxruntime", forget))  # there the order is not the graph's
+
+
+@pytest.mark.parametrize(("runtime", "plant"), PLANTS)
+def test_a_wrong_cache_is_found_before_it_is_returned(worker, runtime, plant, tmp_path, monkeypatch):
     plant(worker, monkeypatch)
-    given = {"inputs": INPUTS, "outputs": [{"name": "logits", "shape": []}], "metadata": {"transformers": {}}}
-    reason = worker.caching.write(make("llama"), {"input": given, "output": str(tmp_path)}, "dimensions")
+    notes, described = convert(worker, make("llama"), tmp_path, runtime)
+    reason = notes["metadata"]["cache"]["absent"]
     assert re.fullmatch(r"(a run at once|steps with the cache) gave logits that differ from the model's by .*", reason)
+    monkeypatch.undo()
+    learner = kedro_hone.load(seal(tmp_path, notes, described, runtime))
+    assert torch.equal(generate(learner), generate(make("llama")))
 
 
-def test_a_sliding_window_is_converted_without_a_cache(worker, tmp_path):
+@pytest.mark.parametrize("runtime", CONVERTERS)
+def test_a_sliding_window_is_converted_without_a_cache(worker, runtime, tmp_path):
     model = make("mistral", sliding_window=4)
-    notes, described = convert(worker, model, tmp_path)
+    notes, described = convert(worker, model, tmp_path, runtime)
     assert notes["metadata"]["cache"]["absent"].startswith("its cache is a DynamicCache of DynamicSlidingWindowLayer")
-    learner = kedro_hone.load(seal(tmp_path, notes, described))
+    learner = kedro_hone.load(seal(tmp_path, notes, described, runtime))
     assert torch.equal(generate(learner), generate(model))
 
 
@@ -322,7 +362,7 @@ def change(worker, files, adaptor, output, **job):
 
 @pytest.mark.parametrize("adaptor", ["openvino.int8-weights", "openvino.int8-ptq"])
 def test_what_is_quantized_keeps_its_cache(made, openvino, adaptor, tmp_path):
-    source, files = made["llama"]
+    source, files = made["openvino", "llama"]
     ids, mask = IDS.numpy(), MASK.numpy()
     np.savez(tmp_path / "rows.npz", input_ids=ids, attention_mask=mask)
     notes, job = change(openvino, files, adaptor, tmp_path / "quantized", calibration=str(tmp_path / "rows.npz"))
@@ -340,8 +380,89 @@ def test_what_is_quantized_keeps_its_cache(made, openvino, adaptor, tmp_path):
 
 
 def test_a_cache_that_goes_wrong_in_the_runtime_is_not_used(made, openvino, tmp_path, monkeypatch):
-    assert change(openvino, made["gpt2"][1], "openvino.f32", tmp_path / "right")[0] == {}
+    assert change(openvino, made["openvino", "gpt2"][1], "openvino.f32", tmp_path / "right")[0] == {}
     fill = openvino.session.fill
     monkeypatch.setattr(openvino.session, "fill", lambda feeds, names, _=0: fill(feeds, names))
-    noted = change(openvino, made["gpt2"][1], "openvino.f32", tmp_path / "wrong")[0]["metadata"]["cache"]
+    noted = change(openvino, made["openvino", "gpt2"][1], "openvino.f32", tmp_path / "wrong")[0]["metadata"]["cache"]
     assert noted["absent"].startswith("steps with the cache gave logits that differ from those of one run by ")
+
+
+def rewrite(worker, files, adaptor, output, metadata=None):
+    """Run one of ONNX Runtime's adaptors on files; return what is known of the result's cache, and its session."""
+    artifact = kedro_hone.load(files).artifact if metadata is None else None
+    metadata = metadata or artifact.metadata
+    output.mkdir()
+    rows = {"input_ids": IDS.numpy(), "attention_mask": MASK.numpy()}
+    np.savez(output.parent / "rows.npz", **rows)
+    options = next(each for each in ONNXRUNTIME.ADAPTORS if each.name == adaptor).options().model_dump()
+    given = {"path": str(files), "metadata": metadata, "inputs": INPUTS}
+    job = {"adaptor": adaptor, "input": given, "output": str(output), "options": options, "threads": 1}
+    job |= {"temporary": str(output.parent), "calibration": str(output.parent / "rows.npz")}
+    notes = worker.transform(job)
+    described = worker.describe({"input": {**given, "path": str(output)}})
+    assert described["inputs"] == INPUTS
+    assert [spec["name"] for spec in described["outputs"]] == ["logits"]
+    metadata = {**metadata, **notes.get("metadata", {})}
+    run_options = {"graph_optimization": "disabled"}
+    session = worker.load(
+        {"threads": 1, "input": {"path": str(output), "metadata": metadata, "run_options": run_options}}
+    )
+    return metadata, session
+
+
+@pytest.mark.parametrize("adaptor", ["int8-dynamic", "int4-weights", "int8-static"])
+def test_what_onnx_runtime_makes_of_a_graph_keeps_its_cache_or_says_so(made, onnxruntime, adaptor, tmp_path):
+    files = made["onnxruntime", "llama"][1]
+    metadata, _ = rewrite(onnxruntime, files, f"onnxruntime.{adaptor}", tmp_path / "quantized")
+    metadata, session = rewrite(
+        onnxruntime, tmp_path / "quantized", "onnxruntime.session", tmp_path / "session", metadata
+    )
+    if adaptor == "int8-static":
+        assert metadata["cache"] == {"absent": "onnxruntime.int8-static does not keep it"}
+        with pytest.raises(ValueError, match="no cache"):
+            session.start()
+        return
+    assert metadata["cache"] == {"layers": 2, "heads": 2, "head_size": 8}
+    kept, whole = session.start(), session.run({"input_ids": IDS.numpy(), "attention_mask": LEFT.numpy()})["logits"]
+    steps = [
+        kept.advance({"input_ids": IDS[:, at : at + 1].numpy(), "attention_mask": LEFT[:, : at + 1].numpy()})["logits"]
+        for at in range(IDS.shape[1])
+    ]
+    error = (np.concatenate(steps, 1) - whole)[LEFT.numpy() > 0]
+    assert np.sqrt((error**2).mean()) < 0.15 * whole.std()
+    assert kept.length == IDS.shape[1]
+
+
+def stay(session, monkeypatch):
+    monkeypatch.setattr(session, "reorder", lambda kept, _: kept)
+
+
+def turn(session, monkeypatch):
+    reorder = session.reorder
+    monkeypatch.setattr(session, "reorder", lambda kept, order: reorder(kept, np.argsort(order)))
+
+
+def lag(session, monkeypatch):
+    locate = session._locate
+
+    def late(feeds, inputs, past):
+        return {**(given := locate(feeds, inputs, past)), "position_shift": given["position_shift"] + bool(past)}
+
+    monkeypatch.setattr(session, "_locate", late)
+
+
+@pytest.fixture(params=["gpt2", "llama"])
+def graph(request, made):
+    """Where a winner of ONNX Runtime is."""
+    return made["onnxruntime", request.param][1]
+
+
+@pytest.mark.parametrize("plant", [stay, turn, lag])
+def test_a_cache_that_goes_wrong_in_onnx_runtime_is_not_used(graph, onnxruntime, plant, tmp_path, monkeypatch):
+    quantized, _ = rewrite(onnxruntime, graph, "onnxruntime.int8-dynamic", tmp_path / "quantized")
+    right, _ = rewrite(onnxruntime, tmp_path / "quantized", "onnxruntime.session", tmp_path / "right", quantized)
+    assert "absent" not in right["cache"]
+    plant(onnxruntime.session, monkeypatch)
+    for index, (path, known) in enumerate(((graph, None), (tmp_path / "quantized", quantized))):
+        noted = rewrite(onnxruntime, path, "onnxruntime.session", tmp_path / f"wrong{index}", known)[0]["cache"]
+        assert noted["absent"].startswith("steps with the cache gave logits that differ from those of one run by ")

@@ -112,6 +112,12 @@ class Artifact(Made):
         """The digest: who made it, and when, changes nothing."""
         return self.digest
 
+    @property
+    def has_cache(self) -> bool:
+        """Whether its metadata say that it goes on with a cache of keys and values, as a language model may."""
+        noted = self.metadata.get("cache")
+        return isinstance(noted, dict) and "absent" not in noted
+
     def manifest(self) -> dict[str, Json]:
         """Return what is written next to the files and hashed with them: all but digest and history."""
         return self.model_dump(mode="json", exclude={"digest", "kind", "steps", "made_from"})

@@ -5,7 +5,7 @@ Python 3.8 and later.
 """
 
 # pathlib would cost each worker time to import.
-# ruff: noqa: PTH100, PTH120, PTH122
+# ruff: noqa: PTH100, PTH118, PTH120, PTH122
 
 from __future__ import annotations
 
@@ -44,6 +44,18 @@ def load_file(name: str, path: str, *, parts: bool = True) -> Any:
         sys.modules.pop(name, None)
         raise
     return module
+
+
+def load_part(name: str) -> Any:
+    """Import a file next to this one by its path, once: our package need not be importable, and must not be.
+
+    Raises:
+        ImportError: It is no Python file.
+        FileNotFoundError: It does not exist.
+    """
+    known = sys.modules.get(f"hone_{name}")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
+    return known if known is not None else load_file(f"hone_{name}", path)
 
 
 def load_program(path: str, library: str) -> Any:

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kedro_hone.core.workers.inside.loading import load_file
+    from kedro_hone.core.workers.inside.loading import load_file, load_part
 else:  # run by path: our package is not importable here, and must not be
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    from loading import load_file
+    from loading import load_file, load_part
 
     sys.path.pop()
     sys.modules.pop("loading")  # it goes on as hone_loading; a toolchain or a user may have a module of this name
@@ -40,11 +40,6 @@ def load_worker(job: dict[str, Any]) -> Any:
     """Import the worker file by its path."""
     sys.path[:0] = [path for path in job.get("trust", []) if os.path.isabs(path) and os.path.isdir(path)]
     return load_file("hone_worker", job["worker"])
-
-
-def load_part(name: str) -> Any:
-    """Import a file next to this one by its path: our package is not importable here, and must not be."""
-    return load_file("hone_" + name, os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py"))
 
 
 def call_function(job: dict[str, Any]) -> dict[str, Any]:

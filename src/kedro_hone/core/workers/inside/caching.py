@@ -1,0 +1,87 @@
+"""The names of a language model's inputs, and the one check of a cache of keys and values.
+
+Toolchains' workers have it as ``hone_loading.load_part("caching")``. NumPy only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+IDS, MASK, POSITIONS = "input_ids", "attention_mask", "position_ids"
+EXACT = 1e-3
+"""How far logits may differ, as a part of the largest one: with a cache the same numbers are added in another order."""
+ROUNDED = 0.15
+"""How far they may differ in bf16, and where activations are quantized: each step rounds differently, as it has ranges
+of its own. It is a part of their spread over the words, in the mean square; those of a wrong cache differ by about
+as much as they spread."""
+LEAST = 3
+"""How many columns the check needs."""
+
+
+def make_rows(vocabulary: int, limit: int) -> dict[str, np.ndarray[Any, Any]]:
+    """Return three rows of random tokens, the first of which is padded on the left, with their positions.
+
+    Args:
+        vocabulary: How many tokens there are.
+        limit: The most columns that the model takes; 0 where nothing limits them.
+    """
+    ids = np.random.default_rng(1).integers(0, max(vocabulary, 2), (3, min(11, limit or 11)))
+    mask = np.ones_like(ids)
+    mask[0, : ids.shape[1] // 3] = 0
+    return {IDS: ids, MASK: mask, POSITIONS: np.maximum(mask.cumsum(1) - 1, 0)}
+
+
+def find_fault(
+    start: Callable[[], Any],
+    feeds: dict[str, np.ndarray[Any, Any]],
+    wanted: np.ndarray[Any, Any],
+    *,
+    whose: str,
+    rounds: bool,
+) -> str | None:
+    """Compare what a cache gives at once, and column by column with rows that change places, with logits.
+
+    Args:
+        start: Returns sequences that grow, with ``advance(feeds, order)``, as the ``start`` of a session.
+        feeds: Those of ``make_rows``; without positions these are counted from the first column.
+        wanted: The logits (rows, columns, words).
+        whose: Whose logits these are, for the message.
+        rounds: Whether logits of real tokens may differ by ``ROUNDED``, instead of ``EXACT``.
+
+    Returns:
+        What is wrong; None where all agree.
+    """
+    real, size = feeds[MASK] != 0, feeds[IDS].shape[1]
+    for how, cuts in (("a run at once", [size]), ("steps with the cache", list(range(max(1, size // 2), size + 1)))):
+        error, whole = _measure(_advance(start(), feeds, cuts)[real], wanted[real], rounds=rounds)
+        if not error <= whole * (ROUNDED if rounds else EXACT):
+            return f"{how} gave logits that differ from {whose} by {error:.3g} of {whole:.3g}"
+    return None
+
+
+def _measure(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any], *, rounds: bool) -> tuple[float, float]:
+    """Return by how much logits (tokens, words) differ, and what it is a part of."""
+    if not rounds:
+        return float(np.abs(found - wanted).max()), float(np.abs(wanted).max())
+    found, wanted = (each - each.mean(1, keepdims=True) for each in (found, wanted))
+    return float(np.sqrt(np.square(found - wanted).mean())), float(np.sqrt(np.square(wanted).mean()))
+
+
+def _advance(kept: Any, feeds: dict[str, np.ndarray[Any, Any]], cuts: list[int]) -> np.ndarray[Any, Any]:
+    """Return the logits of the columns up to each cut; each step takes the rows in another order."""
+    found, start, rows = [], 0, np.arange(len(feeds[IDS]))
+    for end in cuts:
+        order = np.roll(np.arange(len(rows)), 1) if start else None
+        rows = rows if order is None else rows[order]
+        parts = {name: array[:, (0 if name == MASK else start) : end][rows] for name, array in feeds.items()}
+        logits = kept.advance(parts, order)["logits"]
+        back = np.empty_like(logits)
+        back[rows] = logits
+        found.append(back)
+        start = end
+    return np.concatenate(found, 1)

@@ -20,9 +20,9 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
     """
     notes = _transform(job)
     if session.is_cached(job) and not {"refused", "nothing_to_do", "failed"}.intersection(notes):
-        from . import graphs
+        from . import cached, graphs
 
-        if not graphs.list_cache(graphs.read_graph(Path(job["output"]))):
+        if not cached.list_cache(graphs.read_graph(Path(job["output"]))):
             lost = {"absent": f"{job['adaptor']} does not keep it"}
             return {**notes, "metadata": {**notes.get("metadata", {}), "cache": lost}}
     return notes

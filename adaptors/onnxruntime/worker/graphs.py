@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+from . import cached
+
 ATTENTION = {"Attention", "MultiHeadAttention", "QAttention"}
 """Operators that compute an attention as a whole."""
 
@@ -29,7 +31,6 @@ _FUSED = ATTENTION | {
     *("SkipSimplifiedLayerNormalization", "RotaryEmbedding"),
 }
 _DOMAINS = ("ai.onnx", "com.microsoft", "com.ms.", "org.pytorch.")  # whose operators ONNX Runtime may have
-_WHOLE = " + past"  # what a graph with a cache adds to the name of the columns, where those of the cache are among them
 _LARGEST = 1_800_000_000  # bytes of weights that always fit into one protobuf file, which ends at 2 GiB
 
 
@@ -56,41 +57,14 @@ def describe(job: dict[str, Any]) -> dict[str, Any]:
     values = [value for value in model.graph.input if value.name not in weights]
     first = [dim for value in values for dim in value.type.tensor_type.shape.dim[:1]]
     batch = next((dim.dim_param for dim in first if dim.dim_param and not dim.HasField("dim_value")), "")
-    kept = {f"present.{name}" for name in list_cache(model)}
-    for dim in (dim for value in values if kept for dim in value.type.tensor_type.shape.dim if dim.dim_param):
-        dim.dim_param = dim.dim_param.removesuffix(_WHOLE)
+    kept = {f"present.{name}" for name in cached.list_cache(model)}
+    if kept:
+        cached.name_columns(model)
     return {
         "inputs": [_spec(value, batch) for value in values],
         "outputs": [_spec(value, batch) for value in model.graph.output if value.name not in kept],
         "graph": _digest(model),
     }
-
-
-def list_cache(model: Any) -> list[str]:
-    """Return the names of the keys and values that a graph takes if it is given them, such as ``0.key``, and returns.
-
-    Of a graph without a cache there are none.
-    """
-    defaults, returned = {tensor.name for tensor in model.graph.initializer}, {each.name for each in model.graph.output}
-    taken = [value.name for value in model.graph.input if value.name in defaults]
-    ends = [name.removeprefix("past_key_values.") for name in taken if name.startswith("past_key_values.")]
-    return ends if {f"present.{end}" for end in ends} <= returned else []
-
-
-def drop_cache(model: Any) -> bool:
-    """Let a graph compute whole sequences only, in place; return whether it had a cache."""
-    ends = list_cache(model)
-    past, present = ({f"{word}.{end}" for end in ends} for word in ("past_key_values", "present"))
-    for node in [node for node in model.graph.node if node.op_type == "Concat" and past.intersection(node.input)]:
-        new = next(name for name in node.input if name not in past)
-        node.CopyFrom(onnx.helper.make_node("Identity", [new], list(node.output), name=node.name))
-    for field in ("input", "output"):
-        values = getattr(model.graph, field)
-        left = [value for value in values if value.name not in {*past, *present, *(["position_shift"] if ends else [])}]
-        del values[:]
-        values.extend(left)
-    _drop_unused(model.graph)
-    return bool(ends)
 
 
 def _find_refusal(model: Any) -> str | None:

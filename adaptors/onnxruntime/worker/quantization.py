@@ -13,7 +13,7 @@ from onnxruntime import quantization
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from onnxruntime.quantization.quant_utils import get_opset_version
 
-from . import graphs
+from . import cached, graphs
 
 Json = dict[str, Any]
 
@@ -76,7 +76,7 @@ def _quantize_static(job: Json, output: Path) -> Json:
     options, model = job["options"], graphs.read(Path(job["input"]["path"]))
     if "QuantizeLinear" in graphs.count(model):
         return {"nothing_to_do": "the graph is quantized already"}
-    graphs.drop_cache(model)  # the quantizer would take what it begins with for weights
+    cached.drop_cache(model)  # the quantizer would take what it begins with for weights
     if get_opset_version(model) < 13:  # per-channel scales need it
         model = onnx.version_converter.convert_version(model, 13)
     prepared = Path(job["temporary"]) / "prepared.onnx"

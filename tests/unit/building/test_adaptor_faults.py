@@ -16,7 +16,7 @@ from kedro_hone.core.contract.toolchain import RunOptions
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.measurement import Status
-from kedro_hone.core.values.outcome import Failed, FailureClass
+from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
 from kedro_hone.core.values.samples import Reference, Samples, Split
 from kedro_hone.nodes.validate import validate
 from kedro_hone.recipe.schema import read_recipe
@@ -139,3 +139,20 @@ def test_a_good_adaptor_is_built(setting):
 
     assert outcome.kind == "artifact", outcome
     assert outcome.run_options == {"x": [1, 2]}
+
+
+@pytest.mark.parametrize(("adaptor", "kept"), [(toy.COMPILE, False), (toy.COMPRESS, True)])
+def test_a_cache_of_keys_and_values_is_not_lost_in_another_format(setting, adaptor, kept):
+    cached = setting.source.model_copy(update={"metadata": {"cache": {"layers": 2, "heads": 2, "head_size": 8}}})
+    without = setting.source.model_copy(update={"metadata": {"cache": {"absent": "it has none"}}})
+
+    outcome, other = (
+        transform(adaptor, adaptor.options(), parent, setting, reference=REFERENCE) for parent in (cached, without)
+    )
+
+    assert other.kind == "artifact", other
+    if kept:
+        assert outcome.metadata["cache"] == {"layers": 2, "heads": 2, "head_size": 8}
+    else:
+        assert isinstance(outcome, Refused), outcome
+        assert outcome.reason == "toy would lose the cache of keys and values that this toy-source has"

@@ -337,6 +337,15 @@ def test_a_sliding_window_is_converted_without_a_cache(worker, runtime, tmp_path
     assert torch.equal(generate(learner), generate(model))
 
 
+def test_the_option_leaves_the_cache_out(worker, tmp_path):
+    model = make("gpt2")
+    notes, described = convert(worker, model, tmp_path, "onnxruntime", cache=False)
+    assert notes["metadata"]["cache"] == {"absent": "the option cache is off"}
+    learner = kedro_hone.load(seal(tmp_path, notes, described, "onnxruntime"))
+    assert not learner._session.has_cache
+    assert torch.equal(generate(learner), generate(model))
+
+
 @pytest.fixture
 def openvino(monkeypatch):
     """OpenVINO's worker in this process."""

@@ -9,7 +9,7 @@ Hunter, *Statistics for Experimenters*, 2nd ed., 2005, ch. 3-4).
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -39,13 +39,14 @@ def launch(
     output: Path | None = None,
     feeds: Iterable[Path] = (),
     interface: bool = False,
+    stopped: Callable[[], bool] | None = None,
 ) -> Iterator[WorkerSession | Failed]:
     """Start a worker for a runnable artifact in its runtime's environment, and yield it, or why there is none.
 
     Nothing is loaded yet, and leaving the block ends the worker. Threads, seed and trust are the recipe's, the same for
     all. The step's folder has the name, a candidate's id; next to its own directory, the worker may write to
     ``output``, and read ``feeds`` next to the batches that are timed. With ``interface``, what is timed is the source's
-    interface around the model, as ``kedro_hone.load`` gives it.
+    interface around the model, as ``kedro_hone.load`` gives it. Where ``stopped`` comes to be true, its worker ends.
     """
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     # It was built before its step; one that is gone is not built again under a measurement, but by the next run.
@@ -75,6 +76,7 @@ def launch(
             folder=run.claim_step(name, kind="launches"),
             limits=toolchain.limits,
             toolchain=toolchain,
+            stopped=stopped,
         )
         if not isinstance(session, Failed):
             stack.callback(session.close)

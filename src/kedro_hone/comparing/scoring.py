@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,18 +41,27 @@ Run = tuple[Path, Path, int]
 """Rows (``.npz``) to predict, the new ``.npz`` for the outputs, and the batch size."""
 
 
-def predict(artifact: Artifact, *, name: str, runs: Sequence[Run], setting: Setting) -> Predicted | Failed:
-    """Run an artifact over rows, whose outputs go into one folder; return what it took, or why it failed."""
-    with launch(
-        artifact, name=name, setting=setting, output=runs[0][1].parent, feeds=[feeds for feeds, *_ in runs]
-    ) as session:
+def predict(
+    artifact: Artifact,
+    *,
+    name: str,
+    runs: Sequence[Run],
+    setting: Setting,
+    stopped: Callable[[], bool] | None = None,
+) -> Predicted | Failed:
+    """Run an artifact over rows, whose outputs go into one folder; return what it took, or why it failed.
+
+    Where ``stopped`` comes to be true, its worker is ended.
+    """
+    place, feeds = runs[0][1].parent, [feeds for feeds, *_ in runs]
+    with launch(artifact, name=name, setting=setting, output=place, feeds=feeds, stopped=stopped) as session:
         if isinstance(session, Failed):
             return session
         loaded = session.load(feeds=setting.batches[next(iter(setting.recipe.shapes))])
         if isinstance(loaded, Failed):
             return loaded
-        for feeds, output, batch in runs:
-            if failed := session.run(feeds, output, batch=batch):
+        for rows, output, batch in runs:
+            if failed := session.run(rows, output, batch=batch):
                 return failed
         peak = session.close().peak_memory_bytes
         if not peak:

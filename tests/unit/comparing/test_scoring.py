@@ -102,7 +102,7 @@ def run_predict(tmp_path, monkeypatch, *, before_end=lambda _: None):
     np.savez(tmp_path / "feeds.npz", x=np.zeros((4, 4), np.float32))
 
     @contextmanager
-    def launch(artifact, *, name, setting, output, feeds):
+    def launch(artifact, *, name, setting, output, feeds, stopped):
         job = Job(
             function="load",
             worker=tmp_path / "worker.py",

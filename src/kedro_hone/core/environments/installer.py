@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -66,7 +66,7 @@ def _find_commands(variables: Mapping[str, str] = os.environ) -> Mapping[str, st
     return _COMMANDS[name]
 
 
-def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> str | Failed:
+def install(toolchain: Toolchain, venv: Path, *, logs: Path, stopped: Callable[[], bool] | None = None) -> str | Failed:
     """Make a virtual environment with a toolchain's locked requirements, where nothing is yet.
 
     A lock with digests is complete: nothing else is installed, nothing that is not checked, and nothing is built, since
@@ -86,7 +86,7 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path) -> str | Failed:
         words = [word.format(lock=lock, **places) for word in commands[step.partition("-")[0]].split()]
         if lock and "--hash=" in lock.read_text():
             words += ["--require-hashes", "--no-deps", "--only-binary", ":all:"]
-        return _run(words, toolchain=toolchain, log=logs / f"{step}.log")
+        return _run(words, toolchain=toolchain, log=logs / f"{step}.log", stopped=stopped)
 
     failed = run("create") or run("install", toolchain.lock.absolute())
     name = ""
@@ -131,7 +131,7 @@ def _read(log: Path) -> str:
     return log.read_text(errors="replace") if log.exists() else ""
 
 
-def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | None:
+def _run(command: list[str], *, toolchain: Toolchain, log: Path, stopped: Callable[[], bool] | None) -> Failed | None:
     program = Program(
         command=command,
         environment=_make_variables(os.environ),
@@ -142,7 +142,7 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path) -> Failed | Non
         memory_bytes=1 << 62,  # no limit
         interval=0.5,
     )
-    with closing(Guarded(program)) as guarded:
+    with closing(Guarded(program, stopped=stopped)) as guarded:
         end = guarded.wait()
     if end.reason is None and end.exit == 0:
         return None

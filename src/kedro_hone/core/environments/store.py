@@ -15,7 +15,7 @@ import platform
 import sys
 import sysconfig
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -79,11 +79,13 @@ class EnvironmentStore:
         self.root = (root or find_home()).absolute()
         self._environments = self.root / "environments"
 
-    def ensure(self, toolchain: Toolchain, *, build: bool = True) -> Environment | Failed:
+    def ensure(
+        self, toolchain: Toolchain, *, build: bool = True, stopped: Callable[[], bool] | None = None
+    ) -> Environment | Failed:
         """Return this interpreter if it satisfies a toolchain's requirements, else the toolchain's own environment.
 
         That one is built when there is none; where it may not be, that is a failure. Failures are ``install``,
-        ``time-out`` and ``disk-full``.
+        ``time-out`` and ``disk-full``, and ``killed`` where ``stopped`` came to be true while it was built.
 
         Raises:
             HoneError: ``store-full`` or ``store-read-only``.
@@ -112,7 +114,7 @@ class EnvironmentStore:
             command = f"kedro hone toolchains build {toolchain.name}"
             return fail(reason=f"here {unsatisfied}, and its own environment is not built; run `{command}`")
         with self._hold(key, f"building the environment of {toolchain.name}"):
-            return self._find(key, toolchain) or self._build(key, toolchain)
+            return self._find(key, toolchain) or self._build(key, toolchain, stopped)
 
     def collect(self, toolchains: Iterable[Toolchain], *, days: float = 30.0) -> list[tuple[Environment, int]]:
         """Remove the environments that none of all toolchains refers to, and those not used for some days.
@@ -158,14 +160,15 @@ class EnvironmentStore:
         # Toolchains with equal locks share one environment.
         return environment.model_copy(update={"toolchain": toolchain.name})
 
-    def _build(self, key: str, toolchain: Toolchain) -> Environment | Failed:
+    def _build(self, key: str, toolchain: Toolchain, stopped: Callable[[], bool] | None = None) -> Environment | Failed:
         folder, logs = self._environments / key, self.root / "logs" / f"{toolchain.name}-{key[:12]}"
         for leftover in (folder, logs):
             remove_tree(leftover)
             leftover.mkdir(parents=True)
         _LOG.info("Building the environment of %s; its log is in %s.", toolchain.name, logs)
         # In place: a virtual environment that is moved afterwards does not work.
-        build, python = install(toolchain, folder / "venv", logs=logs), folder / "venv" / "bin" / "python"
+        python = folder / "venv" / "bin" / "python"
+        build = install(toolchain, folder / "venv", logs=logs, stopped=stopped)
         if isinstance(build, Failed):
             remove_tree(folder)
             return build

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -21,6 +21,7 @@ from kedro_hone.core.workers.host.job import End
 from kedro_hone.core.workers.host.replies import LARGEST_REPLY, parse_object
 
 GUARD_SECONDS = 120.0
+_LOOK_SECONDS = 0.2
 """How long a guard may take to start, and to see its worker dead; it needs ten seconds, on a busy machine more."""
 
 _LOGGER = open_logger(__name__)
@@ -93,6 +94,8 @@ class Program:
 class Guarded:
     """A running program and its guard: should this process be killed, the program and all its children are killed too.
 
+    ``stopped`` tells, a few times a second while this process waits, whether the program is to be ended early.
+
     Attributes:
         reports: Reads the guard's reports.
         pid: The program's process number, once it started.
@@ -102,7 +105,8 @@ class Guarded:
         OSError: The guard cannot be started.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *, stopped: Callable[[], bool] | None = None) -> None:
+        self._stopped = stopped
         self._process = process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_GUARD_MAIN)],
             stdin=subprocess.PIPE,
@@ -176,12 +180,22 @@ class Guarded:
             report = self.receive()
             if report is not None and key in report:
                 return report[key]
-            if report is None and self.end is None:
-                left = None if deadline is None else deadline - time.monotonic()
-                if not wait([self.reports.descriptor], left):
-                    self._process.kill()
-                    self._give_up("the guard does not respond")
+            if report is None and self.end is None and not self.listen([self.reports.descriptor], deadline):
+                self._process.kill()
+                self._give_up("the guard does not respond")
         return None
+
+    def listen(self, descriptors: Sequence[int], deadline: float | None) -> bool:
+        """Wait until one of some descriptors can be read; return whether one can before the deadline (monotonic)."""
+        while True:
+            left = None if deadline is None else deadline - time.monotonic()
+            if self._stopped is None or (left is not None and left <= _LOOK_SECONDS):
+                return bool(wait(descriptors, left))
+            if wait(descriptors, _LOOK_SECONDS):
+                return True
+            if self._stopped():
+                self._stopped = None
+                self.send({"do": "kill", "reason": "interrupted"})
 
     def _give_up(self, detail: str) -> None:
         """Kill what a guard that is lost has left."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
@@ -64,14 +64,21 @@ def digest_worker(worker: Path) -> str:
 
 
 def call_worker(
-    job: Job, *, python: Path, toolchain: Toolchain | None, folder: Path, limits: Limits
+    job: Job,
+    *,
+    python: Path,
+    toolchain: Toolchain | None,
+    folder: Path,
+    limits: Limits,
+    stopped: Callable[[], bool] | None = None,
 ) -> StepResult | Refused | Failed:
     """Call one function of a worker file in a process of its own.
 
     When this returns, no process of the worker is left, and every byte of the job's input is as it was, or the outcome
     says that it is not. ``python`` is the interpreter of the toolchain's environment; of the toolchain, if any, the
     worker gets the variables. The folder receives ``job.json``, ``result.json`` and ``log``, and is made when it does
-    not exist. The guard keeps the limits.
+    not exist. The guard keeps the limits. Where ``stopped`` comes to be true, the worker is ended, and the failure is
+    ``killed``.
     """
     call = Call(job, folder.absolute(), limits)
     if fault := _find_bad_option(job, toolchain):
@@ -79,7 +86,7 @@ def call_worker(
     try:
         find_changes = watch_tree(Path(job.input.path)) if job.input else tuple
         try:
-            with closing(_start(call, python, toolchain)) as guarded:
+            with closing(_start(call, python, toolchain, stopped=stopped)) as guarded:
                 end = guarded.wait(limits.seconds + GUARD_SECONDS)
         finally:
             call.tidy()
@@ -92,7 +99,13 @@ def call_worker(
 
 
 def open_session(
-    job: Job, *, python: Path, folder: Path, limits: Limits, toolchain: Toolchain | None = None
+    job: Job,
+    *,
+    python: Path,
+    folder: Path,
+    limits: Limits,
+    toolchain: Toolchain | None = None,
+    stopped: Callable[[], bool] | None = None,
 ) -> WorkerSession | Failed:
     """Start a worker that stays, as a session to be closed by the caller; its command ``load`` opens the model.
 
@@ -105,7 +118,7 @@ def open_session(
     command_end, commands = os.pipe()
     replies, reply_end = os.pipe()
     try:
-        guarded = _start(call, python, toolchain, keep=(command_end, reply_end))
+        guarded = _start(call, python, toolchain, keep=(command_end, reply_end), stopped=stopped)
     except OSError as error:
         os.close(commands)
         os.close(replies)
@@ -145,7 +158,14 @@ def _find_bad_option(job: Job, toolchain: Toolchain | None) -> str | None:
     return toolchain.find_bad_option(job.input.run_options) if toolchain and job.input else None
 
 
-def _start(call: Call, python: Path, toolchain: Toolchain | None, *, keep: tuple[int, ...] = ()) -> Guarded:
+def _start(
+    call: Call,
+    python: Path,
+    toolchain: Toolchain | None,
+    *,
+    keep: tuple[int, ...] = (),
+    stopped: Callable[[], bool] | None = None,
+) -> Guarded:
     """Write the job and start its worker; one that keeps descriptors is a session's."""
     folder, limits = call.folder, call.limits
     job = call.written
@@ -183,7 +203,8 @@ def _start(call: Call, python: Path, toolchain: Toolchain | None, *, keep: tuple
             },
             interval=_SESSION_INTERVAL if keep else _JOB_INTERVAL,
             keep=keep,
-        )
+        ),
+        stopped=stopped,
     )
 
 

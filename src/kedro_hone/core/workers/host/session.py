@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Callable
 from functools import partial
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TypeVar
 
@@ -135,7 +134,7 @@ class WorkerSession:
             if self._guarded.end is not None:
                 return self._replies.take()
             readers = [self._guarded.reports] if self._replies.closed else [self._replies, self._guarded.reports]
-            if not wait([reader.descriptor for reader in readers], deadline - time.monotonic()):
+            if not self._guarded.listen([reader.descriptor for reader in readers], deadline):
                 self._guarded.stop("time-out")
                 return None
         return reply

@@ -173,11 +173,12 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
             if outside
             else "so that it takes and returns tensors, by operators that its runtime has"
         )
+        task = f" Or change model.task: it says {recipe.model.task}." if recipe.model.task else ""
         raise HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",
             f"{recipe.model.uri} cannot be optimized as it is.",
             why=result.reason,
-            hint=f"Save the model {mended}, and name the new file or version in the recipe.",
+            hint=f"Save the model {mended}, and name the new file or version in the recipe.{task}",
         )
     named = "model.module and model.kwargs in the recipe, which made the model, then " if recipe.model.module else ""
     alone = _ALONE if recipe.model.module and "ModuleNotFoundError" in result.reason else ""

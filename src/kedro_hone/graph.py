@@ -92,11 +92,12 @@ def find_parameters(loader: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the unchecked recipe that Kedro's configuration loader reads; None where the project has none.
 
     Raises:
-        HoneError: ``recipe-invalid``: a file of parameters is no YAML.
+        HoneError: ``recipe-invalid``: a file of parameters is no YAML, or the environment has no folder.
     """
     try:
         found: Mapping[str, Any] | None = loader["parameters"].get("hone")
     except MissingConfigException:
+        _check_folder(loader)
         return None
     except yaml.YAMLError as error:
         hint = (
@@ -104,3 +105,15 @@ def find_parameters(loader: Mapping[str, Any]) -> Mapping[str, Any] | None:
         )
         raise HoneError("recipe-invalid", "The parameters cannot be read.", why=str(error), hint=hint) from error
     return found
+
+
+def _check_folder(loader: Any) -> None:
+    """Raise ``recipe-invalid`` where the environment has no folder: Kedro reads no other one then."""
+    source, env = Path(loader.conf_source), loader.env or loader.default_run_env
+    if (source / loader.base_env).is_dir() and not (source / env).is_dir():
+        raise HoneError(
+            "recipe-invalid",
+            f"There is no folder {source.name}/{env}.",
+            why="Kedro reads the folder of its environment next to the base's, and nothing at all where it is missing.",
+            hint=f"Make it, `mkdir {source.name}/{env}`; an empty file in it, such as .gitkeep, keeps it in git.",
+        )

@@ -186,6 +186,11 @@ def in_mlflow(uri: str) -> Prepare:
 
 
 CASES = {
+    "catalog without a store": Case("catalog-incomplete", catalog("store: {", "shop: {"), ("no entry 'store'",)),
+    "catalog without a split": Case("catalog-incomplete", catalog("search:", "find:"), ("no entry 'search'",)),
+    "no folder of the environment": Case(
+        "recipe-invalid", lambda project: shutil.rmtree(project.root / "conf" / "local"), ("mkdir conf/local",)
+    ),
     "registry unknown": Case("registry-unknown", recipe(model={"uri": "model:/matrix/1"}), ("Did you mean models:/",)),
     "registry missing": Case("registry-unreachable", recipe(model={"uri": "models:/matrix/1"}), ("There is no file",)),
     "registry unreachable": Case("registry-unreachable", unreachable, ("http://***@127.0.0.1:9",)),

@@ -8,9 +8,10 @@ and the next publication need not upload them again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
@@ -203,13 +204,8 @@ def _upload(
         size = one.upload_info.size
         if size >= _LARGE or one.path_in_repo.startswith(_BINARY):
             patience = connection.PATIENCE_SECONDS + size / connection.SLOWEST_UPLOAD
-            hub.ask(_name_upload(hub, name, branch, one, proposes=proposes), order.place, tries=1, patience=patience)
-
-
-def _name_upload(
-    hub: Connection, name: str, branch: str, one: CommitOperationAdd, *, proposes: bool
-) -> Callable[[], None]:
-    return lambda: hub.api.preupload_lfs_files(name, [one], revision=branch, create_pr=proposes, free_memory=False)
+            send = partial(hub.api.preupload_lfs_files, name, [one], revision=branch, free_memory=False)
+            hub.ask(partial(send, create_pr=proposes), order.place, tries=1, patience=patience)
 
 
 def _prepare(

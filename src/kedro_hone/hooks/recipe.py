@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kedro.framework.context import KedroContext
@@ -10,12 +11,15 @@ from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
 
 from kedro_hone.comparing.recipe_checks import check_recipe
-from kedro_hone.core.values.samples import GATE
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.samples import CALIBRATION, GATE, SEARCH
 from kedro_hone.graph import find_parameters, set_parameters
 from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.programs import digest_metric, find_program
 from kedro_hone.recipe.schema import read_recipe
 
+_ENTRIES = frozenset({"store", "run", CALIBRATION, SEARCH, GATE})
+"""What a catalog of the user's own has to have: no node makes it."""
 _NEEDED = ("params:hone", "store", "run", GATE)
 
 
@@ -37,6 +41,20 @@ class RecipeHooks:
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
         """Check the program, the metric and the gate split as far as possible before the model is pulled."""
-        if pipeline.inputs().issuperset(_NEEDED):
+        inputs = pipeline.inputs()
+        if "store" in inputs:
+            _check_catalog(sorted(_ENTRIES & inputs), catalog)
+        if inputs.issuperset(_NEEDED):
             recipe, store, run, gate = (catalog.load(name) for name in _NEEDED)
             check_recipe(gate=gate, recipe=recipe, store=store, run=run)
+
+
+def _check_catalog(names: Iterable[str], catalog: CatalogProtocol[Any, Any]) -> None:
+    """Raise ``catalog-incomplete`` where the catalog lacks an entry that nothing makes."""
+    if missing := [name for name in names if name not in catalog]:
+        raise HoneError(
+            "catalog-incomplete",
+            f"The catalog has no entry {missing[0]!r}.",
+            why=f"Not in conf/*/catalog.yml: {', '.join(missing)}; the pipelines read them, and no node makes them.",
+            hint="Copy conf/base/catalog.yml of kedro-hone's own repository, and change the three splits.",
+        )

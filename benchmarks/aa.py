@@ -152,6 +152,7 @@ def main() -> None:
                 "model": {"uri": "models:/source/1"},
                 "trust": ["module"],
                 "shapes": {name: {"batch": size} for name, size in batches.items()},
+                "budget": "thorough",
                 "threads": arguments.threads,
                 "gates": {"speedup": arguments.threshold},
                 "confirm": {"finalists": 1, "looks": [int(look) for look in arguments.looks.split(",")]},

@@ -58,6 +58,7 @@ def make_recipe(number: int) -> Recipe:
         {
             "model": {"uri": "models:/toy/1"},
             "shapes": {"batch64": {"batch": 64}},
+            "budget": "thorough",
             "toolchains": ["toy"],
             "adaptors": {"toy.compile": {"enabled": True, "options": {"slow": 1.0 + number}}},
             "gates": {"drop": 0.5},

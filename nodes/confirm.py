@@ -84,12 +84,16 @@ class Launches:
         )
         order = random.Random(recipe.seed + 1)  # noqa: S311 - an order of measuring, not a secret
         running, until = [*self._artifacts], plan.looks[0]
+        stopped = self._setting.run.is_stopped()  # before: then this is what the search is ended for
         logger.info("confirm   %s", say_plan(len(running), plan.looks))
         while running and self.count < until:
-            while self.count < until:
+            while self.count < until and (stopped or not self._setting.run.is_stopped()):
                 began = time.monotonic()
                 self._launch([name for name in running if name not in failures], order)
                 logger.info("launched  %d of %d in %.0f s", self.count, until, time.monotonic() - began)
+            if self.count < until:
+                logger.info("confirm   was interrupted after %d launches: nothing is decided", self.count)
+                return
             measured = {name: self._ratios[name] for name in self._artifacts if name not in failures}
             step = next_step(plan, control=self._ratios[CONTROL], finalists=measured)
             running, until, self._findings = [*step.undecided], self.count + step.launches, step.findings
@@ -140,7 +144,8 @@ class Launches:
     def _describe(self, name: str) -> Finalist:
         finding, latency = self._findings.get(name), self.timings.summarize(name)
         if finding is None:
-            reason = self.timings.failures[name].reason
+            failed = self.timings.failures.get(name)
+            reason = failed.reason if failed else "it was interrupted before enough launches"
             return Finalist(id=name, speedups=(), latency=latency, launches=0, reason=reason)
         return Finalist(id=name, latency=latency, **dict(finding))
 

@@ -51,8 +51,8 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         winner, golden = results.winner, None
         if winner in scorer.outputs:
             golden = keep_golden(scorer.outputs[winner], setting, largest_error=found[winner].largest_error or 0.0)
-    if spent := say_budget(result, recipe.race.seconds):
-        reasons.append(spent)
+    if untried := say_untried(result):
+        reasons.append(untried)
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
     best = results.best
     outcome = found[winner].candidate.outcome if winner else None
@@ -79,13 +79,12 @@ def _gather(finalist: Finalist, validation: Validation) -> Measurements:
     )
 
 
-def say_budget(result: RaceResult, seconds: float) -> str:
-    """Return how many candidates a race did not try for its budget of so many seconds, or an empty string."""
-    untried = sum(standing.slug == BUDGET for standing in result.standings)
-    if not (result.budget_ended and untried):
-        return ""
+def say_untried(result: RaceResult) -> str:
+    """Return how many candidates were not tried for the budget, or an empty string."""
+    slugs = [*(one.slug for one in result.validations), *(one.slug for one in result.standings)]
+    untried = slugs.count(BUDGET)
     count = "1 candidate was" if untried == 1 else f"{untried} candidates were"
-    return f"the race's budget of {seconds:g} s was spent: {count} not tried"
+    return f"{count} not tried: the report says why" if untried else ""
 
 
 @dataclass

@@ -12,11 +12,14 @@ import random
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kedro_hone.building.budget import Phase, start_budget
+from kedro_hone.building.memory import Memory
 from kedro_hone.comparing.launches import Entrant, enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.comparing.timings import SOURCE, Timings
@@ -37,9 +40,10 @@ def race(*, setting: Setting, **validations: Validation) -> RaceResult:
     Routes that begin with an alternative converter for another format than the source's are left out.
     """
     tried = [one for one in validations.values() if _is_of(setting.source.format, one)]
-    racing = Race(tried, setting)
+    racing = Race(tried, setting, hopeless=find_hopeless(tried, setting))
     with measure_alone(setting.run, "race", artifacts=[setting.source, *racing.artifacts.values()]) as took:
         budget_ended = racing.run()
+    Memory(setting.store, setting.source).keep_race({one.candidate.id: one for one in tried}, racing.rank())
     return RaceResult(
         validations=tuple(tried),
         standings=racing.rank(),
@@ -52,6 +56,18 @@ def race(*, setting: Setting, **validations: Validation) -> RaceResult:
     )
 
 
+def find_hopeless(validations: Iterable[Validation], setting: Setting) -> dict[str, str]:
+    """Return which valid candidates need not be measured, with the reason; none where the budget has no end."""
+    if not start_budget(setting).ends:
+        return {}
+    memory = Memory(setting.store, setting.source)
+    routes = {one.candidate.id: one.candidate.route for one in validations if one.status is Status.MEASURED}
+    reasons = {
+        name: memory.find_hopeless([route], routes.values(), recipe=setting.recipe) for name, route in routes.items()
+    }
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
 def _is_of(form: Format, validation: Validation) -> bool:
     """Return whether a candidate could come of a source of this format; of another one, alternatives are not tried."""
     first = read_catalogue().adaptors.get(next(iter(validation.candidate.route), ""))
@@ -61,10 +77,13 @@ def _is_of(form: Format, validation: Validation) -> bool:
 class Race:
     """The race of all valid candidates: who waits, who runs with the source, and what became of the others.
 
-    Of candidates with the same files, runtime and run options, the one with the shortest route races for all.
+    Of candidates with the same files, runtime and run options, the one with the shortest route races for all. Those
+    that are ``hopeless`` do not race, for the reasons given.
     """
 
-    def __init__(self, validations: Iterable[Validation], setting: Setting) -> None:
+    def __init__(
+        self, validations: Iterable[Validation], setting: Setting, *, hopeless: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.artifacts: dict[str, Artifact] = {}  # what races, by the candidate's id
         self.timings = Timings()
         self._setting, self._recipe = setting, setting.recipe
@@ -81,7 +100,9 @@ class Race:
                 continue
             self.artifacts[name] = outcome
             self._memory[name] = one.peak_memory_bytes or one.size_bytes or 0
-        order = [*self.artifacts]
+        for name in self.artifacts.keys() & hopeless.keys():
+            self._leave(name, Status.NOT_TRIED, hopeless[name], slug=BUDGET)
+        order = [name for name in self.artifacts if name not in self._left]
         self._waiting = order[: setting.recipe.race.candidates]
         for name in order[len(self._waiting) :]:
             self._leave(name, Status.NOT_TRIED, "the recipe's race.candidates was reached")
@@ -92,7 +113,8 @@ class Race:
         Raises:
             HoneError: ``source-failed``.
         """
-        budget, measured = self._recipe.race.seconds, 0.0
+        left = start_budget(self._setting).find_left(Phase.RACE)
+        budget, measured = min(self._recipe.race.seconds, max(0.0, left)), 0.0
         order = random.Random(self._recipe.seed)  # noqa: S311 - an order of measuring, not a secret
         with ExitStack() as workers:
             self._launch({SOURCE: self._setting.source}, workers)
@@ -100,9 +122,10 @@ class Race:
                 self._launch({name: self.artifacts[name] for name in self._fill_heat()}, workers)
                 seconds, decided = self._run_heat(order, budget=budget - measured)
                 measured += seconds
-                if measured >= budget:
+                if measured >= budget or self._setting.run.is_stopped():
+                    reason = f"the race's budget of {budget:.3g} s was spent"
                     for name in self._waiting:
-                        self._leave(name, Status.NOT_TRIED, f"the budget of {budget:g} s was spent", slug=BUDGET)
+                        self._leave(name, Status.NOT_TRIED, reason, slug=BUDGET)
                     return bool(self._waiting) or not decided
                 if self._waiting:
                     self._keep_best()
@@ -146,7 +169,7 @@ class Race:
             self._drop_slow()
             logger.info("raced     %d rounds, %d left", len(self.timings.rounds), len(self._running) - 1)
             decided = len(self._running) - 1 <= finalists or rounds >= limits.rounds
-            if time.monotonic() - begun >= budget:
+            if time.monotonic() - begun >= budget or self._setting.run.is_stopped():
                 break
         return time.monotonic() - begun, decided
 

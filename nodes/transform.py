@@ -12,7 +12,13 @@ from kedro_hone.core.values.samples import Reference
 
 
 def apply_adaptor(
-    *, setting: Setting, parent: Outcome, reference: Reference, adaptor: str, options: Options
+    *,
+    setting: Setting,
+    parent: Outcome,
+    reference: Reference,
+    adaptor: str,
+    options: Options,
+    routes: tuple[tuple[str, ...], ...] = (),
 ) -> Outcome:
     """Run one adaptor of a route on the outcome of the previous step; a refusal or a failure is returned unchanged.
 
@@ -20,4 +26,5 @@ def apply_adaptor(
     """
     if not isinstance(parent, Artifact):
         return parent
-    return transform(read_catalogue().find_adaptor(adaptor), options, parent, setting, reference=reference)
+    found = read_catalogue().find_adaptor(adaptor)
+    return transform(found, options, parent, setting, reference=reference, routes=routes)

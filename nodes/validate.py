@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kedro_hone.building.budget import INTERRUPTED, VALID, Phase, start_budget
 from kedro_hone.building.steps import identify_runtime
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batch, find_rows_mask
@@ -28,7 +29,7 @@ from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, Precision, Stage, TensorSpec
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.measurement import Quality, Status, Validation
+from kedro_hone.core.values.measurement import BUDGET, Quality, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Outcome, Refused
 from kedro_hone.core.values.samples import SEARCH, Reference, Split
 from kedro_hone.programs.shared.targets import UNLABELLED
@@ -52,7 +53,8 @@ def validate(
     named = Candidate(id=candidate, route=route, outcome=outcome)
     judge = partial(Validation, candidate=named, since=reference.since)
     if isinstance(outcome, Refused):
-        return judge(status=Status.REFUSED, slug=outcome.slug, reason=f"{outcome.by}: {outcome.reason}")
+        status = Status.NOT_TRIED if outcome.slug == BUDGET else Status.REFUSED
+        return judge(status=status, slug=outcome.slug, reason=f"{outcome.by}: {outcome.reason}")
     if isinstance(outcome, Failed):
         return judge(status=Status.FAILED, slug=outcome.failure, reason=f"{outcome.by}: {outcome.reason}")
     restricted = read_catalogue().find_restricted(named)
@@ -66,16 +68,29 @@ def validate(
     if found is not None:
         # The same artifact may have been validated as another candidate, and under another licence.
         quality = found.quality and found.quality.model_copy(update={"id": candidate})
+        _note_valid(found.status, route, setting)
         return found.model_copy(update={**judge.keywords, "quality": quality})
+    if (late := start_budget(setting).find_reason(Phase.VALIDATE, None)) is not None:
+        logger.info("not tried %s: %s", candidate, late)
+        return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=late)
     started = time.monotonic()
     checked = _check(outcome, reference, setting, exact=exact, judge=judge)
+    if checked.slug == FailureClass.KILLED and setting.run.is_stopped():
+        return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=INTERRUPTED)
     validation = checked.model_copy(update={"run": setting.run.run_id, "seconds": time.monotonic() - started})
     noted = validation.model_dump(include={"status", "reason", "seconds"})
     setting.run.note("validation", candidate=candidate, **noted)
     logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")
+    _note_valid(validation.status, route, setting)
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
         setting.store.write_value(key, validation.model_dump(mode="json"))
     return validation
+
+
+def _note_valid(status: Status, route: Sequence[str], setting: Setting) -> None:
+    """Note which routes hold: others are not tried where these are faster for certain."""
+    if status is Status.MEASURED:
+        setting.run.note(VALID, route=[*route])
 
 
 def _check(
@@ -86,7 +101,7 @@ def _check(
     with setting.store.workspace() as scratch, crop_search(setting) as rows:
         trials = _plan(artifact, reference, rows, setting, folder=scratch)
         runs = [*dict.fromkeys((trial.feeds, trial.path, trial.batch) for trial in trials)]  # each batch size once
-        predicted = predict(artifact, name=name, runs=runs, setting=setting)
+        predicted = predict(artifact, name=name, runs=runs, setting=setting, stopped=setting.run.is_stopped)
         if isinstance(predicted, Failed):
             return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
         declared = {spec.name: spec.dtype for spec in artifact.outputs}

@@ -65,6 +65,7 @@ def make_bench(folder: Path, model: Path, splits: Splits, *, form: str, runtime:
     keys = {
         "model": {"uri": "models:/digits/1"},
         "program": {"name": "image-classification"},
+        "budget": "thorough",
         "threads": 1,
         "gates": {"drop": 0.02},
         **recipe,

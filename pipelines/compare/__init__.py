@@ -13,7 +13,7 @@ from kedro_hone.pipelines.binding import place_node
 from kedro_hone.recipe.plan import Routes
 
 ALONE = ["needs.bench"]  # of the nodes with this tag only one may run on a machine at a time
-RACED = ("toolchains", "adaptors", "routes", "race", "confirm.finalists", "gates.confidence", "seed")
+RACED = ("toolchains", "adaptors", "routes", "budget", "race", "confirm.finalists", "gates.confidence", "seed")
 CONFIRMED = ("confirm", "race", "gates.speedup", "gates.confidence", "seed")
 """The keys of the recipe that decide who races and how, and what is confirmed."""
 
@@ -30,6 +30,7 @@ def create_pipeline(routes: Routes) -> Pipeline:
             output="validation",
             decided_by=["gates.drop", "gates.confidence", "seed"],
             namespace=step.namespace,
+            tags=["validate"],
         )
         for step in routes.ends
     ]

@@ -76,6 +76,7 @@ def project(hub, template, tmp_path):
         "toolchains": TOOLCHAINS,
         "adaptors": {name: {"enabled": name in ON} for name in mine},
         "threads": 1,
+        "budget": "thorough",
         "race": {"rounds": 5},
         "confirm": {"finalists": 1, "looks": [4, 8, 12, 16, 20]},  # tests run at the same time
         "gates": {"drop": 0.05, "drops": {"neighbour_agreement": 0.2}},

@@ -59,6 +59,7 @@ def make_project(template, folder: Path, models: Path, environments, name: str, 
     recipe = {
         "model": {"uri": f"models/{name}"},
         "program": {"name": "tabular-classification"},
+        "budget": "thorough",
         "toolchains": ["sklearn", "onnxruntime"],
         "trust": ["pickle"] if name == "forest" else [],
         "shapes": {"one": {"batch": 1}},

@@ -34,6 +34,7 @@ def make_bench(folder: Path, model: Path, kind: str) -> Bench:
     keys = {
         "model": {"uri": "models:/text/1"},
         "program": {"name": "fidelity"},
+        "budget": "thorough",
         "shapes": {"batch8": {"batch": 8}},
         "threads": 1,
         "gates": {"drop": LIMIT},

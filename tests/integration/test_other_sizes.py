@@ -75,7 +75,13 @@ def make_bench(tmp_path, monkeypatch):
     register(TOOLCHAIN)
 
     def make(*, labels: bool = False, **recipe: Any) -> Bench:
-        keys = {"model": {"uri": "models:/sized/1"}, "threads": 1, "gates": {"drop": 0.05}, "shapes": SHORT}
+        keys = {
+            "model": {"uri": "models:/sized/1"},
+            "budget": "thorough",
+            "threads": 1,
+            "gates": {"drop": 0.05},
+            "shapes": SHORT,
+        }
         program = {"name": "tabular-regression" if labels else "fidelity", "options": {"arrays": {"x": "x"}}}
         parsed = read_recipe({**keys, "program": program, **recipe})
         draw = np.random.default_rng(0)

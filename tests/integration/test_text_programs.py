@@ -46,6 +46,7 @@ def make_bench(folder: Path, model: Path, kind: str, limit: float = 0.3) -> Benc
     keys = {
         "model": {"uri": "models:/text/1"},
         "program": {"name": program, "options": {"tokenizer": str(folder / "tokenizer"), "length": LENGTH}},
+        "budget": "thorough",
         "shapes": {"short": {"batch": 1, "length": 8}, "long": {"batch": 8, "length": LENGTH}},
         "threads": 1,
         "gates": {"drop": {"encoder": 0.1, "decoder": 5.0}[kind], "drops": {other: limit}},

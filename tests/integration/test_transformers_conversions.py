@@ -62,6 +62,7 @@ def bench(home, tmp_path_factory) -> Bench:
         {
             "model": {"uri": str(models / "answers")},
             "program": {"name": "fidelity"},
+            "budget": "thorough",
             "shapes": {"short": {"batch": 1, "length": 8}, "whole": {"batch": 8, "length": LENGTH}},
             "threads": 1,
             "gates": {"drop": 0.99},

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import textwrap
-from collections.abc import Sequence
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
+from kedro_hone.building.budget import VALID, Budget, Phase, start_budget
+from kedro_hone.building.lines import say_step
+from kedro_hone.building.memory import Memory
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.host import Host
-from kedro_hone.core.environments.store import EnvironmentStore
+from kedro_hone.core.contract.toolchain import Limits
+from kedro_hone.core.environments.store import Environment, EnvironmentStore
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.plugins import check_kind, describe_exception
 from kedro_hone.core.store.steps import StepRecord, list_machine_options, step_key
@@ -22,6 +24,7 @@ from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, Stage, StepFacts
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
+from kedro_hone.core.values.measurement import BUDGET
 from kedro_hone.core.values.outcome import Failed, FailureClass, Outcome, Refused
 from kedro_hone.core.values.samples import CALIBRATION, SEARCH, Reference
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
@@ -36,19 +39,23 @@ INHERITED = ("interface", "structure", "transformers", "sklearn", "threads", "ma
 of a model of Transformers or of an estimator, the number of threads, earlier adaptors' options that depend on the
 machine unless the recipe sets them, and what is known of a language model's cache."""
 
-WIDTH: Final = 71  # what a terminal of 80 columns leaves for a line behind the time
-_LONGEST: Final = 240  # characters of a line, whose reason is cut for it; the report has all of it
-
 
 def transform(
-    adaptor: Adaptor, options: Options, parent: Artifact, setting: Setting, *, reference: Reference
+    adaptor: Adaptor,
+    options: Options,
+    parent: Artifact,
+    setting: Setting,
+    *,
+    reference: Reference,
+    routes: tuple[tuple[str, ...], ...] = (),
 ) -> Outcome:
     """Run one adaptor on an artifact, or take its result from the store.
 
-    What its options leave to the machine is decided here, for the key and the worker alike. Returned is the artifact, a
-    refusal or a failure, with the steps of its route; a toolchain's failure is not raised, nor that of an adaptor.
+    ``routes`` are those of the candidates that the step leads to: where none of them can win, it is not tried. What the
+    options leave to the machine is decided here, for the key and the worker alike. Returned is the artifact, a refusal
+    or a failure, with the steps of its route; a toolchain's failure is not raised, nor that of an adaptor.
     """
-    outcome, facts = _Step(adaptor, parent, setting, reference, read_host()).find_or_build(options)
+    outcome, facts = _Step(adaptor, parent, setting, reference, routes, read_host()).find_or_build(options)
     return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
 
 
@@ -109,39 +116,75 @@ class _Step:
     parent: Artifact
     setting: Setting
     reference: Reference
+    routes: tuple[tuple[str, ...], ...]
     host: Host
 
     def find_or_build(self, options: Options) -> tuple[Outcome, tuple[StepFacts, ...]]:
         """Return the outcome, and the facts of the step; none of these where the adaptor could not be tried."""
-        adaptor, store, run = self.adaptor, self.setting.store, self.setting.run
+        adaptor, store = self.adaptor, self.setting.store
         decided = self._find_mismatch() or _decide(adaptor, options, self.parent, self.host)
         if not isinstance(decided, _Decided):
             return self._leave(decided)
-        environment = EnvironmentStore().ensure(adaptor.toolchain)
-        if isinstance(environment, Failed):
-            return self._leave(run.name_log(environment.model_copy(update={"by": adaptor.name})))
+        budget = start_budget(self.setting)
+        environment = self._find_environment(budget)
+        if not isinstance(environment, Environment):
+            return self._leave(environment)
         key, inputs = self._make_key(environment.key, decided.options)
         if (found := store.find(key)) is not None:
             self._say("reused", found.outcome)
             return found.outcome, (found.facts,)
-        folder = run.claim_step(adaptor.name)
+        memory = Memory(store, self.setting.source)
+        reason = budget.find_reason(Phase.BUILD, memory.guess_step(adaptor.name, self.parent.format))
+        if reason := reason or (self._find_hopeless(memory) if budget.ends else None):
+            return self._leave(self._leave_out(reason))
         started = dt.datetime.now(dt.UTC)
-        outcome = self._run(Path(environment.python), folder, decided)
+        outcome, facts = self._build(Path(environment.python), decided, key, budget)
+        if isinstance(outcome, Refused) and outcome.slug == BUDGET:
+            return self._leave(outcome)
+        memory.keep_step(facts, self.parent.format)
+        store.record(key, StepRecord(facts=facts, outcome=outcome, created=started.isoformat(), inputs=inputs))
+        return outcome, (facts,)
+
+    def _find_environment(self, budget: Budget) -> Environment | Refused | Failed:
+        """Return the toolchain's environment, which is not built any more where there is no time to use it."""
+        run, may_build = self.setting.run, budget.find_reason(Phase.BUILD, None) is None
+        with run.clock.exclude():
+            found = EnvironmentStore().ensure(self.adaptor.toolchain, build=may_build, stopped=run.is_stopped)
+        if not isinstance(found, Failed):
+            return found
+        if (late := budget.find_reason(Phase.BUILD, None)) is not None:
+            return self._leave_out(late)
+        return run.name_log(found.model_copy(update={"by": self.adaptor.name}))
+
+    def _build(self, python: Path, decided: _Decided, key: str, budget: Budget) -> tuple[Outcome, StepFacts]:
+        """Run the adaptor, and note what it took; it is refused where the budget ended it."""
+        adaptor, run = self.adaptor, self.setting.run
+        folder, limits, started = run.claim_step(adaptor.name), budget.cut(adaptor.toolchain.limits), time.monotonic()
+        outcome = self._run(python, folder, decided, limits)
         facts = StepFacts(
             key=key,
             adaptor=adaptor.name,
             run=run.run_id,
             folder=f"steps/{folder.name}",
-            seconds=(dt.datetime.now(dt.UTC) - started).total_seconds(),
+            seconds=time.monotonic() - started,
             outcome=outcome.kind,
         )
+        if isinstance(outcome, Failed) and (reason := budget.explain_end(outcome, limits, adaptor.toolchain.limits)):
+            return self._leave_out(reason), facts
         run.note("build", **facts.model_dump(mode="json", exclude={"run"}))
         self._say("built" if outcome.kind == "artifact" else outcome.kind, outcome, seconds=facts.seconds)
-        store.record(key, StepRecord(facts=facts, outcome=outcome, created=started.isoformat(), inputs=inputs))
-        return outcome, (facts,)
+        return outcome, facts
+
+    def _leave_out(self, reason: str) -> Refused:
+        return Refused(by=self.adaptor.name, slug=BUDGET, reason=reason)
+
+    def _find_hopeless(self, memory: Memory) -> str | None:
+        """Return why it is not worth its time."""
+        rivals = [note["route"] for note in self.setting.run.read_notes(VALID)]
+        return memory.find_hopeless(self.routes, rivals, recipe=self.setting.recipe)
 
     def _leave(self, fault: Refused | Failed) -> tuple[Outcome, tuple[StepFacts, ...]]:
-        self._say(fault.kind, fault)
+        self._say("not tried" if isinstance(fault, Refused) and fault.slug == BUDGET else fault.kind, fault)
         return fault, ()
 
     def _say(self, word: str, outcome: Outcome, *, seconds: float | None = None) -> None:
@@ -180,11 +223,18 @@ class _Step:
             program=digest_json([samples, SEARCH, self.reference.digest]) if Need.PROGRAM in needs else None,
         )
 
-    def _run(self, python: Path, folder: Path, decided: _Decided) -> Outcome:
+    def _run(self, python: Path, folder: Path, decided: _Decided, limits: Limits) -> Outcome:
         toolchain = self.adaptor.toolchain
         with self.setting.store.workspace() as scratch:
             job = self._make_job(scratch, decided.options)
-            result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
+            result = call_worker(
+                job,
+                python=python,
+                toolchain=toolchain,
+                folder=folder,
+                limits=limits,
+                stopped=self.setting.run.is_stopped,
+            )
             if not isinstance(result, StepResult):
                 return self.setting.run.name_log(result) if isinstance(result, Failed) else result
             output = verify_output(job, result, toolchain=toolchain)
@@ -247,25 +297,3 @@ class _Step:
             static_shapes=output.static_shapes,
             metadata={**inherited, **output.metadata, **({"graph": graph} if graph else {})},
         )
-
-
-def say_step(word: str, adaptor: str, route: Sequence[str], outcome: Outcome, *, seconds: float | None = None) -> str:
-    """Return the line of one step; one without a reason fits ``WIDTH``, and a refusal or a failure says why.
-
-    It has a word for what became of it, such as ``built``, and the route (the source's format and adaptors) by which
-    its input came about: steps of one adaptor differ by that alone.
-    """
-    line = f"{word:<9} {adaptor}" + ("" if seconds is None else f" in {seconds:.1f} s")
-    line = f"{line} {say_route(route, room=WIDTH - len(line) - 1)}".rstrip()
-    if isinstance(outcome, Artifact):
-        return line
-    reason = f"{outcome.failure}: {outcome.reason}" if isinstance(outcome, Failed) else outcome.reason
-    return f"{line}: {textwrap.shorten(reason, _LONGEST - len(line), placeholder=' …')}"
-
-
-def say_route(route: Sequence[str], *, room: int) -> str:
-    """Return a route in parentheses, in so many characters: without toolchains, or its middle, where it is too long."""
-    short = [name.partition(".")[2] or name for name in route]
-    ends = [[short[0], "…", *short[-left:]] for left in range(len(short) - 2, 0, -1)]  # what differs is mostly there
-    said = (f"({' → '.join(parts)})" for parts in (route, short, *ends, ["…", short[-1]]))
-    return next((text for text in said if len(text) <= room), "")

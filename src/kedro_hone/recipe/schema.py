@@ -161,6 +161,10 @@ class Recipe(Section):
     gates: SerializeAsAny[Annotated[GatesSection, BeforeValidator(read_section)]] = Field(
         default_factory=lambda: read_section({})
     )
+    budget: Annotated[float, Field(gt=0)] | Literal["quick", "default", "thorough"] = Field(
+        "default",
+        description="How long the search may take, in seconds or by a name; thorough has no end. See Search.",
+    )
     race: RaceSection = RaceSection()
     confirm: ConfirmSection = ConfirmSection()
     publish: PublishSection = PublishSection()

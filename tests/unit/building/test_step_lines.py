@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.building.steps import WIDTH, say_route, say_step
+from kedro_hone.building.lines import WIDTH, say_route, say_step
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
 

@@ -11,7 +11,7 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Status, Validation
+from kedro_hone.core.values.measurement import BUDGET, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Refused
 from kedro_hone.core.values.samples import Samples
 from kedro_hone.nodes.race import Race
@@ -24,15 +24,14 @@ def validation(name, digest, *, route=("toolchain.what",), status=Status.MEASURE
     return Validation(candidate=candidate, status=status, peak_memory_bytes=memory)
 
 
-def line_up(*validations, **keys):
+def line_up(*validations, hopeless=None, **keys):
     """Return a race before its start."""
     recipe = read_recipe({"model": {"uri": "models:/x/1"}, "race": keys})
     samples = Samples(digest="sha256:0", splits={}, shapes={}, program="", program_digest="")
     run = RunFolder(root=Path("runs"), run_id="one", project=Path())
     source = Artifact(format="toy", digest="sha256:1", inputs=(), outputs=())
-    return Race(
-        validations, Setting(source=source, samples=samples, recipe=recipe, store=Store(Path("store")), run=run)
-    )
+    setting = Setting(source=source, samples=samples, recipe=recipe, store=Store(Path("store")), run=run)
+    return Race(validations, setting, hopeless=hopeless or {})
 
 
 def find_ends(race):
@@ -64,6 +63,12 @@ def test_all_that_are_valid_race_where_the_recipe_sets_no_number():
 def test_those_that_there_is_no_place_for_are_not_tried():
     race = line_up(validation("a", "sha256:1"), validation("b", "sha256:2"), candidates=1)
     assert find_ends(race)["b"] == (Status.NOT_TRIED, "the recipe's race.candidates was reached")
+
+
+def test_who_is_hopeless_does_not_race():
+    race = line_up(validation("a", "sha256:1"), validation("b", "sha256:2"), hopeless={"b": "slow", "c": "gone"})
+    assert race.rank()[1].slug == BUDGET
+    assert find_ends(race) == {"a": (Status.MEASURED, ""), "b": (Status.NOT_TRIED, "slow")}
 
 
 class Session:

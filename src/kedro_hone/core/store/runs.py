@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from kedro_hone.core.store.clock import Clock
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.outcome import Failed
 
@@ -26,6 +27,15 @@ class RunFolder(Value):
     def folder(self) -> Path:
         """The run's own folder, ``runs/<id>``."""
         return self.root / self.run_id
+
+    @property
+    def clock(self) -> Clock:
+        """What counts the seconds of its search."""
+        return Clock(self.folder / "search")
+
+    def is_stopped(self) -> bool:
+        """Return whether somebody asked for the end of its search."""
+        return self.clock.stopped
 
     def relate(self, path: Path | str) -> str:
         """Return a path in the project as it counts from there; another path, or a URI, as it is."""
@@ -56,6 +66,14 @@ class RunFolder(Value):
         folder = steps / f"{number:03d}-{name}"
         folder.mkdir()
         return folder
+
+    def read_notes(self, event: str) -> list[dict[str, Json]]:
+        """Return the details of what was noted of an event so far, in order; whole lines only."""
+        try:
+            lines = (self.folder / "events.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+        except FileNotFoundError:
+            return []
+        return [details for details in map(json.loads, lines) if details["event"] == event]
 
     def note(self, event: str, **details: Json) -> None:
         """Append a line to the run's log of events (``build``, ``launch`` …) in one write: processes do not mix."""

@@ -1,0 +1,90 @@
+"""The budget of a search: how long building, validating and racing may go on, and what is not tried for it.
+
+What takes longer than the time that is left is not started; at the end of the budget the best so far is confirmed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.toolchain import Limits
+from kedro_hone.core.store.clock import Clock
+from kedro_hone.core.values.outcome import Failed, FailureClass
+
+NAMED: Final = {"quick": 60.0, "default": 180.0, "thorough": math.inf}
+"""Seconds, of a model of up to ``SMALL`` bytes; a larger one has more in proportion."""
+SMALL: Final = 25 << 20
+
+
+VALID: Final = "valid"
+"""The event of a run that a candidate may race, with its ``route``."""
+INTERRUPTED: Final = "the search was interrupted"
+
+
+class Phase(float, Enum):
+    """A phase of the search, by the part of the budget after which nothing of it is started."""
+
+    BUILD = 0.55
+    VALIDATE = 0.7
+    RACE = 0.8
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The seconds of a search, and the clock that counts them.
+
+    What is left after the race is for the confirmation, which takes as long as its statistics need.
+    """
+
+    seconds: float
+    clock: Clock
+
+    @property
+    def ends(self) -> bool:
+        """Whether it has an end."""
+        return math.isfinite(self.seconds)
+
+    def cut(self, limits: Limits) -> Limits:
+        """Return the limits of a build that is started now: it is ended where validating must be over."""
+        return replace(limits, seconds=min(limits.seconds, max(1.0, self.find_left(Phase.VALIDATE))))
+
+    def explain_end(self, failed: Failed, limits: Limits, own: Limits) -> str:
+        """Return why a build was ended, where the budget or a person ended it and not its own limits; else nothing."""
+        if failed.failure is FailureClass.KILLED and self.clock.stopped:
+            return INTERRUPTED
+        if failed.failure is FailureClass.TIME_OUT and limits.seconds < own.seconds:
+            return f"it was ended after {limits.seconds:.0f} s, when the budget was spent"
+        return ""
+
+    def find_left(self, phase: Phase) -> float:
+        """Return how many seconds are left for a phase: infinite where the budget has no end, none once stopped."""
+        return 0.0 if self.clock.stopped else self.seconds * phase.value - self.clock.read()
+
+    def find_reason(self, phase: Phase, expected: float | None) -> str | None:
+        """Return why nothing is started that takes so many seconds, as far as known; None where it may start."""
+        if self.clock.stopped:
+            return INTERRUPTED
+        left = self.find_left(phase)
+        if left > (expected or 0.0):
+            return None
+        takes = "" if expected is None else f"it takes about {expected:.0f} s, and "
+        return f"{takes}{say_left(left)} of the budget of {self.seconds:g} s"
+
+
+def say_left(seconds: float) -> str:
+    """Return how much of a budget is left for a phase."""
+    return f"{seconds:.0f} s are left for it" if seconds >= 1 else "nothing is left for it"
+
+
+def start_budget(setting: Setting) -> Budget:
+    """Return the recipe's budget for the source model; its clock begins with the first call of a run."""
+    asked, clock = setting.recipe.budget, setting.run.clock
+    if not clock.begun:
+        clock.begin()
+    if not isinstance(asked, str):
+        return Budget(asked, clock)
+    return Budget(NAMED[asked] * max(1.0, setting.store.measure(setting.source) / SMALL), clock)

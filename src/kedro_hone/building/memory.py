@@ -1,0 +1,112 @@
+"""What is remembered of earlier searches, ours and this store's: how long a step takes, and which routes can win."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.costs import Cost, guess_seconds, guess_share, read_costs, write_cost
+from kedro_hone.core.values.artifact import Artifact, StepFacts
+from kedro_hone.core.values.base import Format
+from kedro_hone.core.values.measurement import Standing, Validation
+from kedro_hone.recipe.schema import Recipe
+
+SHIPPED: Final = Path(__file__).with_name("costs.jsonl")
+"""Rows that were measured by us; how is in docs/concepts/search.md."""
+LEAST_CHANCE: Final = 0.01
+LEAST_ROWS: Final = 2
+"""From fewer rows nothing is left out."""
+
+
+class Memory:
+    """What a store remembers, and what is shipped, as it was when this was made, seen from one source model here."""
+
+    def __init__(self, store: Store, source: Artifact) -> None:
+        self._root, self.source = store.root, source
+        inputs = " ".join(f"{spec.dtype}/{len(spec.shape)}" for spec in source.inputs)
+        self._like = Cost(
+            what="",
+            format=source.format,
+            inputs=inputs,
+            size=store.measure(source),
+            host=read_host().instructions,
+            seconds=0.0,
+            outcome="",
+        )
+        self._rows: dict[tuple[str, str], list[Cost]] = {}
+        for row in (*read_costs(store.root), *_read_shipped()):
+            self._rows.setdefault((row.what, row.format), []).append(row)
+
+    def guess_step(self, adaptor: str, form: Format) -> float | None:
+        """Return the seconds that an adaptor is expected to take on an input of a format; None where nothing tells."""
+        return guess_seconds(*self._look_up(adaptor, form))
+
+    def guess_route(self, route: Iterable[str]) -> tuple[float | None, float | None]:
+        """Return the seconds that a candidate's validation is expected to take, and its share of the best speed-up."""
+        found = self._look_up(name_route(route), self.source.format)
+        share = guess_share(*found)
+        return guess_seconds(*found), None if share is None else share.share
+
+    def find_hopeless(
+        self, routes: Collection[Sequence[str]], rivals: Iterable[Sequence[str]], *, recipe: Recipe
+    ) -> str | None:
+        """Return why none of some routes can be the fastest, from what is remembered; None where one may be.
+
+        ``rivals`` are the routes of candidates that were found valid: who is alone is not hopeless, nor is a route with
+        an adaptor that the recipe names.
+        """
+        named = {*recipe.adaptors, *chain.from_iterable(recipe.routes)}
+        if any(named.intersection(route) for route in routes):
+            return None
+        shares = {name_route(rival): share for rival in rivals if (share := self.guess_route(rival)[1]) is not None}
+        if not shares:
+            return None
+        first = max(shares, key=lambda name: shares[name])
+        guesses = [guess_share(*self._look_up(name_route(one), self.source.format)) for one in routes]
+        known = [one for one in guesses if one and one.rows >= LEAST_ROWS]
+        if not known or len(known) < len(guesses):
+            return None
+        if any(one.find_chance(shares[first]) >= LEAST_CHANCE for one in known):
+            return None
+        best = max(one.share for one in known) / shares[first]
+        return (
+            f"on similar models it was {best:.2f} times as fast as {first.replace('>', ' ▸ ')}, and its chance to be "
+            f"faster is below {LEAST_CHANCE:.0%}; `budget: thorough` tries it"
+        )
+
+    def keep_step(self, facts: StepFacts, form: Format) -> None:
+        """Keep what a step took on an input of a format."""
+        self._keep(facts.adaptor, form, seconds=facts.seconds, outcome=facts.outcome)
+
+    def keep_race(self, validations: Mapping[str, Validation], standings: Iterable[Standing]) -> None:
+        """Keep which share of the best one's speed-up each candidate of a race had."""
+        speedups = {one.id: one.objective.estimate for one in standings if one.objective and one.objective.estimate > 0}
+        best = max(speedups.values(), default=0.0)
+        for name, speedup in speedups.items():
+            route = name_route(validations[name].candidate.route)
+            seconds, share = validations[name].seconds, min(1.0, speedup / best)
+            self._keep(route, self.source.format, seconds=seconds, outcome="raced", share=share)
+
+    def _look_up(self, what: str, form: Format) -> tuple[list[Cost], Cost]:
+        return self._rows.get((what, form), []), self._describe(what, form)
+
+    def _keep(self, what: str, form: Format, **facts: Any) -> None:
+        write_cost(self._root, self._describe(what, form, **facts))
+
+    def _describe(self, what: str, form: Format, **facts: Any) -> Cost:
+        return self._like.model_copy(update={"what": what, "format": form, **facts})
+
+
+def name_route(route: Iterable[str]) -> str:
+    """Return the name of a route in the memory."""
+    return ">".join(route)
+
+
+@lru_cache(maxsize=1)
+def _read_shipped() -> tuple[Cost, ...]:
+    return read_costs(SHIPPED)

@@ -1,0 +1,117 @@
+"""What earlier steps, validations and races took and gained: rows next to the store, and what follows from them.
+
+A guess is the median of the rows that are nearest in size (k nearest neighbours, T. Cover and P. Hart, "Nearest
+neighbor pattern classification", IEEE Transactions on Information Theory, 1967): few rows, and each can be looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from kedro_hone.core.values.base import Value
+
+NEIGHBOURS: Final = 5
+LEAST_DEVIATION: Final = 0.2
+"""Of the logarithm of a share: from model to model candidates change places within about a fifth."""
+_FILE: Final = "costs.jsonl"
+_MOST_ROWS: Final = 5000
+"""The newest rows that are read."""
+_FAR: Final = math.log(3.0)
+"""The logarithm of the factor in size from which on a model is not similar. A row of another kind of processor, or of a
+model with other inputs, is so much further away."""
+
+
+class Cost(Value):
+    """What one step took, or what one candidate gained.
+
+    Attributes:
+        what: An adaptor, or a candidate's route as adaptors joined by ``>``.
+        format: The format of the model: of the step's input, or the source's.
+        inputs: The source model's inputs, by type and rank, such as ``float32/4`` for images.
+        size: The source model's bytes.
+        seconds: What a step took; of a candidate, its validation.
+        outcome: ``artifact``, ``refused`` or ``failed``; of a candidate, what became of it.
+        share: Of a candidate that was raced: its speed-up over that of the race's best.
+        host: The processor's vector instructions.
+    """
+
+    what: str
+    format: str
+    inputs: str = ""
+    size: int = Field(ge=0)
+    seconds: float = Field(ge=0, allow_inf_nan=False)
+    outcome: str
+    share: float | None = Field(None, gt=0, le=1)
+    host: str = ""
+
+
+class Share(NamedTuple):
+    """The share of the best's speed-up that is expected, the deviation of its logarithm, and how many rows tell."""
+
+    share: float
+    deviation: float
+    rows: int
+
+    def find_chance(self, other: float) -> float:
+        """Return the chance that it is more than another share, where logarithms of shares are normally distributed."""
+        return 1 - statistics.NormalDist(math.log(self.share), self.deviation).cdf(math.log(other))
+
+
+def write_cost(root: Path, cost: Cost) -> None:
+    """Add a row to those of a store's folder, in one write."""
+    line = json.dumps(cost.model_dump(mode="json")) + "\n"
+    with (root / _FILE).open("ab", buffering=0) as stream:
+        stream.write(line.encode())
+
+
+def read_costs(path: Path) -> tuple[Cost, ...]:
+    """Return the rows of a store's folder, or of a file; those that cannot be read are left out."""
+    file = path / _FILE if path.is_dir() else path
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()[-_MOST_ROWS:]
+    except OSError:
+        return ()
+    return tuple(filter(None, map(_parse, lines)))
+
+
+def _parse(line: str) -> Cost | None:
+    try:
+        return Cost.model_validate_json(line)
+    except ValidationError:
+        return None
+
+
+def guess_seconds(rows: Iterable[Cost], like: Cost) -> float | None:
+    """Return the seconds that a step or a candidate is expected to take, from rows of it; None where there is none."""
+    near = [row.seconds for row in find_nearest(rows, like)]
+    return statistics.median(near) if near else None
+
+
+def guess_share(rows: Iterable[Cost], like: Cost) -> Share | None:
+    """Return which share of the best's speed-up a candidate is expected to have; None where no row tells.
+
+    It is the geometric mean over the nearest rows of similar models, with their deviation, or ``LEAST_DEVIATION`` where
+    that is less.
+    """
+    similar = [row for row in rows if row.share is not None and _measure_distance(row, like) < _FAR]
+    near = [math.log(row.share) for row in find_nearest(similar, like) if row.share]
+    if not near:
+        return None
+    return Share(math.exp(statistics.fmean(near)), max(LEAST_DEVIATION, statistics.pstdev(near)), len(near))
+
+
+def find_nearest(rows: Iterable[Cost], like: Cost) -> list[Cost]:
+    """Return the rows that are nearest: in size, with such inputs, on such a processor."""
+    return sorted(rows, key=lambda row: _measure_distance(row, like))[:NEIGHBOURS]
+
+
+def _measure_distance(row: Cost, like: Cost) -> float:
+    differs = (row.host != like.host) + (row.inputs != like.inputs)
+    return abs(math.log((row.size + 1) / (like.size + 1))) + differs * _FAR

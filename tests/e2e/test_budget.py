@@ -1,0 +1,43 @@
+"""A search with a budget: what is left out, what the next run finds, and what is learnt of earlier ones."""
+
+from __future__ import annotations
+
+import shutil
+
+SLOW = "source.shop_slow"
+
+
+def list_untried(project) -> dict[str, str]:
+    return {one["id"]: one["reason"] for one in project.evidence["candidates"] if one["status"] == "not_tried"}
+
+
+def test_what_there_is_no_time_for_is_tried_by_the_next_run(project):
+    project.set(budget=0.001)
+    assert "INCONCLUSIVE" in project.run("--pipelines", "assess", code=11).output
+    untried = list_untried(project)
+    assert len(untried) >= 3
+    assert all("of the budget of 0.001 s" in reason for reason in untried.values())
+
+    project.set(budget=600)
+    assert "PASS" in project.run("--pipelines", "assess").output
+    assert list_untried(project) == {}
+
+
+def test_who_was_far_behind_on_similar_models_is_not_tried_again(project):
+    for _ in range(2):
+        project.run("--pipelines", "assess")
+    assert SLOW not in list_untried(project)
+    store = project.work / "store"
+    for room in store.iterdir():
+        if room.is_dir():
+            shutil.rmtree(room)
+
+    project.set(budget="default")
+    project.run("--pipelines", "assess")
+
+    assert "its chance to be faster is below 1%" in list_untried(project)[SLOW]
+    assert project.evidence["verdict"] == "PASS"
+
+    project.set(budget="thorough")
+    project.run("--pipelines", "assess")
+    assert list_untried(project) == {}

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from kedro_hone.building.budget import INTERRUPTED, NAMED, SMALL, Phase, start_budget
+from kedro_hone.core.contract.toolchain import Limits
+from kedro_hone.core.store import clock as clocks
+from kedro_hone.core.store.clock import Clock
+from kedro_hone.core.values.outcome import Failed, FailureClass
+
+
+@pytest.fixture
+def elapse(monkeypatch):
+    times = {"now": 0.0}
+    monkeypatch.setattr(clocks.time, "monotonic", lambda: times["now"])
+    return lambda seconds: times.update(now=times["now"] + seconds)
+
+
+@pytest.fixture
+def make_setting(tmp_path):
+    def make(budget, size=1):
+        return SimpleNamespace(
+            recipe=SimpleNamespace(budget=budget),
+            run=SimpleNamespace(clock=Clock(tmp_path / "search")),
+            store=SimpleNamespace(measure=lambda _: size),
+            source=None,
+        )
+
+    return make
+
+
+def test_phases_end_one_after_the_other(make_setting, elapse):
+    budget = start_budget(make_setting(100.0))
+    elapse(40)
+    left = [budget.find_left(phase) for phase in Phase]
+    assert left == pytest.approx([15.0, 30.0, 40.0])
+
+
+def test_what_takes_longer_than_is_left_is_not_started(make_setting, elapse):
+    budget = start_budget(make_setting(100.0))
+    elapse(40)
+    assert budget.find_reason(Phase.BUILD, 14.0) is None
+    assert budget.find_reason(Phase.BUILD, None) is None
+    said = budget.find_reason(Phase.BUILD, 20.0)
+    assert said == "it takes about 20 s, and 15 s are left for it of the budget of 100 s"
+    elapse(16)
+    assert budget.find_reason(Phase.BUILD, None) == "nothing is left for it of the budget of 100 s"
+
+
+def test_thorough_has_no_end(make_setting, elapse):
+    budget = start_budget(make_setting("thorough"))
+    elapse(1e9)
+    assert budget.find_reason(Phase.BUILD, 1e9) is None
+    assert math.isinf(budget.find_left(Phase.RACE))
+    assert not budget.ends
+    assert budget.cut(Limits(seconds=600.0)) == Limits(seconds=600.0)
+
+
+@pytest.mark.parametrize(("size", "factor"), [(1, 1.0), (SMALL, 1.0), (4 * SMALL, 4.0)])
+def test_a_named_budget_grows_with_the_model(make_setting, size, factor):
+    assert start_budget(make_setting("default", size)).seconds == NAMED["default"] * factor
+    assert start_budget(make_setting(90.0, size)).seconds == 90.0
+
+
+def test_its_clock_goes_on_in_the_next_step(make_setting, elapse):
+    start_budget(make_setting(100.0))
+    elapse(10)
+    assert start_budget(make_setting(100.0)).clock.read() == 10.0
+
+
+def test_a_build_may_last_until_validating_is_over(make_setting, elapse):
+    budget = start_budget(make_setting(100.0))
+    elapse(40)
+    assert budget.cut(Limits(seconds=600.0)).seconds == pytest.approx(30.0)
+    assert budget.cut(Limits(seconds=5.0)).seconds == 5.0
+    elapse(1000)
+    assert budget.cut(Limits(seconds=600.0)).seconds == 1.0
+
+
+def test_an_interruption_ends_every_budget(make_setting):
+    budget = start_budget(make_setting("thorough"))
+    budget.clock.stop()
+    assert budget.find_reason(Phase.VALIDATE, None) == INTERRUPTED
+    assert budget.find_left(Phase.RACE) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("failure", "cut", "stopped", "said"),
+    [
+        (FailureClass.TIME_OUT, 9.0, False, "it was ended after 9 s, when the budget was spent"),
+        (FailureClass.TIME_OUT, 600.0, False, ""),
+        (FailureClass.KILLED, 600.0, True, INTERRUPTED),
+        (FailureClass.KILLED, 600.0, False, ""),
+        (FailureClass.CRASH, 9.0, True, ""),
+    ],
+)
+def test_what_the_budget_ended_is_told_from_what_failed(make_setting, failure, cut, stopped, said):
+    budget = start_budget(make_setting(100.0))
+    if stopped:
+        budget.clock.stop()
+    failed = Failed(by="x", failure=failure, reason="r")
+    assert budget.explain_end(failed, Limits(seconds=cut), Limits(seconds=600.0)) == said

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import pytest
+from toolchains.toy.model import make_model
+
+from kedro_hone.building.memory import SHIPPED, Memory
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.costs import Cost, read_costs
+from kedro_hone.core.values.artifact import StepFacts
+from kedro_hone.core.values.measurement import Interval, Standing, Status, Validation
+from kedro_hone.core.values.outcome import Candidate
+from kedro_hone.recipe.schema import read_recipe
+
+RECIPE = read_recipe({"model": {"uri": "m"}})
+FAST, SLOW = ("x.fast",), ("x.quantize", "x.slow")
+
+
+@pytest.fixture
+def make_memory(tmp_path):
+    model = make_model(tmp_path / "source")
+    kept = {name: getattr(model, name) for name in ("format", "inputs", "outputs", "runtime")}
+    store = Store(tmp_path / "store")
+    source = store.seal(tmp_path / "source", **kept)
+    return lambda: Memory(store, source)
+
+
+def keep_race(memory, **speedups):
+    routes = {"fast": FAST, "slow": SLOW}
+    validations = {
+        name: Validation(
+            candidate=Candidate(id=name, route=routes[name], outcome=memory.source), status=Status.MEASURED, seconds=2.0
+        )
+        for name in speedups
+    }
+    memory.keep_race(
+        validations,
+        [
+            Standing(id=name, status=Status.MEASURED, rounds=5, objective=Interval(estimate=it, low=it, high=it))
+            for name, it in speedups.items()
+        ],
+    )
+
+
+def test_a_step_takes_what_it_took(make_memory):
+    assert make_memory().guess_step("x.fast", "toy") is None
+    facts = StepFacts(key="k", adaptor="x.fast", run="r", folder="f", seconds=4.0, outcome="artifact")
+    make_memory().keep_step(facts, "toy")
+    assert make_memory().guess_step("x.fast", "toy") == 4.0
+    assert make_memory().guess_step("x.fast", "onnx") is None
+
+
+def test_a_route_has_the_share_that_it_had(make_memory):
+    keep_race(make_memory(), fast=4.0, slow=1.0)
+    assert make_memory().guess_route(FAST) == (2.0, 1.0)
+    assert make_memory().guess_route(SLOW) == (2.0, pytest.approx(0.25))
+    assert make_memory().guess_route(("x.other",)) == (None, None)
+
+
+def test_one_race_is_not_enough_to_leave_a_route_out(make_memory):
+    keep_race(make_memory(), fast=4.0, slow=1.0)
+    assert make_memory().find_hopeless([SLOW], [FAST], recipe=RECIPE) is None
+
+
+def test_what_was_far_behind_twice_is_left_out(make_memory):
+    for _ in range(2):
+        keep_race(make_memory(), fast=4.0, slow=1.0)
+    said = make_memory().find_hopeless([SLOW], [FAST], recipe=RECIPE)
+    assert said.startswith(
+        "on similar models it was 0.25 times as fast as x.fast, and its chance to be faster is below 1%"
+    )
+    assert make_memory().find_hopeless([FAST], [FAST], recipe=RECIPE) is None
+
+
+@pytest.mark.parametrize("rivals", [[], [SLOW], [("x.unknown",)]])
+def test_who_has_no_faster_rival_that_holds_is_tried(make_memory, rivals):
+    for _ in range(2):
+        keep_race(make_memory(), fast=4.0, slow=1.0)
+    assert make_memory().find_hopeless([SLOW], rivals, recipe=RECIPE) is None
+
+
+@pytest.mark.parametrize("others", [[FAST], [("x.unknown",)]])
+def test_a_step_that_also_leads_elsewhere_is_tried(make_memory, others):
+    for _ in range(2):
+        keep_race(make_memory(), fast=4.0, slow=1.0)
+    assert make_memory().find_hopeless([SLOW, *others], [FAST], recipe=RECIPE) is None
+
+
+@pytest.mark.parametrize("named", [{"adaptors": {"x.slow": {"enabled": True}}}, {"routes": [["x.quantize", "x.slow"]]}])
+def test_what_the_recipe_names_is_tried(make_memory, named):
+    for _ in range(2):
+        keep_race(make_memory(), fast=4.0, slow=1.0)
+    assert make_memory().find_hopeless([SLOW], [FAST], recipe=read_recipe({"model": {"uri": "m"}, **named})) is None
+
+
+def test_what_leads_to_no_candidate_by_itself_is_tried(make_memory):
+    for _ in range(2):
+        keep_race(make_memory(), fast=4.0, slow=1.0)
+    assert make_memory().find_hopeless([], [FAST], recipe=RECIPE) is None
+
+
+def test_a_race_without_times_leaves_nothing(make_memory):
+    memory = make_memory()
+    memory.keep_race({}, [Standing(id="a", status=Status.FAILED, rounds=0)])
+    assert memory.guess_route(FAST) == (None, None)
+
+
+def test_the_rows_that_are_shipped_can_all_be_read():
+    lines = SHIPPED.read_text().splitlines()
+    assert lines
+    assert len(read_costs(SHIPPED)) == len(lines)
+    assert all(isinstance(row, Cost) and row.size for row in read_costs(SHIPPED))

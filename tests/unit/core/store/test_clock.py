@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from kedro_hone.core.store import clock as module
+from kedro_hone.core.store.clock import Clock
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """A clock that the test sets."""
+    times = {"now": 100.0}
+    monkeypatch.setattr(module.time, "monotonic", lambda: times["now"])
+    return times
+
+
+@pytest.fixture
+def clock(tmp_path):
+    return Clock(tmp_path / "search")
+
+
+def test_it_counts_from_its_beginning(clock, now):
+    assert not clock.begun
+    assert clock.read() == 0.0
+    clock.begin()
+    now["now"] = 107.5
+    assert clock.begun
+    assert clock.read() == 7.5
+
+
+def test_it_begins_once(clock, now):
+    clock.begin()
+    now["now"] = 110.0
+    clock.begin()
+    assert Clock(clock.folder).read() == 10.0
+    assert [path.name for path in clock.folder.iterdir()] == ["begun"]
+
+
+def test_what_is_left_out_does_not_count(clock, now):
+    clock.begin()
+    now["now"] = 110.0
+    with clock.exclude():
+        now["now"] = 150.0
+    now["now"] = 153.0
+    assert clock.read() == 13.0
+
+
+def test_breaks_of_two_threads_count_once(clock, now):
+    clock.begin()
+    for first, last in ((110.0, 150.0), (120.0, 160.0), (170.0, 171.0), (100.0, 105.0)):
+        now["now"] = first
+        with clock.exclude():
+            now["now"] = last
+    now["now"] = 180.0
+    assert clock.read() == 180 - 100 - (160 - 110) - 1 - 5
+
+
+def test_a_break_before_it_begins_is_not_noted(clock, now):
+    with clock.exclude():
+        now["now"] = 200.0
+    clock.begin()
+    assert clock.read() == 0.0
+    assert not (clock.folder / "breaks").exists()
+
+
+def test_a_break_that_raises_is_left_out_too(clock, now):
+    def install():
+        with clock.exclude():
+            now["now"] = 150.0
+            raise KeyError
+
+    clock.begin()
+    with pytest.raises(KeyError):
+        install()
+    assert clock.read() == 0.0
+
+
+def test_many_begin_it_at_once(clock):
+    before = time.monotonic()
+    threads = [threading.Thread(target=clock.begin) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert before <= float((clock.folder / "begun").read_text()) <= time.monotonic()
+
+
+def test_it_is_stopped_for_every_process(clock):
+    assert not clock.stopped
+    clock.stop()
+    clock.stop()
+    assert Clock(clock.folder).stopped

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.core.store.costs import Cost, find_nearest, guess_seconds, guess_share, read_costs, write_cost
+
+LIKE = Cost(what="a", format="onnx", size=1000, seconds=0, outcome="", host="VNNI")
+
+
+def row(seconds=1.0, *, size=1000, share=None, host="VNNI"):
+    return LIKE.model_copy(update={"seconds": seconds, "size": size, "share": share, "host": host})
+
+
+def test_rows_come_back(tmp_path):
+    rows = [row(2.0, share=0.5), row(3.0)]
+    for one in rows:
+        write_cost(tmp_path, one)
+    assert read_costs(tmp_path) == tuple(rows)
+    assert read_costs(tmp_path / "costs.jsonl") == tuple(rows)
+
+
+def test_without_a_file_there_are_none(tmp_path):
+    assert read_costs(tmp_path) == ()
+    assert read_costs(tmp_path / "nothing.jsonl") == ()
+
+
+@pytest.mark.parametrize(
+    "line", ["", "{", "[]", "null", '{"what": 1}', '{"what": "a", "seconds": -1}', '{"share": 7}', "\x00\xff"]
+)
+def test_a_line_that_is_no_row_is_left_out(tmp_path, line):
+    write_cost(tmp_path, row(2.0))
+    with (tmp_path / "costs.jsonl").open("a") as stream:
+        stream.write(line + "\n")
+    write_cost(tmp_path, row(3.0))
+    assert [one.seconds for one in read_costs(tmp_path)] == [2.0, 3.0]
+
+
+def test_nothing_is_guessed_without_rows():
+    assert guess_seconds([], LIKE) is None
+    assert guess_share([row(1.0)], LIKE) is None
+
+
+def test_seconds_are_those_of_the_nearest_in_size():
+    rows = [row(float(size), size=size) for size in (1, 10, 900, 950, 1000, 1100, 1200, 10**6)]
+    assert guess_seconds(rows, LIKE) == 1000.0
+    assert [one.size for one in find_nearest(rows, LIKE)] == [1000, 950, 1100, 900, 1200]
+
+
+def test_rows_of_such_a_processor_are_nearer():
+    rows = [row(1.0, host="AVX2 only"), row(5.0, size=2000)]
+    assert find_nearest(rows, LIKE)[0].seconds == 5.0
+    assert find_nearest([row(1.0, host="AVX2 only"), row(5.0, size=9000)], LIKE)[0].seconds == 1.0
+
+
+@pytest.mark.parametrize(
+    ("shares", "share", "chance"),
+    [
+        ([1.0, 1.0], 1.0, 0.5),
+        ([0.5, 0.5], 0.5, 0.000264),  # ln 0.5 / 0.2 is 3.47 deviations
+        ([0.8, 0.8, 0.8], 0.8, 0.132),
+        ([0.25, 1.0], 0.5, 0.159),  # they differ: one deviation
+    ],
+)
+def test_the_chance_to_be_the_best_follows_from_the_shares(shares, share, chance):
+    found = guess_share([row(share=one) for one in shares], LIKE)
+    assert (found.share, found.rows) == (pytest.approx(share), len(shares))
+    assert found.find_chance(1.0) == pytest.approx(chance, rel=0.02)

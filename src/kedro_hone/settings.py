@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from kedro_hone.hooks.interrupt import InterruptHooks
 from kedro_hone.hooks.progress import ProgressHooks
 from kedro_hone.hooks.recipe import RecipeHooks
 from kedro_hone.hooks.verdict import VerdictHooks
 
-HOOKS = (RecipeHooks(), ProgressHooks(), VerdictHooks())
+HOOKS = (RecipeHooks(), ProgressHooks(), InterruptHooks(), VerdictHooks())
 CONFIG_LOADER_ARGS = {"base_env": "base", "default_run_env": "local", "merge_strategy": {"parameters": "soft"}}
 # kedro-mlflow 2.0.3 breaks every run with mlflow >= 3.17 when it is merely installed; the underscore is needed.
 # kedro-telemetry sends usage data of all who did not object, and nobody was asked in a folder that holds only conf/.

@@ -49,8 +49,13 @@ def read_until(terminal: int, process: subprocess.Popen, *marks: str, seconds: f
         yield data.decode(errors="replace")
 
 
-def run_and_interrupt(project: Project, *command: str, after: tuple[str, ...]) -> tuple[int, str]:
-    """Run Python on a pseudo-terminal, type Ctrl-C once some texts were seen; return its exit code and its output."""
+def run_and_interrupt(
+    project: Project, *command: str, after: tuple[str, ...], again: str | None = None
+) -> tuple[int, str]:
+    """Run Python on a pseudo-terminal, type Ctrl-C once some texts were seen; return its exit code and its output.
+
+    It is typed ``again`` once that text was seen.
+    """
     project.write()
     terminal, side = pty.openpty()
     try:
@@ -66,6 +71,9 @@ def run_and_interrupt(project: Project, *command: str, after: tuple[str, ...]) -
             os.close(side)
             output = "".join(read_until(terminal, process, *after))
             os.write(terminal, b"\x03")
+            if again is not None:
+                output += "".join(read_until(terminal, process, again))
+                os.write(terminal, b"\x03")
             output += "".join(read_until(terminal, process))
             return process.wait(60), output
     finally:
@@ -89,6 +97,32 @@ def test_ctrl_c_leaves_the_terminal_as_it_was(project):
     code, output = run_and_interrupt(project, "-m", "kedro", "run", "--pipelines", "assess", after=(HIDDEN, "pull"))
     assert code == 130, output
     check_terminal(output)
+    project.wait_for_silence()
+
+
+ASSESS = ("-m", "kedro", "run", "--pipelines", "assess")
+
+
+@pytest.mark.parametrize("after", ["built", "measured", "raced", "launched"])
+def test_ctrl_c_ends_the_search_and_what_was_measured_gets_a_verdict(project, after):
+    project.set(race={"seconds": 600.0, "rounds": 100000}, confirm={"finalists": 1})
+    code, output = run_and_interrupt(project, *ASSESS, after=(HIDDEN, after))
+    assert code == 130, output
+    assert output.rindex(SHOWN) > output.rindex(HIDDEN)
+    assert "interrupted: what was measured is confirmed and judged" in " ".join(output.split())
+    evidence = project.evidence
+    assert evidence["verdict"] in {"PASS", "KEEP", "INCONCLUSIVE", "FAIL"}
+    if after == "launched":
+        assert evidence["verdict"] == "INCONCLUSIVE"
+    project.wait_for_silence()
+
+
+def test_a_second_ctrl_c_ends_the_run(project):
+    project.set(race={"seconds": 600.0, "rounds": 100000}, confirm={"finalists": 1, "looks": [40]})
+    code, output = run_and_interrupt(project, *ASSESS, after=(HIDDEN, "raced"), again="launched")
+    assert code == 130, output
+    check_terminal(output)
+    assert not list(project.root.glob("data/hone/runs/*/evidence.json"))
     project.wait_for_silence()
 
 

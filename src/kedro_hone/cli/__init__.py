@@ -18,6 +18,7 @@ from kedro_hone.cli.routes import routes
 from kedro_hone.cli.runs import replay, report
 from kedro_hone.cli.verify import verify
 from kedro_hone.core.errors import ExitCode
+from kedro_hone.hooks.interrupt import InterruptHooks
 from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.hooks.progress import ProgressHooks
 from kedro_hone.hooks.verdict import VerdictHooks
@@ -40,6 +41,7 @@ def _run(**options: Any) -> None:
     Exit codes: 0 a winner was published or the source stays; 10 FAIL; 11 INCONCLUSIVE; 3 bad recipe or input; 4 a bug.
     """
     configure_logging()
+    options["runner"] = options.get("runner") or "kedro_hone.runner.SearchRunner"
     try:
         kedro_run.callback(**options)  # type: ignore[misc]  # click allows commands without one; this one has it
     except SystemExit as stop:  # by code of a plug-in: only the verdict chooses the exit code
@@ -48,6 +50,8 @@ def _run(**options: Any) -> None:
         for hook in settings.HOOKS:
             if isinstance(hook, ProgressHooks):
                 hook.after_pipeline_run()
+    if any(hook.interrupted for hook in settings.HOOKS if isinstance(hook, InterruptHooks)):
+        sys.exit(ExitCode.INTERRUPTED)
     code = max((hook.exit_code for hook in settings.HOOKS if isinstance(hook, VerdictHooks)), default=ExitCode.SUCCESS)
     sys.exit(code)
 

@@ -1,0 +1,58 @@
+"""Ctrl-C ends the search, and not the run: what was measured so far is confirmed, judged and reported."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+from kedro.framework.hooks import hook_impl
+from kedro.io import CatalogProtocol
+from kedro.pipeline import Pipeline
+
+from kedro_hone.core.store.clock import Clock
+from kedro_hone.core.text import open_logger
+
+_LOGGER = open_logger(__name__)
+
+
+class InterruptHooks:
+    """Handles the first Ctrl-C of a run that races; the second one ends the run, as does one before the search began.
+
+    In a run with ParallelRunner each process gets the signal itself, so that the first one ends it.
+    """
+
+    def __init__(self) -> None:
+        self.interrupted = False
+        self._clock: Clock | None = None
+
+    @hook_impl
+    def before_pipeline_run(
+        self, run_params: dict[str, Any], pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]
+    ) -> None:
+        """Take over Ctrl-C, where nobody else has."""
+        parallel = "ParallelRunner" in str(run_params.get("runner"))
+        main = threading.current_thread() is threading.main_thread()  # only that one may set a handler
+        if parallel or not main or "race" not in pipeline.all_outputs():
+            return
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._clock = catalog.load("run").clock
+            signal.signal(signal.SIGINT, self._stop)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self.after_pipeline_run()
+        if self._clock is None or not self._clock.begun:
+            signal.default_int_handler(number, frame)
+            return
+        self.interrupted = True
+        self._clock.stop()
+        _LOGGER.warning("interrupted: what was measured is confirmed and judged; Ctrl-C again ends the run")
+
+    @hook_impl
+    def after_pipeline_run(self) -> None:
+        """Leave Ctrl-C as it was."""
+        if signal.getsignal(signal.SIGINT) == self._stop:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    on_pipeline_error = after_pipeline_run

@@ -1,0 +1,142 @@
+"""The runner of a search: the cheap and promising steps first, as many at once as there are cores, measuring alone.
+
+``kedro run`` in this project uses it by itself. Kedro's own runners run the same nodes to the same digests: only the
+order differs, and with it what is left out when the budget ends.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any, Final
+
+from kedro.io import CatalogProtocol
+from kedro.pipeline import Pipeline
+from kedro.pipeline.node import Node
+from kedro.runner import AbstractRunner
+from kedro.runner.task import Task
+from pluggy import PluginManager
+
+from kedro_hone.building.memory import Memory
+from kedro_hone.graph import read_plan
+from kedro_hone.recipe.plan import SOURCE, RouteStep
+
+ALONE: Final = "needs.bench"
+"""The tag of nodes that measure: nothing else may run next to them."""
+_SHARE, _SECONDS = 0.7, 5.0
+"""What is expected of a candidate, and of a step, of which nothing is remembered."""
+
+
+class SearchRunner(AbstractRunner):
+    """Runs nodes that are ready in the order of what their candidates are expected to gain a second.
+
+    Args:
+        is_async: Ignored: nodes run in threads already, and what they load is small.
+        max_workers: How many nodes may run at once; as many as there are cores when None.
+    """
+
+    def __init__(self, is_async: bool = False, max_workers: int | None = None) -> None:  # noqa: ARG002, FBT001, FBT002 - Kedro's
+        super().__init__(is_async=False)
+        self._most = self._validate_max_workers(max_workers or len(os.sched_getaffinity(0)))
+
+    def _get_executor(self, max_workers: int) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(max_workers=max_workers)
+
+    def _run(
+        self,
+        pipeline: Pipeline,
+        catalog: CatalogProtocol[Any, Any],
+        hook_manager: PluginManager | None = None,
+        run_id: str | None = None,
+    ) -> None:
+        """Run the pipeline; what a node raises ends it, when the nodes that run next to it are done."""
+        turns = Turns({step.namespace: step for step in read_plan().routes.steps}, catalog)
+        counts = Counter(chain.from_iterable(node.inputs for node in pipeline.nodes))
+        waits, todo, done = pipeline.node_dependencies, {*pipeline.nodes}, set[Node]()
+        run = partial(Task, catalog=catalog, is_async=False, hook_manager=hook_manager, run_id=run_id)
+        running: dict[Future[Node], Node] = {}
+        pool = self._get_executor(self._most)
+        try:
+            while todo or running:
+                ready = [node for node in todo if waits[node] <= done]
+                chosen = self._choose(ready, [*running.values()], turns.look())
+                todo -= {*chosen}
+                if len(chosen) == 1 and not running and len(ready) == 1:
+                    ended = {*chosen}
+                    run(chosen[0]).execute()  # in this thread, where Ctrl-C is raised
+                else:
+                    running |= {pool.submit(run(node)): node for node in chosen}
+                    futures, _ = wait(running, return_when=FIRST_COMPLETED)
+                    ended = {running.pop(future) for future in futures}
+                    for future in futures:
+                        future.result()
+                done |= ended
+                for node in ended:
+                    self._release_datasets(node, catalog, counts, pipeline)
+        except Exception:
+            self._suggest_resume_scenario(pipeline, done, catalog)
+            raise
+        except BaseException:
+            if running:
+                catalog.load("run").clock.stop()  # workers of other threads are ended
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _choose(self, ready: list[Node], running: list[Node], turns: Turns) -> list[Node]:
+        """Return which of the nodes that are ready start now, next to those that run."""
+        if any(ALONE in node.tags for node in running):
+            return []
+        ordered = sorted(ready, key=lambda node: (-turns.weigh(node), node.name))
+        together = [node for node in ordered if ALONE not in node.tags]
+        if not together and not running:
+            return ordered[:1]
+        return together[: self._most - len(running)]
+
+
+@dataclass
+class Turns:
+    """Whose turn it is: what is expected of each node's candidates, by the namespaces of the routes' steps."""
+
+    steps: dict[str, RouteStep]
+    catalog: CatalogProtocol[Any, Any]
+    _memory: Memory | None = None
+
+    def look(self) -> Turns:
+        """Forget what was remembered before, since steps have ended in the meantime."""
+        self._memory = None
+        return self
+
+    @property
+    def memory(self) -> Memory:
+        """What is remembered for the model that the catalog holds."""
+        if self._memory is None:
+            self._memory = Memory(self.catalog.load("store"), self.catalog.load("source"))
+        return self._memory
+
+    def weigh(self, node: Node) -> float:
+        """Return the best expected share of the best speed-up, a second, that a node leads to; others come first."""
+        step = self.steps.get(node.namespace or "")
+        if step is None:
+            return float("inf")
+        ends = [one for one in self.steps.values() if one.ends and f"{one.namespace}.".startswith(f"{step.namespace}.")]
+        return max(self._weigh_route(step, end, built="validate" in node.tags) for end in ends)
+
+    def _weigh_route(self, step: RouteStep, end: RouteStep, *, built: bool) -> float:
+        seconds, share = self.memory.guess_route(end.route)
+        total = _SECONDS if seconds is None else seconds
+        if not built:
+            route = [one for one in self.steps.values() if f"{end.namespace}.".startswith(f"{one.namespace}.")]
+            total += sum(self._guess_step(one) for one in route[route.index(step) :])
+        return (_SHARE if share is None else share) / max(total, 0.1)
+
+    def _guess_step(self, step: RouteStep) -> float:
+        parent = self.steps.get(step.parent)
+        start = self.memory.source.format if step.parent == SOURCE else step.parent
+        form = parent.adaptor.produces if parent else start
+        seconds = self.memory.guess_step(step.adaptor.name, form)
+        return _SECONDS if seconds is None else seconds

@@ -1,0 +1,151 @@
+"""The order of a search's nodes, and who runs next to whom."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+from kedro.framework.hooks.manager import _NullPluginManager
+from kedro.io import DataCatalog, MemoryDataset
+from kedro.pipeline import Pipeline, node
+
+from kedro_hone import runner as module
+from kedro_hone.runner import ALONE, SearchRunner, Turns
+
+SECONDS = {"cheap": 1.0, "dear": 30.0}
+SHARES = {"cheap": 0.5, "dear": 0.6, "hopeful": 1.0}
+
+
+class Memory:
+    """What a test says that is remembered."""
+
+    source = SimpleNamespace(format="toy")
+
+    def guess_step(self, adaptor, form):
+        assert form == "toy"
+        return SECONDS.get(adaptor)
+
+    def guess_route(self, route):
+        return 1.0, SHARES.get(route[-1])
+
+
+def make_step(name):
+    adaptor = SimpleNamespace(name=name, produces="toy")
+    return SimpleNamespace(namespace=f"source.{name}", parent="source", adaptor=adaptor, route=(name,), ends=True)
+
+
+STEPS = {step.namespace: step for step in map(make_step, ("cheap", "dear", "unknown"))}
+
+
+@pytest.fixture
+def turns():
+    return Turns(STEPS, DataCatalog(), Memory())
+
+
+def place(name, namespace, **attributes):
+    return SimpleNamespace(name=name, namespace=namespace, **{"tags": set(), **attributes})
+
+
+def test_what_gains_most_a_second_comes_first(turns):
+    built = {name: turns.weigh(place("compile", f"source.{name}")) for name in ("cheap", "dear", "unknown")}
+    assert built["cheap"] == pytest.approx(0.5 / 2)
+    assert built["dear"] == pytest.approx(0.6 / 31)
+    assert built["unknown"] == pytest.approx(0.7 / 6)
+
+
+def test_what_is_built_is_validated_first(turns):
+    validated = turns.weigh(place("validate", "source.dear", tags={"validate"}))
+    assert validated > turns.weigh(place("compile", "source.cheap"))
+
+
+def test_nodes_of_no_route_come_before_all(turns):
+    assert turns.weigh(place("pull", None)) == float("inf")
+
+
+class Diary:
+    """Nodes that note when they run, and wait for each other where a test wants it."""
+
+    def __init__(self):
+        self.lock, self.running, self.seen = threading.Lock(), set(), []
+
+    def make(self, name, inputs, *, tags=(), work=lambda: None):
+        def run(*_):
+            with self.lock:
+                self.running.add(name)
+                self.seen.append((name, threading.current_thread().name, frozenset(self.running)))
+            work()
+            with self.lock:
+                self.running.remove(name)
+            return name
+
+        return node(run, inputs, name, name=name, tags=[*tags])
+
+
+@pytest.fixture
+def run(monkeypatch):
+    monkeypatch.setattr(module, "read_plan", lambda: SimpleNamespace(routes=SimpleNamespace(steps=())))
+    clock = SimpleNamespace(stopped=False)
+    clock.stop = lambda: setattr(clock, "stopped", True)
+
+    def run(nodes, **arguments):
+        catalog = DataCatalog(
+            {"start": MemoryDataset(1), "run": MemoryDataset(SimpleNamespace(clock=clock), copy_mode="assign")}
+        )
+        return SearchRunner(**arguments).run(Pipeline(nodes), catalog, _NullPluginManager())
+
+    run.clock = clock
+    return run
+
+
+def test_nodes_run_next_to_each_other_and_those_that_measure_alone(run):
+    diary, both = Diary(), threading.Barrier(2, timeout=60)
+    nodes = [
+        diary.make("first", "start"),
+        *(diary.make(name, "first", work=both.wait) for name in ("a", "b")),
+        *(diary.make(name, "first", tags=[ALONE]) for name in ("race-1", "race-2")),
+        diary.make("last", ["a", "b", "race-1", "race-2"]),
+    ]
+    run(nodes, max_workers=2)
+    next_to = {name: together for name, _, together in diary.seen}
+    assert frozenset({"a", "b"}) in next_to.values()
+    assert next_to["race-1"] == {"race-1"}
+    assert next_to["race-2"] == {"race-2"}
+    assert diary.seen[-1][0] == "last"
+
+
+def test_a_node_that_is_ready_alone_runs_in_the_main_thread(run):
+    diary = Diary()
+    run([diary.make("first", "start"), diary.make("second", "first")])
+    assert {thread for _, thread, _ in diary.seen} == {"MainThread"}
+
+
+def test_no_more_run_at_once_than_may(run):
+    diary = Diary()
+    run([diary.make(str(number), "start") for number in range(6)], max_workers=1)
+    assert max(len(together) for *_, together in diary.seen) == 1
+
+
+def fail():
+    raise KeyError("a node")
+
+
+def test_what_a_node_raises_ends_the_run(run):
+    diary = Diary()
+    nodes = [diary.make("a", "start", work=fail), diary.make("b", "start"), diary.make("c", ["a", "b"])]
+    with pytest.raises(KeyError, match="a node"):
+        run(nodes)
+    assert "c" not in [name for name, *_ in diary.seen]
+    assert not run.clock.stopped
+
+
+def test_an_interruption_ends_the_workers_of_other_threads(run, monkeypatch):
+    diary = Diary()
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run([diary.make("a", "start"), diary.make("b", "start")])
+    assert run.clock.stopped

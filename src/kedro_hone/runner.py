@@ -1,4 +1,4 @@
-"""The runner of a search: the cheap and promising steps first, as many at once as there are cores, measuring alone.
+"""The runner of a search: the cheap and promising steps first, as many at once as cores and memory allow.
 
 ``kedro run`` in this project uses it by itself. Kedro's own runners run the same nodes to the same digests: only the
 order differs, and with it what is left out when the budget ends.
@@ -7,7 +7,9 @@ order differs, and with it what is left out when the budget ends.
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
@@ -22,11 +24,14 @@ from kedro.runner.task import Task
 from pluggy import PluginManager
 
 from kedro_hone.building.memory import Memory
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.graph import read_plan
 from kedro_hone.recipe.plan import SOURCE, RouteStep
 
 ALONE: Final = "needs.bench"
 """The tag of nodes that measure: nothing else may run next to them."""
+_BASE, _TIMES = 1 << 30, 6
+"""What a step may hold at once, in bytes: a toolchain's libraries, and the source model in several forms."""
 _SHARE, _SECONDS = 0.7, 5.0
 """What is expected of a candidate, and of a step, of which nothing is remembered."""
 
@@ -36,7 +41,7 @@ class SearchRunner(AbstractRunner):
 
     Args:
         is_async: Ignored: nodes run in threads already, and what they load is small.
-        max_workers: How many nodes may run at once; as many as there are cores when None.
+        max_workers: How many nodes may run at once, where the memory suffices; as many as there are cores when None.
     """
 
     def __init__(self, is_async: bool = False, max_workers: int | None = None) -> None:  # noqa: ARG002, FBT001, FBT002 - Kedro's
@@ -95,7 +100,7 @@ class SearchRunner(AbstractRunner):
         together = [node for node in ordered if ALONE not in node.tags]
         if not together and not running:
             return ordered[:1]
-        return together[: self._most - len(running)]
+        return together[: max(0, min(self._most, turns.count_places(together)) - len(running))]
 
 
 @dataclass
@@ -117,6 +122,13 @@ class Turns:
         if self._memory is None:
             self._memory = Memory(self.catalog.load("store"), self.catalog.load("source"))
         return self._memory
+
+    def count_places(self, nodes: Sequence[Node]) -> int:
+        """Return for how many at once of some nodes the machine has memory; one at least."""
+        total = read_host().memory_bytes
+        if total is None or not any(node.namespace in self.steps for node in nodes):
+            return sys.maxsize  # the catalog's source may be an earlier model, until this one is pulled
+        return max(1, total // (_BASE + _TIMES * self.memory.size))
 
     def weigh(self, node: Node) -> float:
         """Return the best expected share of the best speed-up, a second, that a node leads to; others come first."""

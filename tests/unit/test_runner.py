@@ -21,6 +21,7 @@ class Memory:
     """What a test says that is remembered."""
 
     source = SimpleNamespace(format="toy")
+    size = 1 << 30
 
     def guess_step(self, adaptor, form):
         assert form == "toy"
@@ -61,6 +62,18 @@ def test_what_is_built_is_validated_first(turns):
 
 def test_nodes_of_no_route_come_before_all(turns):
     assert turns.weigh(place("pull", None)) == float("inf")
+
+
+@pytest.mark.parametrize(("gibibytes", "places"), [(24, 3), (14, 2), (13, 1), (4, 1)])
+def test_no_more_run_at_once_than_there_is_memory_for(monkeypatch, gibibytes, places):
+    """At 1 GiB and six times the model for each."""
+    monkeypatch.setattr(module, "read_host", lambda: SimpleNamespace(memory_bytes=gibibytes << 30))
+    built = [place("compile", "source.cheap"), place("prepare", None)]
+    assert Turns(STEPS, DataCatalog(), Memory()).count_places(built) == places
+
+
+def test_before_there_is_a_model_only_the_cores_count():
+    assert Turns(STEPS, DataCatalog(), None).count_places([place("pull", None)]) > 1000
 
 
 class Diary:

@@ -42,6 +42,11 @@ class Memory:
         for row in (*read_costs(store.root), *_read_shipped()):
             self._rows.setdefault((row.what, row.format), []).append(row)
 
+    @property
+    def size(self) -> int:
+        """The source model's bytes."""
+        return self._like.size
+
     def guess_step(self, adaptor: str, form: Format) -> float | None:
         """Return the seconds that an adaptor is expected to take on an input of a format; None where nothing tells."""
         return guess_seconds(*self._look_up(adaptor, form))

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +25,7 @@ from kedro_hone.comparing.launches import Entrant, enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.comparing.timings import SOURCE, Timings
 from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.speed import combine_shapes, find_dropped
 from kedro_hone.core.text import open_logger
@@ -40,10 +42,11 @@ def race(*, setting: Setting, **validations: Validation) -> RaceResult:
     Routes that begin with an alternative converter for another format than the source's are left out.
     """
     tried = [one for one in validations.values() if _is_of(setting.source.format, one)]
-    racing = Race(tried, setting, hopeless=find_hopeless(tried, setting))
+    memory = Memory(setting.store, setting.source, read_host())
+    racing = Race(tried, setting, hopeless=find_hopeless(tried, memory, setting))
     with measure_alone(setting.run, "race", artifacts=[setting.source, *racing.artifacts.values()]) as took:
         budget_ended = racing.run()
-    Memory(setting.store, setting.source).keep_race({one.candidate.id: one for one in tried}, racing.rank())
+    memory.keep_race({one.candidate.id: one for one in tried}, racing.rank())
     return RaceResult(
         validations=tuple(tried),
         standings=racing.rank(),
@@ -56,16 +59,13 @@ def race(*, setting: Setting, **validations: Validation) -> RaceResult:
     )
 
 
-def find_hopeless(validations: Iterable[Validation], setting: Setting) -> dict[str, str]:
+def find_hopeless(validations: Iterable[Validation], memory: Memory, setting: Setting) -> dict[str, str]:
     """Return which valid candidates need not be measured, with the reason; none where the budget has no end."""
     if not start_budget(setting).ends:
         return {}
-    memory = Memory(setting.store, setting.source)
     routes = {one.candidate.id: one.candidate.route for one in validations if one.status is Status.MEASURED}
-    reasons = {
-        name: memory.find_hopeless([route], routes.values(), recipe=setting.recipe) for name, route in routes.items()
-    }
-    return {name: reason for name, reason in reasons.items() if reason}
+    find = partial(memory.find_hopeless, rivals=[*routes.values()], recipe=setting.recipe)
+    return {name: reason for name, route in routes.items() if (reason := find([route]))}
 
 
 def _is_of(form: Format, validation: Validation) -> bool:

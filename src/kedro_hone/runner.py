@@ -24,6 +24,7 @@ from kedro.runner.task import Task
 from pluggy import PluginManager
 
 from kedro_hone.building.memory import Memory
+from kedro_hone.core.contract.host import Host
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.graph import read_plan
 from kedro_hone.recipe.plan import SOURCE, RouteStep
@@ -59,7 +60,7 @@ class SearchRunner(AbstractRunner):
         run_id: str | None = None,
     ) -> None:
         """Run the pipeline; what a node raises ends it, when the nodes that run next to it are done."""
-        turns = Turns({step.namespace: step for step in read_plan().routes.steps}, catalog)
+        turns = Turns({step.namespace: step for step in read_plan().routes.steps}, catalog, read_host())
         counts = Counter(chain.from_iterable(node.inputs for node in pipeline.nodes))
         waits, todo, done = pipeline.node_dependencies, {*pipeline.nodes}, set[Node]()
         run = partial(Task, catalog=catalog, is_async=False, hook_manager=hook_manager, run_id=run_id)
@@ -109,6 +110,7 @@ class Turns:
 
     steps: dict[str, RouteStep]
     catalog: CatalogProtocol[Any, Any]
+    host: Host
     _memory: Memory | None = None
 
     def look(self) -> Turns:
@@ -120,12 +122,12 @@ class Turns:
     def memory(self) -> Memory:
         """What is remembered for the model that the catalog holds."""
         if self._memory is None:
-            self._memory = Memory(self.catalog.load("store"), self.catalog.load("source"))
+            self._memory = Memory(self.catalog.load("store"), self.catalog.load("source"), self.host)
         return self._memory
 
     def count_places(self, nodes: Sequence[Node]) -> int:
         """Return for how many at once of some nodes the machine has memory; one at least."""
-        total = read_host().memory_bytes
+        total = self.host.memory_bytes
         if total is None or not any(node.namespace in self.steps for node in nodes):
             return sys.maxsize  # the catalog's source may be an earlier model, until this one is pulled
         return max(1, total // (_BASE + _TIMES * self.memory.size))

@@ -11,6 +11,7 @@ from kedro.io import DataCatalog, MemoryDataset
 from kedro.pipeline import Pipeline, node
 
 from kedro_hone import runner as module
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.runner import ALONE, SearchRunner, Turns
 
 SECONDS = {"cheap": 1.0, "dear": 30.0}
@@ -41,7 +42,7 @@ STEPS = {step.namespace: step for step in map(make_step, ("cheap", "dear", "unkn
 
 @pytest.fixture
 def turns():
-    return Turns(STEPS, DataCatalog(), Memory())
+    return Turns(STEPS, DataCatalog(), None, Memory())
 
 
 def place(name, namespace, **attributes):
@@ -65,15 +66,15 @@ def test_nodes_of_no_route_come_before_all(turns):
 
 
 @pytest.mark.parametrize(("gibibytes", "places"), [(24, 3), (14, 2), (13, 1), (4, 1)])
-def test_no_more_run_at_once_than_there_is_memory_for(monkeypatch, gibibytes, places):
+def test_no_more_run_at_once_than_there_is_memory_for(gibibytes, places):
     """At 1 GiB and six times the model for each."""
-    monkeypatch.setattr(module, "read_host", lambda: SimpleNamespace(memory_bytes=gibibytes << 30))
+    host = SimpleNamespace(memory_bytes=gibibytes << 30)
     built = [place("compile", "source.cheap"), place("prepare", None)]
-    assert Turns(STEPS, DataCatalog(), Memory()).count_places(built) == places
+    assert Turns(STEPS, DataCatalog(), host, Memory()).count_places(built) == places
 
 
 def test_before_there_is_a_model_only_the_cores_count():
-    assert Turns(STEPS, DataCatalog(), None).count_places([place("pull", None)]) > 1000
+    assert Turns(STEPS, DataCatalog(), read_host()).count_places([place("pull", None)]) > 1000
 
 
 class Diary:

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.contract.host import Host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.costs import Cost, guess_seconds, guess_share, read_costs, write_cost
 from kedro_hone.core.values.artifact import Artifact, StepFacts
@@ -24,9 +24,9 @@ LEAST_ROWS: Final = 2
 
 
 class Memory:
-    """What a store remembers, and what is shipped, as it was when this was made, seen from one source model here."""
+    """What a store remembers, and what is shipped, as it was when this was made: seen from one model and machine."""
 
-    def __init__(self, store: Store, source: Artifact) -> None:
+    def __init__(self, store: Store, source: Artifact, host: Host) -> None:
         self._root, self.source = store.root, source
         inputs = " ".join(f"{spec.dtype}/{len(spec.shape)}" for spec in source.inputs)
         self._like = Cost(
@@ -34,7 +34,7 @@ class Memory:
             format=source.format,
             inputs=inputs,
             size=store.measure(source),
-            host=read_host().instructions,
+            host=host.instructions,
             seconds=0.0,
             outcome="",
         )

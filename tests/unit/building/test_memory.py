@@ -4,6 +4,7 @@ import pytest
 from toolchains.toy.model import make_model
 
 from kedro_hone.building.memory import SHIPPED, Memory
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.costs import Cost, read_costs
 from kedro_hone.core.values.artifact import StepFacts
@@ -21,7 +22,7 @@ def make_memory(tmp_path):
     kept = {name: getattr(model, name) for name in ("format", "inputs", "outputs", "runtime")}
     store = Store(tmp_path / "store")
     source = store.seal(tmp_path / "source", **kept)
-    return lambda: Memory(store, source)
+    return lambda: Memory(store, source, read_host())
 
 
 def keep_race(memory, **speedups):

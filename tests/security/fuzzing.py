@@ -168,8 +168,7 @@ def watch(folder: Path) -> Iterator[None]:
     def stop(number: int, _: object) -> None:
         raise Found(f"took longer than {SECONDS if number == signal.SIGPROF else PATIENCE} s")
 
-    for number in (signal.SIGPROF, signal.SIGALRM):
-        signal.signal(number, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGPROF, signal.SIGALRM)}
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     signal.setitimer(signal.ITIMER_REAL, PATIENCE)
     _watched.append(folder)
@@ -179,6 +178,8 @@ def watch(folder: Path) -> Iterator[None]:
         _watched.pop()
         for timer in (signal.ITIMER_PROF, signal.ITIMER_REAL):
             signal.setitimer(timer, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def mutate(random: Random, kind: str, data: bytes, fresh: object = None) -> bytes:

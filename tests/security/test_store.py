@@ -80,7 +80,7 @@ def test_a_run_does_not_measure_what_was_swapped(unpublished, tmp_path):
     done = project.run("--pipelines", "assess")
     assert "was changed since it was sealed" in " ".join(done.output.split())
     assert model.read_bytes() == honest
-    assert project.evidence["counts"]["builds"] == 1
+    assert project.evidence["counts"]["builds"] in {1, 2}  # two steps lead to it, and may run next to each other
 
 
 @pytest.mark.attack(

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.building.budget import Phase, start_budget
+from kedro_hone.building.budget import INTERRUPTED, Phase, start_budget
 from kedro_hone.building.memory import Memory
 from kedro_hone.comparing.launches import Entrant, enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
@@ -123,7 +123,8 @@ class Race:
                 seconds, decided = self._run_heat(order, budget=budget - measured)
                 measured += seconds
                 if measured >= budget or self._setting.run.is_stopped():
-                    reason = f"the race's budget of {budget:.3g} s was spent"
+                    stopped = self._setting.run.is_stopped()
+                    reason = INTERRUPTED if stopped else f"the race's budget of {budget:.3g} s was spent"
                     for name in self._waiting:
                         self._leave(name, Status.NOT_TRIED, reason, slug=BUDGET)
                     return bool(self._waiting) or not decided

@@ -31,7 +31,7 @@ def create_pipeline(plan: Plan) -> Pipeline:
             apply_adaptor,
             adaptor=step.adaptor.name,
             options=plan.options[step.adaptor.name],
-            routes=tuple(end.route for end in plan.routes.ends if f"{end.namespace}.".startswith(f"{step.namespace}.")),
+            routes=tuple(end.route for end in plan.routes.ends if step.leads_to(end)),
             name=step.adaptor.stage.value,
             inputs=reference | {"parent": "source" if step.parent == SOURCE else f"{step.parent}.outcome"},
             output="outcome",

@@ -137,14 +137,14 @@ class Turns:
         step = self.steps.get(node.namespace or "")
         if step is None:
             return float("inf")
-        ends = [one for one in self.steps.values() if one.ends and f"{one.namespace}.".startswith(f"{step.namespace}.")]
+        ends = [one for one in self.steps.values() if one.ends and step.leads_to(one)]
         return max(self._weigh_route(step, end, built="validate" in node.tags) for end in ends)
 
     def _weigh_route(self, step: RouteStep, end: RouteStep, *, built: bool) -> float:
         seconds, share = self.memory.guess_route(end.route)
         total = _SECONDS if seconds is None else seconds
         if not built:
-            route = [one for one in self.steps.values() if f"{end.namespace}.".startswith(f"{one.namespace}.")]
+            route = [one for one in self.steps.values() if one.leads_to(end)]
             total += sum(self._guess_step(one) for one in route[route.index(step) :])
         return (_SHARE if share is None else share) / max(total, 0.1)
 

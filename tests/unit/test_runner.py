@@ -12,6 +12,8 @@ from kedro.pipeline import Pipeline, node
 
 from kedro_hone import runner as module
 from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.values.artifact import Stage
+from kedro_hone.recipe.plan import RouteStep
 from kedro_hone.runner import ALONE, SearchRunner, Turns
 
 SECONDS = {"cheap": 1.0, "dear": 30.0}
@@ -34,7 +36,8 @@ class Memory:
 
 def make_step(name):
     adaptor = SimpleNamespace(name=name, produces="toy")
-    return SimpleNamespace(namespace=f"source.{name}", parent="source", adaptor=adaptor, route=(name,), ends=True)
+    adaptor.stage = Stage.COMPILE
+    return RouteStep(namespace=f"source.{name}", parent="source", adaptor=adaptor, route=(name,))
 
 
 STEPS = {step.namespace: step for step in map(make_step, ("cheap", "dear", "unknown"))}

@@ -42,6 +42,10 @@ class RouteStep:
         """Whether the route ends here, at a runtime."""
         return self.adaptor.stage is Stage.COMPILE
 
+    def leads_to(self, other: RouteStep) -> bool:
+        """Whether another step is this one, or comes after it on a route."""
+        return f"{other.namespace}.".startswith(f"{self.namespace}.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Routes:

@@ -65,3 +65,15 @@ def test_the_chance_to_be_the_best_follows_from_the_shares(shares, share, chance
     found = guess_share([row(share=one) for one in shares], LIKE)
     assert (found.share, found.rows) == (pytest.approx(share), len(shares))
     assert found.find_chance(1.0) == pytest.approx(chance, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"host": "AVX2 only"}, {"inputs": "int64/2"}, {"size": 3100}, {"size": 300}],
+    ids=lambda other: next(iter(other)),
+)
+def test_shares_of_models_that_are_not_similar_tell_nothing(other):
+    far = row(2.0, share=0.2).model_copy(update=other)
+    assert guess_share([far, far], LIKE) is None
+    assert guess_share([far, row(share=0.9)], LIKE).share == pytest.approx(0.9)
+    assert guess_seconds([far], LIKE) == 2.0

@@ -31,5 +31,5 @@ def test_a_folder_becomes_a_version_that_is_called_as_before(template, tmp_path,
 
     assert "PASS" in project.run().output
 
-    assert project.evidence["quality"][0]["source"] > 0.6
+    assert project.evidence["quality"][0]["source"] > 0.4, "of four labels: a quarter is chance"
     check_call(call_as_source(project, read_published(project), source, kind))

@@ -76,6 +76,14 @@ def refuse_fused(artifact: Artifact, _options: Options, _host: Host) -> Refused 
     return Refused(by="openvino.ir", slug="format", reason=reason)
 
 
+class CompileOptions(Options):
+    """Options of ``openvino.f32`` and ``openvino.bf16``."""
+
+    fixed_shapes: bool = True
+    """Whether to compile the graph again for each of the recipe's shapes, which is faster at small ones; all others
+    are computed by the dynamic graph. Each takes the memory of the weights again, so not where they pass 128 MiB."""
+
+
 class Int8WeightsOptions(Options):
     """Options of ``openvino.int8-weights``."""
 
@@ -115,14 +123,18 @@ ADAPTORS = (
     ),
     _on_ir(  # without a hint OpenVINO computes in bf16 wherever the CPU can
         name="openvino.f32",
+        version=2,
         stage=Stage.COMPILE,
         summary="Runs the IR in OpenVINO on the CPU, computing in fp32 where it is not quantized.",
+        options=CompileOptions,
         run_options=lambda _: {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"},
     ),
     _on_ir(
         name="openvino.bf16",
+        version=2,
         stage=Stage.COMPILE,
         summary="Runs the IR in OpenVINO on the CPU, computing in bf16 where it is not quantized.",
+        options=CompileOptions,
         precisions=frozenset({Precision.BF16}),
         needs=frozenset({Need.AVX512_BF16}),
         machine_specific=True,

@@ -5,6 +5,6 @@ Every function raises ValueError where the files cannot be read, or this CPU lac
 
 from __future__ import annotations
 
-from . import session, steps
+from . import session, shapes, steps
 
-load, describe, transform = session.open_session, session.describe, steps.transform
+load, describe, transform = shapes.open_session, session.describe, steps.transform

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
@@ -110,19 +110,28 @@ def fill(feeds: Arrays, names: Iterable[str], past: int = 0) -> Arrays:
     return {**{name: array for name, array in own.items() if name in names}, **feeds}
 
 
-def open_session(job: dict[str, Any]) -> Session:
+def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None = None) -> Session:
     """Compile the job's ``model.xml`` for the CPU with its run options, which are properties of OpenVINO's own.
+
+    With ``shapes``, those of all inputs by name, it takes no others.
 
     Raises:
         ValueError: The files cannot be read; or the model is for another device; or this CPU does not compute in the
-            precision that was asked for, which OpenVINO silently replaces by another.
+            precision that was asked for, which OpenVINO silently replaces by another; or it does not fit the shapes.
     """
     require_cpu(job)
     properties = {**job["input"].get("run_options", {}), "INFERENCE_NUM_THREADS": int(job["threads"])}
     model = read(job["input"]["path"])
     if model.get_sinks():  # a cache of eight bits by default
         properties["KV_CACHE_PRECISION"] = properties.get("INFERENCE_PRECISION_HINT", "f32")
-    compiled = ov.Core().compile_model(model, "CPU", properties)
+    try:
+        if shapes is not None:
+            model.reshape({name: list(shape) for name, shape in shapes.items()})
+        compiled = ov.Core().compile_model(model, "CPU", properties)
+    except RuntimeError as error:
+        if shapes is None:
+            raise
+        raise ValueError(f"model.xml does not fit the shapes {dict(shapes)}: {error}") from error
     wanted = properties.get("INFERENCE_PRECISION_HINT")
     got = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if wanted not in (None, got):

@@ -15,7 +15,7 @@ import numpy as np
 import openvino as ov
 from hone_loading import load_program
 
-from . import session
+from . import session, shapes
 
 Json = dict[str, Any]
 
@@ -46,13 +46,17 @@ def _convert(job: Json, output: Path) -> Json:
 
 
 def _compile(job: Json, output: Path) -> Json:
-    """Copy the files, and check that this CPU supports the precision that the adaptor is named after."""
+    """Copy the files, check that this CPU computes in the adaptor's precision, and note what is compiled by shape."""
     hint = {"INFERENCE_PRECISION_HINT": job["adaptor"].removeprefix("openvino.")}
-    opened = session.open_session({**job, "input": {**job["input"], "run_options": hint}})
+    hinted = {**job, "input": {**job["input"], "run_options": hint}}
+    opened = session.open_session(hinted)
     for name in ("model.xml", "model.bin"):
         shutil.copyfile(Path(job["input"]["path"], name), output / name)
     fault = _find_fault(opened, job["input"].get("metadata", {}).get("transformers", {})) if opened.has_cache else None
-    return {"metadata": {"cache": {"absent": fault}}} if fault else {}
+    cache = {"cache": {"absent": fault}} if fault else {}
+    fixed = [] if opened.has_cache else shapes.choose(hinted)
+    noted = {**cache, **({shapes.SHAPES: fixed} if fixed else {})}
+    return {"metadata": noted} if noted else {}
 
 
 def _find_fault(opened: session.Session, source: Json) -> str | None:

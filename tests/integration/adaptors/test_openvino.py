@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -130,6 +132,82 @@ def test_precision_is_what_was_asked_for(bench, digits_ir, digits_samples, refer
     assert_close(got, reference, atol=tolerance)
     error = np.abs(got[-1]["logits"] - reference[-1]["logits"]).max()
     assert (error > 1e-3) == (name == "openvino.bf16"), "the hint had no effect"
+
+
+SHAPES = [{"name": f"batch{size}", "sizes": {"batch": size}} for size in (1, 64, 1)]
+
+
+def compile_shapes(bench, digits_ir, options=None, shapes=SHAPES):
+    """Return the metadata of a compiled IR, and where it is."""
+    notes, output = bench.transform("openvino.f32", digits_ir, options=options, shapes=shapes)
+    return notes.get("metadata", {}), output
+
+
+def test_the_shapes_of_the_recipe_are_compiled_and_all_others_work(bench, digits_ir, digits_samples, reference):
+    noted, output = compile_shapes(bench, digits_ir)
+    assert noted == {"compiled_shapes": [{"batch": 1}, {"batch": 64}]}
+    got = run(bench, output, feeds_of(digits_samples.x), metadata=noted)
+    assert_close(got, reference, rtol=1e-4, atol=1e-4)
+
+
+def test_a_call_is_of_the_graph_of_its_shapes():
+    shapes = loading.load_file("openvino_worker", str(module.TOOLCHAIN.worker)).shapes
+    graphs = {name: SimpleNamespace(run=lambda feeds, name=name: (name, feeds)) for name in ("dynamic", "two", "pair")}
+    fixed = {((2, 3), (2,)): graphs["two"], ((1, 3), (2,)): graphs["pair"]}
+    opened = shapes.ShapedSession(graphs["dynamic"], fixed, ["x", "y"])
+    for rows, others, due in ((2, 2, "two"), (1, 2, "pair"), (2, 1, "dynamic"), (3, 2, "dynamic")):
+        feeds = {"y": np.zeros(others), "x": np.zeros((rows, 3))}  # in another order
+        assert opened.run(feeds) == (due, feeds)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"options": {"fixed_shapes": False}}, {"shapes": []}, {"shapes": [{"name": "odd", "sizes": {"length": 3}}]}],
+    ids=str,
+)
+def test_nothing_is_compiled_for_no_shape_of_the_inputs(bench, digits_ir, arguments):
+    assert compile_shapes(bench, digits_ir, **arguments)[0] == {}
+
+
+def test_a_shape_that_the_graph_does_not_fit_is_left_to_the_dynamic_graph(bench, tmp_path):
+    pairs = helper.make_node("Reshape", ["x", "pairs"], ["y"])  # rows in pairs: an odd number of them has none
+    value = partial(helper.make_tensor_value_info, elem_type=TensorProto.FLOAT)
+    graph = helper.make_graph(
+        [pairs],
+        "pairs",
+        [value("x", shape=["batch", 3])],
+        [value("y", shape=["half", 6])],
+        [numpy_helper.from_array(np.array([-1, 6]), "pairs")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "model.onnx")
+    noted, _ = compile_shapes(
+        bench, convert(bench, tmp_path), shapes=[*SHAPES[:1], {"name": "two", "sizes": {"batch": 2}}]
+    )
+    assert noted == {"compiled_shapes": [{"batch": 2}]}
+
+
+@pytest.mark.parametrize(
+    ("noted", "said"),
+    [
+        ([{"batch": 1}] * 9, "at most 8"),
+        ("batch", "at most 8"),
+        ([{"batch": 0}], "no shape of the inputs"),
+        ([{"batch": True}], "no shape of the inputs"),
+        ([{"batch": 1 << 40}], "no shape of the inputs"),
+        ([{"length": 1}], "no shape of the inputs"),
+        ([["batch", 1]], "no shape of the inputs"),
+    ],
+    ids=str,
+)
+def test_metadata_that_name_no_shapes_are_refused(bench, digits_ir, noted, said):
+    job = {
+        "run_options": F32,
+        "metadata": {"compiled_shapes": noted},
+        "described": bench.describe(digits_ir, "openvino-ir"),
+    }
+    result, _ = bench.call("load", digits_ir, "openvino-ir", expect_error=True, **job)
+    assert said in result["raised"]
 
 
 def list_precisions():

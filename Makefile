@@ -60,6 +60,7 @@ bench: $(DEV_READY) ## measure the measuring after `make run`, on a quiet machin
 	$(BIN)/python benchmarks/error_rates.py
 	$(BIN)/python benchmarks/baseline.py
 	$(BIN)/python benchmarks/minilm.py
+	$(BIN)/python benchmarks/by_hand.py
 	$(BIN)/python benchmarks/padding.py
 	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/honesty.py

@@ -106,9 +106,9 @@ def serve(order: dict[str, Any]) -> None:
 class Turns:
     """A candidate in a process of its own, which is stopped while it has no turn."""
 
-    def __init__(self, order: dict[str, Any], variables: dict[str, str]) -> None:
+    def __init__(self, order: dict[str, Any], variables: dict[str, str], *, script: str = __file__) -> None:
         keep = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "1099511627776"}  # as all workers
-        command = [sys.executable, "-W", "ignore", __file__, "--child", json.dumps(order)]
+        command = [sys.executable, "-W", "ignore", script, "--child", json.dumps(order)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self._process = subprocess.Popen(command, env={**os.environ, **keep, **variables}, text=True, **pipes)
         self.opened = self._process.stdout.readline().strip() == "ready"

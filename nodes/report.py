@@ -17,6 +17,7 @@ from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.text import hide_secrets, open_logger
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.composite import read_parts
 from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import (
@@ -191,8 +192,19 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         machine_options=options,
         **raced,
         **{name: getattr(validation, name) for name in Checks.model_fields if name != "note"},
-        note=" ".join(part for part in (validation.note, _say_options(options), _say_cache(outcome)) if part),
+        note=" ".join(
+            part for part in (validation.note, _say_options(options), _say_cache(outcome), _say_parts(outcome)) if part
+        ),
     )
+
+
+def _say_parts(outcome: Outcome) -> str:
+    """Say of a composite which candidate serves which shapes; nothing of others."""
+    if not isinstance(outcome, Artifact) or not (parts := read_parts(outcome)):
+        return ""
+    served = [", ".join((*part.names, *(["all other shapes"] if part is parts[0] else []))) for part in parts]
+    said = "; ".join(f"{shapes} by {part.candidate}" for part, shapes in zip(parts, served, strict=True))
+    return f"A composite: {said}."
 
 
 def _say_cache(outcome: Outcome) -> str:

@@ -28,6 +28,7 @@ from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, Precision, Stage, TensorSpec
+from kedro_hone.core.values.composite import COMPOSITE
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import BUDGET, Quality, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Outcome, Refused
@@ -49,7 +50,12 @@ LARGEST_ROUNDING = 0.01
 def validate(
     *, setting: Setting, outcome: Outcome, reference: Reference, candidate: str, route: tuple[str, ...]
 ) -> Validation:
-    """Check the outcome of one candidate's route; for a candidate that may not race, the validation has the reason."""
+    """Check the outcome of one candidate's route; for a candidate that may not race, the validation has the reason.
+
+    A composite has the routes of its parts, one after the other.
+    """
+    if isinstance(outcome, Artifact) and outcome.format == COMPOSITE:
+        route = tuple(step.adaptor for step in outcome.steps)
     named = Candidate(id=candidate, route=route, outcome=outcome)
     judge = partial(Validation, candidate=named, since=reference.since)
     if isinstance(outcome, Refused):
@@ -70,7 +76,8 @@ def validate(
         quality = found.quality and found.quality.model_copy(update={"id": candidate})
         _note_valid(found.status, route, setting)
         return found.model_copy(update={**judge.keywords, "quality": quality})
-    if (late := start_budget(setting).find_reason(Phase.VALIDATE, None)) is not None:
+    late = start_budget(setting).find_reason(Phase.VALIDATE, None)
+    if late is not None and outcome.format != COMPOSITE:  # which is made of what was worth all the search
         logger.info("not tried %s: %s", candidate, late)
         return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=late)
     started = time.monotonic()

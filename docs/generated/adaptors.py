@@ -49,6 +49,8 @@ def make_index(catalogue: Catalogue) -> str:
             for adaptor in catalogue.adaptors.values()
             if adaptor.toolchain == toolchain
         ]
+        if not rows:  # a runtime alone, such as that of composites
+            continue
         parts += [
             f"## {TITLES.get(toolchain.name, toolchain.name)}",
             make_table(rows, "adaptor", "stage", "what it does"),
@@ -68,6 +70,8 @@ def list_toolchains(folder: str) -> str:
     rows = []
     for toolchain in catalogue.toolchains.values():
         names = [a for a in catalogue.adaptors.values() if a.toolchain == toolchain]
+        if not names:  # a runtime alone, such as that of composites
+            continue
         links = ", ".join(f"[{a.name.partition('.')[2]}]({folder}/{a.name}.md)" for a in names)
         rows.append((TITLES.get(toolchain.name, toolchain.name), links, describe_use(toolchain)))
     return make_table(rows, "toolchain", "adaptors", "")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kedro.pipeline import Pipeline
 
+from kedro_hone.core.values.composite import COMPOSITE, RUNS
+from kedro_hone.nodes.compose import compose, enter
 from kedro_hone.nodes.confirm import confirm
 from kedro_hone.nodes.gate import gate
 from kedro_hone.nodes.race import race
@@ -37,8 +39,11 @@ def create_pipeline(routes: Routes) -> Pipeline:
     validations = {step.namespace.replace(".", "__"): f"{step.namespace}.validation" for step in routes.ends}
     asked = {"result": "race", "confirmation": "confirmation", "reference": "reference"}
     decided = {**asked, "decision": "decision", "version": "version"}
+    composed = _place_composite() if _can_compose(routes) else []
+    raced = "raced" if composed else "race"
     nodes = (
-        place_node(race, name="race", inputs=validations, output="race", decided_by=RACED, tags=ALONE),
+        place_node(race, name="race", inputs=validations, output=raced, decided_by=RACED, tags=ALONE),
+        *composed,
         place_node(
             confirm, name="confirm", inputs={"result": "race"}, output="confirmation", decided_by=CONFIRMED, tags=ALONE
         ),
@@ -46,3 +51,35 @@ def create_pipeline(routes: Routes) -> Pipeline:
         place_node(report, name="report", inputs=decided, output=["evidence", "evidence_folder"]),
     )
     return Pipeline([*validated, *nodes], tags="compare")
+
+
+def _can_compose(routes: Routes) -> bool:
+    """Return whether routes end in more than one of the runtimes that a composite can hold."""
+    return len({step.adaptor.toolchain.name for step in routes.ends} & RUNS.keys()) > 1
+
+
+def _place_composite() -> list[Pipeline]:
+    """Return the nodes between the race and the confirmation: a composite is made, validated, and enters first."""
+    outcome, validation = f"{COMPOSITE}.outcome", f"{COMPOSITE}.validation"
+    return [
+        place_node(
+            compose,
+            name="compose",
+            inputs={"result": "raced"},
+            output="outcome",
+            decided_by=["confirm.finalists"],
+            namespace=COMPOSITE,
+        ),
+        place_node(
+            validate,
+            candidate=COMPOSITE,
+            route=(),
+            name="validate",
+            inputs={"outcome": outcome, "reference": "reference"},
+            output="validation",
+            decided_by=["gates.drop", "gates.confidence", "seed"],
+            namespace=COMPOSITE,
+            tags=["validate"],
+        ),
+        place_node(enter, name="enter", inputs={"result": "raced", "validation": validation}, output="race"),
+    ]

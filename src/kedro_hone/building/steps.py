@@ -64,10 +64,12 @@ def identify_runtime(artifact: Artifact) -> list[str]:
 
     That is the code of its runtime's worker, the environment (or why there is none), and the machine.
     """
-    toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
+    catalogue = read_catalogue()
+    toolchain = catalogue.find_toolchain(str(artifact.runtime))
+    used = [digest_worker(catalogue.find_toolchain(name).worker) for name in toolchain.uses]
     environment = EnvironmentStore().ensure(toolchain)
     known = environment.reason if isinstance(environment, Failed) else environment.key
-    return [digest_worker(toolchain.worker), known, read_host().fingerprint]
+    return [digest_worker(toolchain.worker), known, read_host().fingerprint, *used]
 
 
 @dataclass(frozen=True, kw_only=True)

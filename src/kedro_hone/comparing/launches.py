@@ -54,6 +54,7 @@ def launch(
     if isinstance(environment, Failed):
         yield environment.model_copy(update={"by": name})
         return
+    used = (read_catalogue().find_toolchain(name).worker.parent for name in toolchain.uses)
     store, run, recipe = setting.store, setting.run, setting.recipe
     with store.workspace() as scratch, ExitStack() as stack:
         job = Job(
@@ -68,7 +69,7 @@ def launch(
             threads=recipe.thread_count,
             trust=tuple(sorted(recipe.trust)),
             interface=artifact.metadata.get("interface") if interface else None,
-            reads=tuple(map(str, (*setting.batches.values(), *feeds))),
+            reads=tuple(map(str, (*setting.batches.values(), *feeds, *used))),
         )
         session = open_session(
             job,

@@ -8,6 +8,7 @@ from typing import Final
 from kedro_hone.core.contract.catalogue import find_installed
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.composite import read_parts
 
 MOST_THREADS: Final = 4096
 """As in a recipe: a runtime starts as many as it is told."""
@@ -21,8 +22,10 @@ def check_artifact(artifact: Artifact) -> None:
     """
     if fault := next(_find_faults(artifact), None):
         raise explain_fault(fault)
-    toolchain = find_installed(artifact.runtime) if artifact.runtime else None
-    if toolchain and (fault := toolchain.find_bad_option(artifact.run_options)):
+    asked = [(artifact.runtime, artifact.run_options)]
+    asked += [(part.runtime, part.run_options) for part in read_parts(artifact)]
+    toolchains = [(find_installed(name), options) for name, options in asked if name]
+    if fault := next((bad for one, options in toolchains if one and (bad := one.find_bad_option(options))), None):
         raise HoneError(
             "model-unsupported",
             "The model asks its runtime for what models may not ask for.",
@@ -45,6 +48,10 @@ def _find_faults(artifact: Artifact) -> Iterator[str]:
     threads = artifact.metadata.get("threads")
     if threads is not None and not (type(threads) is int and 1 <= threads <= MOST_THREADS):
         yield f"it was measured with {threads!r:.80} threads"
+    try:
+        read_parts(artifact)
+    except ValueError as error:
+        yield f"its parts are none: {error!s:.200}"
     for side, specs in (("inputs", artifact.inputs), ("outputs", artifact.outputs)):
         if len({spec.name for spec in specs}) < len(specs):
             yield f"two of its {side} have one name"

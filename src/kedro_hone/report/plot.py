@@ -10,7 +10,7 @@ from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord
 from kedro_hone.report.scales import find_place, place_interval
 from kedro_hone.report.view import tag_candidate
-from kedro_hone.report.wording import format_metric, format_ms, is_fraction, name_metric, name_route, name_shape
+from kedro_hone.report.wording import format_metric, format_ms, is_fraction, name_metric, name_record, name_shape
 
 ROLES: Final = ("winner", "finalist", "source", "measured", "dropped")
 """As in the legend; drawn in the opposite order, so that the winner is on top."""
@@ -89,8 +89,8 @@ def _measure(evidence: Evidence, candidate: CandidateRecord, shape: str, metric:
     said = f"{format_ms(latency)}, {name_metric(metric)} {format_metric(metric, quality.candidate)}"
     return Point(
         role=role,
-        name=name_route(candidate.route, last=2),
-        text=f"{name_route(candidate.route)} ({role}): {said}",
+        name=name_record(candidate, last=2),
+        text=f"{name_record(candidate)} ({role}): {said}",
         x=Interval(estimate=math.log(latency), low=math.log(latency * low), high=math.log(latency * high)),
         y=Interval(estimate=quality.candidate, low=worst, high=best),
     )

@@ -8,9 +8,11 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from kedro_hone.core.values.composite import COMPOSITE
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.measurement import Interval, Quality, Speedup, Status, is_bounded
 from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.records import CandidateRecord
 
 STATUS_NAMES: Final = {status: status.value.replace("_", " ") for status in Status} | {Status.DROPPED: "dropped early"}
 
@@ -120,7 +122,12 @@ def name_route(route: tuple[str, ...], *, last: int | None = None) -> str:
 def name_candidate(evidence: Evidence, identifier: str) -> str:
     """Return a candidate's route in one line, or its id when the evidence does not list it."""
     candidate = evidence.find_candidate(identifier)
-    return name_route(candidate.route) if candidate else identifier
+    return name_record(candidate) if candidate else identifier
+
+
+def name_record(candidate: CandidateRecord, *, last: int | None = None) -> str:
+    """Return a candidate's route in one line, as ``name_route``; of a composite, whose parts have one each, its name."""
+    return COMPOSITE if candidate.id == COMPOSITE else name_route(candidate.route, last=last)
 
 
 def say_headline(evidence: Evidence) -> str:

@@ -18,7 +18,7 @@ from kedro_hone.core.values.outcome import Candidate
 
 BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
     name: f"kedro_hone.adaptors.{name}.adaptor"
-    for name in ("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn")
+    for name in ("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn", "composite")
 }
 """Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``."""
 

@@ -73,6 +73,7 @@ class Toolchain:
         runtime_requirements: What a process needs that only loads and runs its artifacts.
         default: Whether recipes use it without naming it.
         takes_text: Whether its adaptors take models with text among their inputs or outputs; others are refused those.
+        uses: The toolchains whose workers its own worker imports.
         note: One sentence for the list of toolchains, such as the terms of an evaluation licence.
     """
 
@@ -90,6 +91,7 @@ class Toolchain:
     runtime_requirements: tuple[str, ...] = ()
     default: bool = True
     takes_text: bool = False
+    uses: tuple[str, ...] = ()
     note: str = ""
 
     def __post_init__(self) -> None:

@@ -1,0 +1,21 @@
+"""The toolchain of composites. No adaptor makes one: the node ``compose`` puts the fastest candidates into it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.values.composite import COMPOSITE, RUNS
+
+TOOLCHAIN = Toolchain(
+    name=COMPOSITE,
+    folder=Path(__file__).resolve().parent,
+    runs=frozenset({COMPOSITE}),
+    formats={COMPOSITE: ("parts/*/model.*",)},
+    extra="composite",
+    runtime_requirements=("onnxruntime>=1.31,<2", "openvino>=2026.4,<2027"),
+    uses=tuple(RUNS),
+    note="Holds models of ONNX Runtime and of OpenVINO, each for some of the recipe's shapes; both in one process.",
+)
+
+ADAPTORS = ()

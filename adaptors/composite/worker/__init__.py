@@ -1,0 +1,40 @@
+"""Composites: open the parts with the workers of their own toolchains, and pass each call to the part of its shapes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hone_loading import load_file, load_part
+
+shapes = load_part("shapes")
+
+RUNS = {"onnxruntime": "onnx", "openvino": "openvino-ir"}
+"""The runtimes that a part may have, and the format of each: a manifest may be a stranger's, and these run no code."""
+
+
+def load(job: dict[str, Any]) -> Any:
+    """Open the parts in ``parts/``, in the order of the metadata; the first is for every shape that no part names.
+
+    Raises:
+        ValueError: The metadata name no parts, or parts of another runtime or format, or sizes of no shape; or as the
+            part's own toolchain.
+    """
+    model = job["input"]
+    parts = model["metadata"].get("parts")
+    if not isinstance(parts, list) or not parts:
+        raise ValueError("the metadata of a composite name no parts")
+    opened = [_open(job, part, Path(model["path"], "parts", str(number))) for number, part in enumerate(parts)]
+    named = [(session, sizes) for session, part in zip(opened, parts, strict=True) for sizes in part.get("shapes", [])]
+    fixed = {shapes.resolve(model["inputs"], sizes): session for session, sizes in named}
+    return shapes.ShapedSession(opened[0], fixed, [spec["name"] for spec in model["inputs"]])
+
+
+def _open(job: dict[str, Any], part: dict[str, Any], folder: Path) -> Any:
+    runtime = part.get("runtime")
+    if RUNS.get(str(runtime)) != part.get("format"):
+        raise ValueError(f"a part of the format {part.get('format')!r:.80} for {runtime!r:.80}: a composite has none")
+    worker = Path(__file__).resolve().parents[2] / str(runtime) / "worker" / "__init__.py"
+    own = {name: part.get(name, {}) for name in ("run_options", "metadata")}
+    given = {**job["input"], **own, "path": str(folder), "format": part["format"], "static_shapes": []}
+    return load_file(f"hone_part_{runtime}", str(worker)).load({**job, "worker": str(worker), "input": given})

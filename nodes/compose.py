@@ -1,0 +1,113 @@
+"""Compose: where no candidate is the fastest at every shape of the recipe, put the fastest of each into one artifact.
+
+The race's estimates only choose the parts. The composite is then validated as any candidate is, at every shape, and
+confirmed next to the best single candidate: its speed-up is measured through it, and never computed from its parts.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from kedro_hone.building.steps import INHERITED
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.text import open_logger
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.composite import COMPOSITE, PARTS, Part, can_be_part
+from kedro_hone.core.values.measurement import RaceResult, Standing, Status, Validation
+from kedro_hone.core.values.outcome import Outcome, Refused
+
+logger = open_logger(__name__)
+
+GAIN: Final = 1.1
+"""By how much a part must have been faster in the race than the part for all shapes: a race's ratios are rough."""
+
+
+def compose(*, setting: Setting, result: RaceResult) -> Outcome:
+    """Return the composite of the fastest candidates of each shape, or why there is none."""
+    refuse = partial(Refused, by=COMPOSITE, slug="nothing-to-do")
+    if setting.recipe.confirm.finalists < 2:
+        return refuse(reason="the recipe confirms one finalist, which is the best candidate of the race")
+    artifacts = _find_artifacts(result)
+    best = next((one for one in result.standings if one.status is Status.MEASURED), None)
+    if best is None or best.id not in artifacts or not best.ratios:
+        return refuse(reason="the best candidate of the race cannot be a part")
+    chosen = _choose(best, [one for one in result.standings if one.id in artifacts], artifacts)
+    if set(chosen.values()) == {best.id}:
+        return refuse(reason=f"no candidate is faster than {best.id} at any shape by {GAIN - 1:.0%} or more")
+    names = list(dict.fromkeys((best.id, *chosen.values())))
+    served = {name: [shape for shape, of in chosen.items() if of == name] for name in names}
+    for name, shapes in served.items():
+        logger.info("composed  %s: %s", name, ", ".join(shapes) or "all other shapes")
+    return _seal({name: artifacts[name] for name in names}, served, setting)
+
+
+def enter(*, setting: Setting, result: RaceResult, validation: Validation) -> RaceResult:  # noqa: ARG001 - a node's
+    """Return the race's result with a valid composite first; as it was where there is none."""
+    outcome = validation.candidate.outcome
+    if not isinstance(outcome, Artifact):
+        return result
+    if validation.status is not Status.MEASURED:
+        return result.model_copy(update={"validations": (*result.validations, validation)})
+    standing = Standing(id=validation.candidate.id, status=Status.MEASURED, rounds=0)
+    return result.model_copy(
+        update={
+            "validations": (*result.validations, validation),
+            "standings": (standing, *result.standings),
+        }
+    )
+
+
+def _find_artifacts(result: RaceResult) -> dict[str, Artifact]:
+    """Return the artifacts that can be parts, by the id of their valid candidate."""
+    valid = [one.candidate for one in result.validations if one.status is Status.MEASURED and one.publishable]
+    return {one.id: one.outcome for one in valid if isinstance(one.outcome, Artifact) and can_be_part(one.outcome)}
+
+
+def _choose(best: Standing, standings: list[Standing], artifacts: Mapping[str, Artifact]) -> dict[str, str]:
+    """Return the candidate of each shape: the best of the race, or one that is faster there by ``GAIN``."""
+    wanted = _name_tensors(artifacts[best.id])
+    rivals = [one for one in standings if one.ratios and _name_tensors(artifacts[one.id]) == wanted]
+    chosen = {}
+    for shape, ratio in best.ratios.items():
+        fastest = max(rivals, key=lambda one: one.ratios.get(shape, 0.0))
+        chosen[shape] = fastest.id if fastest.ratios.get(shape, 0.0) >= GAIN * ratio else best.id
+    return chosen
+
+
+def _name_tensors(artifact: Artifact) -> tuple[tuple[str, str], ...]:
+    return tuple((spec.name, spec.dtype) for spec in (*artifact.inputs, *artifact.outputs))
+
+
+def _seal(parts: Mapping[str, Artifact], served: Mapping[str, list[str]], setting: Setting) -> Artifact:
+    first, shapes = next(iter(parts.values())), setting.recipe.shapes
+    noted = [
+        Part(
+            candidate=name,
+            digest=part.digest,
+            runtime=str(part.runtime),
+            format=part.format,
+            run_options=part.run_options,
+            metadata=part.metadata,
+            names=tuple(served[name]),
+            shapes=tuple(dict(shapes[shape]) for shape in served[name]),
+        ).model_dump(mode="json")
+        for name, part in parts.items()
+    ]
+    steps = {step.key: step for part in parts.values() for step in part.steps}
+    with setting.store.workspace() as scratch:
+        folder = scratch / "output"
+        for number, part in enumerate(parts.values()):
+            shutil.copytree(setting.store.locate(part), folder / PARTS / str(number))
+        sealed = setting.store.seal(
+            folder,
+            parent=first,
+            format=COMPOSITE,
+            inputs=first.inputs,
+            outputs=first.outputs,
+            runtime=COMPOSITE,
+            metadata={**{name: value for name, value in first.metadata.items() if name in INHERITED}, PARTS: noted},
+        )
+    return sealed.model_copy(update={"steps": tuple(steps.values())})

@@ -1,0 +1,125 @@
+"""Composites of real runtimes: from the race's result to the learner, and what of them is refused."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from digits_bench import make_bench, read_splits
+
+import kedro_hone
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import TensorSpec
+from kedro_hone.core.values.composite import read_parts
+from kedro_hone.core.values.measurement import RaceResult, Standing, Status, Validation
+from kedro_hone.core.values.outcome import Candidate
+from kedro_hone.learner.manifest import write_manifest
+from kedro_hone.nodes.compose import compose
+
+pytestmark = pytest.mark.toolchain
+
+F32 = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+SPECS = {
+    "inputs": (TensorSpec(name="image", dtype="float32", shape=("batch", 1, 8, 8)),),
+    "outputs": (TensorSpec(name="logits", dtype="float32", shape=("batch", 10)),),
+}
+
+
+@pytest.fixture(scope="module")
+def bench(digits_models, tmp_path_factory):
+    model = digits_models / "onnx" / "model.onnx"
+    folder = tmp_path_factory.mktemp("composite")
+    shapes = {"batch1": {"batch": 1}, "batch64": {"batch": 64}}
+    splits = read_splits(digits_models)
+    return make_bench(folder, model, splits, form="onnx", runtime="onnxruntime", shapes=shapes)
+
+
+def convert(bench, folder, *, add=0.0):
+    """Return the source as an IR for OpenVINO, with something added to the first class."""
+    import openvino as ov
+    from openvino import opset13 as ops
+
+    model = ov.convert_model(bench.setting.store.locate(bench.setting.source) / "model.onnx")
+    if add:
+        output = model.outputs[0].get_node().input_value(0)
+        wrong = ops.add(output, ops.constant(np.eye(1, 10, dtype=np.float32) * add))
+        wrong.output(0).get_tensor().set_names({"logits"})
+        output.get_tensor().set_names(set())
+        model = ov.Model([wrong], model.get_parameters())
+    folder.mkdir()
+    ov.save_model(model, folder / "model.xml", compress_to_fp16=False)
+    noted = {"compiled_shapes": [{"batch": 1}, {"batch": 64}]}
+    form = {"format": "openvino-ir", "runtime": "openvino", "run_options": F32, "metadata": noted}
+    return bench.setting.store.seal(folder, **form, **SPECS)
+
+
+def make(bench, other):
+    """Return the composite of the source, which is best at batch 1, and another one, which is at batch 64."""
+    ratios = {"onnx": {"batch1": 5.0, "batch64": 4.0}, "ir": {"batch1": 4.0, "batch64": 9.0}}
+    artifacts = {"onnx": bench.setting.source, "ir": other}
+    made = [Candidate(id=name, route=(name,), outcome=artifact) for name, artifact in artifacts.items()]
+    result = RaceResult(
+        validations=tuple(Validation(candidate=one, status=Status.MEASURED) for one in made),
+        standings=tuple(Standing(id=one.id, status=Status.MEASURED, rounds=5, ratios=ratios[one.id]) for one in made),
+        source_latency=(),
+        rounds=5,
+        seconds=1.0,
+        budget_ended=False,
+        timings="k",
+    )
+    return compose(setting=bench.setting, result=result)
+
+
+def publish(bench, artifact, folder):
+    """Write a composite as a publication has it."""
+    shutil.copytree(bench.setting.store.locate(artifact), folder)
+    write_manifest(folder, artifact)
+    return folder
+
+
+def test_each_shape_is_computed_by_its_part(bench, tmp_path):
+    made = make(bench, convert(bench, tmp_path / "ir"))
+    assert [(part.runtime, part.names) for part in read_parts(made)] == [
+        ("onnxruntime", ("batch1",)),
+        ("openvino", ("batch64",)),
+    ]
+    assert bench.validate(made).status is Status.MEASURED
+    learner = kedro_hone.load(publish(bench, made, tmp_path / "published"))
+    source = kedro_hone.load(publish(bench, bench.setting.source, tmp_path / "source"))
+    for rows in (1, 64, 7):
+        feeds = {"image": np.random.default_rng(rows).random((rows, 1, 8, 8), dtype=np.float32)}
+        np.testing.assert_allclose(learner.run(feeds)["logits"], source.run(feeds)["logits"], rtol=1e-4, atol=1e-4)
+
+
+def test_a_part_that_is_wrong_at_its_shape_is_found(bench, tmp_path):
+    made = make(bench, convert(bench, tmp_path / "ir", add=100.0))
+    validation = bench.validate(made)
+    assert validation.status is Status.DROPPED
+    assert "batch64" in validation.reason
+    learner = kedro_hone.load(publish(bench, made, tmp_path / "published"))
+    feeds = {"image": np.random.default_rng(0).random((64, 1, 8, 8), dtype=np.float32)}
+    assert (learner.run(feeds)["logits"].argmax(1) == 0).all()  # it is the part for 64 rows that is wrong
+    assert not (learner.run({"image": feeds["image"][:63]})["logits"].argmax(1) == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "slug"),
+    [
+        ({"run_options": {"CACHE_DIR": "x"}}, "model-unsupported"),
+        ({"runtime": "pytorch", "format": "torchscript"}, None),
+        ({"runtime": "../../../tmp", "format": "onnx"}, None),
+        ({"shapes": [{"batch": 0}]}, None),
+    ],
+    ids=str,
+)
+def test_a_composite_of_a_stranger_opens_nothing_else(bench, tmp_path, change, slug):
+    made = make(bench, convert(bench, tmp_path / "ir"))
+    parts = [{**made.metadata["parts"][0], **change}, *made.metadata["parts"][1:]]
+    folder = tmp_path / "changed"
+    shutil.copytree(bench.setting.store.locate(made), folder)
+    attributes = made.model_copy(update={"metadata": {**made.metadata, "parts": parts}})
+    sealed = bench.setting.store.seal(folder, **dict(attributes.manifest()))
+    with pytest.raises((HoneError, ValueError)) as caught:
+        kedro_hone.load(publish(bench, sealed, tmp_path / "published"))
+    assert slug is None or caught.value.slug == slug

@@ -17,7 +17,7 @@ from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.text import hide_secrets, open_logger
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.composite import read_parts
+from kedro_hone.core.values.composite import say_parts
 from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import (
@@ -181,6 +181,7 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
     elif status is Status.MEASURED:
         status, reason = Status.NOT_TRIED, reason or "It was valid, but the race had no place for it."
     options = outcome.metadata.get("machine_options", {}) if isinstance(outcome, Artifact) else {}
+    notes = (validation.note, _say_options(options), _say_cache(outcome), say_parts(outcome))
     return records.CandidateRecord(
         id=validation.candidate.id,
         route=validation.candidate.route,
@@ -192,19 +193,8 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         machine_options=options,
         **raced,
         **{name: getattr(validation, name) for name in Checks.model_fields if name != "note"},
-        note=" ".join(
-            part for part in (validation.note, _say_options(options), _say_cache(outcome), _say_parts(outcome)) if part
-        ),
+        note=" ".join(filter(None, notes)),
     )
-
-
-def _say_parts(outcome: Outcome) -> str:
-    """Say of a composite which candidate serves which shapes; nothing of others."""
-    if not isinstance(outcome, Artifact) or not (parts := read_parts(outcome)):
-        return ""
-    served = [", ".join((*part.names, *(["all other shapes"] if part is parts[0] else []))) for part in parts]
-    said = "; ".join(f"{shapes} by {part.candidate}" for part, shapes in zip(parts, served, strict=True))
-    return f"A composite: {said}."
 
 
 def _say_cache(outcome: Outcome) -> str:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Format, Json, Value
+from kedro_hone.core.values.outcome import Outcome
 
 COMPOSITE: Final = "composite"
 """The format, the toolchain that runs it, and the candidate's id."""
@@ -50,3 +51,12 @@ def read_parts(artifact: Artifact) -> tuple[Part, ...]:
     if not isinstance(noted, list) or not noted:
         raise ValueError("the metadata of a composite name no parts")
     return tuple(Part.model_validate(part) for part in noted)
+
+
+def say_parts(outcome: Outcome) -> str:
+    """Say of a composite which candidate serves which shapes; an empty string of any other outcome."""
+    if not isinstance(outcome, Artifact) or not (parts := read_parts(outcome)):
+        return ""
+    served = [", ".join((*part.names, *(["all other shapes"] if part is parts[0] else []))) for part in parts]
+    said = "; ".join(f"{shapes} by {part.candidate}" for part, shapes in zip(parts, served, strict=True))
+    return f"A composite: {said}."

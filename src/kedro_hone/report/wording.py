@@ -126,7 +126,7 @@ def name_candidate(evidence: Evidence, identifier: str) -> str:
 
 
 def name_record(candidate: CandidateRecord, *, last: int | None = None) -> str:
-    """Return a candidate's route in one line, as ``name_route``; of a composite, whose parts have one each, its name."""
+    """Return a candidate's route in one line, as ``name_route``; a composite, whose parts have one each, by its id."""
     return COMPOSITE if candidate.id == COMPOSITE else name_route(candidate.route, last=last)
 
 

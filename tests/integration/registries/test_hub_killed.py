@@ -137,7 +137,7 @@ def test_two_processes_share_a_cache(hub, start, tmp_path):
 
 
 def test_a_download_at_work_is_not_taken_for_a_killed_one(hub, start, tmp_path):
-    hub.faults = [Fault(f"GET .*{WEIGHTS}", pause=2.0, times=1)]  # to be seen by a busy machine too
+    hub.faults = [Fault(f"GET .*{WEIGHTS}", pause=0.5, times=1)]
     process = start(folder=str(tmp_path / "slow"))
     let_work(process)
     blobs = tmp_path / "hf" / "hub" / "models--org--model" / "blobs"

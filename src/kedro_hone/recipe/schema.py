@@ -135,7 +135,8 @@ class Recipe(Section):
     ] = Field(
         frozenset(),
         description="What may be executed: module (the class named above), native (a source that is "
-        "a winner in machine code), pickle.",
+        "a winner in machine code), pickle (a source that is one), remote-code (the code in a repository of "
+        "Transformers).",
     )
     program: ProgramSection = ProgramSection()
     shapes: Shapes = Field(

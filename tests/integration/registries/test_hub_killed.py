@@ -143,6 +143,7 @@ def test_a_download_at_work_is_not_taken_for_a_killed_one(hub, start, tmp_path):
     blobs = tmp_path / "hf" / "hub" / "models--org--model" / "blobs"
     while not [path for path in blobs.glob("*.incomplete") if path.stat().st_size]:
         assert process.poll() is None
+        time.sleep(0.05)  # the Hub is a thread of this process
     find_registry("hf://org/model").pull("hf://org/model", tmp_path / "pulled")
     process.communicate(timeout=LONG)
     assert process.returncode == 0

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -148,16 +147,6 @@ def test_the_shapes_of_the_recipe_are_compiled_and_all_others_work(bench, digits
     assert noted == {"compiled_shapes": [{"batch": 1}, {"batch": 64}]}
     got = run(bench, output, feeds_of(digits_samples.x), metadata=noted)
     assert_close(got, reference, rtol=1e-4, atol=1e-4)
-
-
-def test_a_call_is_of_the_graph_of_its_shapes():
-    shapes = loading.load_file("openvino_worker", str(module.TOOLCHAIN.worker)).shapes
-    graphs = {name: SimpleNamespace(run=lambda feeds, name=name: (name, feeds)) for name in ("dynamic", "two", "pair")}
-    fixed = {((2, 3), (2,)): graphs["two"], ((1, 3), (2,)): graphs["pair"]}
-    opened = shapes.ShapedSession(graphs["dynamic"], fixed, ["x", "y"])
-    for rows, others, due in ((2, 2, "two"), (1, 2, "pair"), (2, 1, "dynamic"), (3, 2, "dynamic")):
-        feeds = {"y": np.zeros(others), "x": np.zeros((rows, 3))}  # in another order
-        assert opened.run(feeds) == (due, feeds)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A causal language model from MLflow's own server and back, through its artifact proxy, in one ``kedro run``."""
+"""A causal language model of five million parameters from MLflow's own server and back, in one ``kedro run``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ mlflow.transformers.log_model(line, name="words", registered_model_name="words",
 
 
 def test_a_language_model_of_the_server_becomes_a_version_that_writes_as_before(uri, template, tmp_path):
-    source = write_models(tmp_path, "causal") / "causal"
+    source = write_models(tmp_path, "writer") / "writer"
     project = make_project(template, tmp_path, "causal", "models:/words/1")
     project.environment |= {"MLFLOW_TRACKING_URI": uri}
     command = [sys.executable, "-W", "ignore", "-c", LOG, str(source)]

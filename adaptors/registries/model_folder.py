@@ -59,8 +59,11 @@ def write_winner(
     winner.copy_evidence(folder / EVIDENCE_FOLDER)
     if winner.companions is not None:
         copy_companions(winner.companions, folder)
-    unnamed = artifact.metadata.get("interface") == "pytorch"
-    model = Model(signature=make_signature(artifact.inputs, artifact.outputs, unnamed=unnamed))
+    interface = artifact.metadata.get("interface")
+    unnamed = interface == "pytorch"
+    # By tensors MLflow would take a table's columns by their places, and refuse whole numbers: as estimators do not.
+    specs = None if interface == "sklearn" else (artifact.inputs, artifact.outputs)
+    model = Model(signature=specs and make_signature(*specs, unnamed=unnamed))
     described = {"format": artifact.format, "runtime": artifact.runtime, "digest": artifact.digest}
     model.add_flavor(OURS, artifact="artifact", **described)
     # As mlflow.pyfunc.add_to_model does; importing mlflow.pyfunc warns of MLflow's own classes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -113,6 +114,38 @@ def test_the_winner_is_called_as_the_source(raced, published, models):
     assert model.n_features_in_ == x.shape[1]
     with pytest.raises(ValueError, match=r"the model takes \(batch, \d+\)"):
         model.predict(x[:, 1:])
+
+
+PYFUNC = """
+import json, sys
+import mlflow
+import numpy as np
+folder, rows, method = sys.argv[1:]
+if method == "predict_proba":  # as the version of a source that was logged so
+    from kedro_hone.learner import pyfunc
+    read = pyfunc.read_artifact
+    def read_changed(files):
+        artifact = read(files)
+        artifact.metadata["sklearn"]["predict_fn"] = method
+        return artifact
+    pyfunc.read_artifact = read_changed
+model = mlflow.pyfunc.load_model(folder)
+assert model.metadata.get_input_schema() is None
+x = np.load(rows)["X"]
+print(json.dumps([model.predict(x).tolist(), model.predict(x[:2].tolist()).tolist()]))
+"""
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba"])
+def test_mlflow_gives_what_the_version_of_the_source_gives(raced, published, models, method):
+    rows = models / f"{raced.name}-rows.npz"
+    command = [sys.executable, "-W", "ignore", "-c", PYFUNC, str(published), str(rows), method]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    many, two = json.loads(done.stdout.splitlines()[-1])
+    with np.load(rows) as x:
+        due = getattr(kedro_hone.load(published), method)(x["X"]).tolist()
+    assert (many, two) == (due, due[:2])
 
 
 PLANTED = """

@@ -34,6 +34,7 @@ def describe(job: Json) -> Json:
     about |= {"class": type(estimator).__name__, "split": estimators.is_split(inputs)}
     about |= {"feature_names_in": columns} if columns else {}
     about |= {"n_features_in": int(count)} if (count := estimators.get(estimator, "n_features_in_")) is not None else {}
+    about |= {"predict_fn": method} if (method := estimators.read_reference(job).get("predict_fn")) else {}
     return {"inputs": inputs, "outputs": outputs, "sklearn": about, **({"warnings": said} if said else {})}
 
 

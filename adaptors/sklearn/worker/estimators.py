@@ -58,6 +58,12 @@ class BoosterModel:
         return np.asarray(self.booster.predict(matrix))
 
 
+def read_reference(job: Json) -> Json:
+    """Return what says how the estimator of a job's input is opened, and called."""
+    reference: Json = json.loads((Path(job["input"]["path"]) / REFERENCE).read_text())
+    return reference
+
+
 def open_estimator(job: Json) -> tuple[Any, list[str]]:
     """Return the estimator of a job's input, and warnings about how it was saved.
 
@@ -65,8 +71,7 @@ def open_estimator(job: Json) -> tuple[Any, list[str]]:
         PermissionError: It is a pickle, or holds types that are not known to be safe, and the recipe trusts no pickles.
         ValueError: It cannot be opened.
     """
-    folder = Path(job["input"]["path"])
-    reference = json.loads((folder / REFERENCE).read_text())
+    folder, reference = Path(job["input"]["path"]), read_reference(job)
     path, trusted = _inside(folder, reference["file"]), "pickle" in job.get("trust", ())
     if (folder / CODE).is_dir() and trusted:
         sys.path.insert(0, str(folder / CODE))

@@ -1,4 +1,4 @@
-"""What ``mlflow.pyfunc.load_model`` finds in a winner's ``MLmodel``: arrays in, arrays out."""
+"""What ``mlflow.pyfunc.load_model`` finds in a winner's ``MLmodel``: arrays in, arrays out, or rows as an estimator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kedro_hone.core.workers.inside.tensors import bind, make_shape_check
 from kedro_hone.learner.interfaces import check_text
 from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.learner.mismatch import Loading
-from kedro_hone.learner.model import Learner, open_learner
+from kedro_hone.learner.model import Interface, Learner, open_learner
 
 
 class PyfuncModel:
@@ -44,17 +44,40 @@ class PyfuncModel:
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
 
-def _load_pyfunc(path: str) -> PyfuncModel:
+class PyfuncEstimator:
+    """A learner of an estimator, with the method that the source's version gives to MLflow as ``predict``.
+
+    Raises:
+        ValueError: A winner has no such method.
+    """
+
+    def __init__(self, learner: Learner) -> None:
+        name = str(learner.artifact.metadata["sklearn"].get("predict_fn", "predict"))
+        if name not in {"predict", "predict_proba"} or not hasattr(learner, name):
+            why = "only predict and, of classifiers with probabilities, predict_proba are known"
+            raise ValueError(f"the source was logged with pyfunc_predict_fn={name!r}; of a winner {why}")
+        self.learner, self._predict = learner, getattr(learner, name)
+
+    def predict(self, data: Any) -> Any:
+        """Return labels, numbers or probabilities for rows: an array, a list or a DataFrame."""
+        return self._predict(data)
+
+
+def _load_pyfunc(path: str) -> PyfuncModel | PyfuncEstimator:
     """Load the ``artifact`` folder of a published model folder for MLflow, which asks for a function of this name."""
-    files, opened = Path(path), partial(open_learner, interface="onnx")
+    files = Path(path)
+    artifact = read_artifact(files)
+    called: Interface = "sklearn" if artifact.metadata.get("interface") == "sklearn" else "onnx"
+    opened = partial(open_learner, interface=called)
     with ExitStack() as stack:
         # MLflow runs what ``MLmodel`` names, whatever the format is: whoever calls it trusts the version.
         loading = Loading(
             folder=files.parent, version=None, on_mismatch="fallback", open=opened, vouched=True, stack=stack
         )
-        learner = loading.load(read_artifact(files), files)
+        learner = loading.load(artifact, files)
+        model = PyfuncEstimator(learner) if called == "sklearn" else PyfuncModel(learner)
         weakref.finalize(learner, stack.pop_all().close)
-    return PyfuncModel(learner)
+    return model
 
 
 def _read_frame(frame: Any, specs: tuple[TensorSpec, ...]) -> dict[str, np.ndarray[Any, Any]]:

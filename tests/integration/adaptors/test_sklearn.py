@@ -207,6 +207,14 @@ def test_a_pickle_of_another_version_is_a_warning(bench, seal):
     assert "1.9.0" in described["warnings"][0]
 
 
+def test_the_method_that_mlflow_calls_is_told(bench, seal):
+    folder, stated = seal("boosted")
+    reference = json.loads((folder / "estimator.json").read_text())
+    (folder / "estimator.json").write_text(json.dumps({**reference, "predict_fn": "predict_proba"}))
+    described, _ = bench.call("describe", folder, "sklearn", described=stated, trust=["pickle"])
+    assert described["sklearn"]["predict_fn"] == "predict_proba"
+
+
 def test_a_file_that_cannot_be_opened_says_by_which_version_it_was_made(bench, seal):
     folder, stated = seal("boosted")
     (folder / "model.pkl").write_bytes(b"\x80\x04nothing")

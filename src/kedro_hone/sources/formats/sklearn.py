@@ -66,6 +66,8 @@ def detect(pulled: Pulled) -> Flavor | None:
         "serialization": serialization,
         "version": str(entry.get(version) or ""),
     }
+    if method := _find_method(said.flavors.get("python_function")):
+        reference |= {"predict_fn": method}
     code = list_code(pulled, entry) if "pickle" in pulled.trust else ()
     return Flavor(
         format="sklearn",
@@ -73,6 +75,12 @@ def detect(pulled: Pulled) -> Flavor | None:
         texts=((REFERENCE, json.dumps(reference, indent=2) + "\n"),),
         inputs=tuple(_list_inputs(said.columns)),
     )
+
+
+def _find_method(pyfunc: Json) -> str | None:
+    """Return the method that ``mlflow.pyfunc`` calls, where its author chose one: else it is ``predict``."""
+    method = pyfunc.get("predict_fn") if isinstance(pyfunc, dict) else None
+    return method if isinstance(method, str) and re.fullmatch(r"\w{1,80}", method) and method != "predict" else None
 
 
 def _find_serialization(flavor: str, entry: Mapping[str, Json], path: Path) -> str:

@@ -39,6 +39,13 @@ def test_a_skops_file_needs_no_trust(tmp_path):
     )
 
 
+@pytest.mark.parametrize(("said", "kept"), [("predict_proba", "predict_proba"), ("predict", None), ([1], None)])
+def test_the_method_that_mlflow_calls_is_kept_where_it_is_not_predict(tmp_path, said, kept):
+    flavors = {"sklearn": SKOPS, "python_function": {"predict_fn": said}}
+    flavor = read_flavor(write(tmp_path, flavors, "model.skops"), trust=NOTHING)
+    assert json.loads(flavor.texts[0][1]).get("predict_fn") == kept
+
+
 @pytest.mark.attack(what="an estimator that is a pickle", who="registry", stopped_by="nothing is unpickled")
 @pytest.mark.parametrize(
     ("flavor", "entry"),

@@ -84,6 +84,10 @@ def test_from_the_hub_to_a_commit_that_is_loaded_again(project, hub, tmp_path):
     blobs = {path.stat().st_ino for path in (tmp_path / "hf").rglob("blobs/*")}
     kept = {path.stat().st_ino for path in project.store.root.rglob("*.npz")}
     assert blobs & kept  # the cache and the store share the source's weights on the disk
+    token = project.environment["HF_TOKEN"].encode()
+    files = [path for root in (project.root, tmp_path) for path in root.rglob("*") if path.is_file()]
+    assert len(files) > 100
+    assert [path for path in files if token in path.read_bytes()] == []
     count = len(repository.commits)
     project.run("--pipelines", "publish")
     assert len(repository.commits) == count

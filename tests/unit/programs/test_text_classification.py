@@ -168,6 +168,21 @@ def test_a_source_without_a_tokenizer_is_refused(run_program, make_model_folder)
     assert (error["slug"], "cannot be opened" in error["why"]) == ("tokenizer-missing", True)
 
 
+@pytest.mark.attack(
+    what="a regular expression in tokenizer.json that takes exponential time, for a run that hangs or ends unexplained",
+    who="registry",
+    stopped_by="the tokenizers library gives up after some million steps, and its panic becomes an error with a reason",
+)
+def test_a_tokenizer_that_fails_on_a_text_is_told(run_program, make_model_folder):
+    folder = make_model_folder(config=CONFIG)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    pattern = {"type": "Split", "pattern": {"Regex": "^(a+)+$"}, "behavior": "Removed", "invert": False}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer | {"pre_tokenizer": pattern}))
+    given = {"inputs": list_ids(), "outputs": LOGITS, "folder": folder}
+    error = run_program("text-classification", {"text": ["a" * 40 + "!"], "label": [1]}, **given)["error"]
+    assert (error["slug"], "retry-limit" in error["why"]) == ("data-unreadable", True)
+
+
 def test_a_tokenizer_may_be_in_a_folder_of_its_own(run_program, make_model_folder, tmp_path):
     (tmp_path / "empty").mkdir()
     folder = make_model_folder(config=CONFIG)

@@ -90,12 +90,22 @@ class Tokens:
         Raises:
             EmptyError: There are none.
             BadOptionError: They cannot be cut to the length, since what is not cut is as long.
+            UnreadableError: The tokenizer fails on them.
         """
         if not any(texts) and not asked.get("text_target"):
             raise EmptyError("there is no text")
         kinds = any(spec["name"] == "token_type_ids" for spec in self._job["input"]["inputs"])
         asked = {"return_attention_mask": True, "return_token_type_ids": kinds, "verbose": False, **asked}
-        encoded = self.tokenizer(*texts, truncation=False, **asked)
+        try:
+            encoded = self.tokenizer(*texts, truncation=False, **asked)
+        except BaseException as error:
+            if (
+                not isinstance(error, Exception) and type(error).__name__ != "PanicException"
+            ):  # which Rust's code raises
+                raise
+            raise UnreadableError(
+                f"the model's tokenizer fails on the texts: {' '.join(str(error).split())}"
+            ) from error
         long = sum(len(ids) > self.limit for ids in encoded["input_ids"])
         if not long:
             return encoded

@@ -1,0 +1,137 @@
+"""Measure the rows that are shipped as memory: what steps take and candidates gain, on a dozen models.
+
+For each model a project of its own is made, in which ``kedro run`` builds, validates and races every candidate
+(``budget: thorough``, an empty store). The models are the demo's network, one of the kind of MobileNetV2, six of
+``networks.py``, three of Transformers with random weights, the MiniLM sentence encoder, and two as ONNX. What the store
+of each remembers is written as one file, in the form of ``src/kedro_hone/building/costs.jsonl``::
+
+    python benchmarks/costs.py rows.jsonl                     # an hour, on a quiet machine
+    python benchmarks/costs.py rows.jsonl --models resnet vit --folder DIR
+
+Models that are in the folder already are not measured again. Rows tell of the processor that measured them: add them to
+those of other processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from by_hand_models import ROOT, make_project, run
+
+IDS = ("int64", 16)
+NETWORKS: dict[str, tuple[str, tuple[str | int, ...]]] = {
+    "mlp": ("make_mlp", ("float32", 64)),
+    "resnet": ("ResNet", ("float32", 3, 16, 16)),
+    "lstm": ("Lstm", IDS),
+    "encoder": ("Encoder", IDS),
+    "gpt": ("Gpt", IDS),
+    "vit": ("Vit", ("float32", 3, 32, 32)),
+}
+"""Models of ``networks.py``: what makes each, and the type and the sizes of a row of its input."""
+ONNX = {"resnet-onnx": "resnet", "encoder-onnx": "encoder"}
+TRANSFORMERS = ("bert", "gpt2", "vit-transformers")
+OWN = ("digits", "mobilenet", "minilm")
+MODELS = (*OWN, *NETWORKS, *TRANSFORMERS, *ONNX)
+SPLITS = {"calibration": 64, "search": 128, "gate": 128}
+LENGTH = 32
+
+
+def main() -> None:
+    """Measure, and write the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", type=Path, help="the file to write")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--folder", type=Path, help="where the projects are made; a temporary one by default")
+    parser.add_argument("--threads", type=int, default=2)
+    given = parser.parse_args()
+    folder = (given.folder or Path(tempfile.mkdtemp(prefix="costs-"))).resolve()
+    written: list[dict[str, Any]] = []
+    for name in given.models:
+        remembered = folder / name / "data" / "hone" / "store" / "costs.jsonl"
+        if not (folder / name / "raced").exists():
+            began = time.monotonic()
+            project = measure(name, folder, threads=given.threads)
+            print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+            (project / "raced").touch()
+        rows = [json.loads(line) for line in remembered.read_text().splitlines()]
+        written += [
+            {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()} for row in rows
+        ]
+        given.rows.write_text("".join(json.dumps(row) + "\n" for row in written))
+
+
+def measure(name: str, folder: Path, *, threads: int) -> Path:
+    """Race every candidate of a model, and return its project."""
+    if name in OWN:
+        project = make_project(name, folder, threads=threads).project
+        env = ["--env", "minilm"] if name == "minilm" else []
+        local = project / "conf" / "local" / "parameters.yml"
+        local.write_text(yaml.safe_dump({"hone": {"threads": threads, "budget": "thorough"}}))
+    else:
+        project, env = write_project(name, folder, threads=threads), []
+    run(project, "run", "--to-nodes", "race", *env)
+    return project
+
+
+def write_project(name: str, folder: Path, *, threads: int) -> Path:
+    """Write the project of a model with random weights, whose candidates are compared with it."""
+    project = folder / name
+    shutil.copytree(ROOT / "conf", project / "conf", dirs_exist_ok=True)
+    (project / "conf" / "local").mkdir(exist_ok=True)
+    subprocess.run(
+        [sys.executable, "-W", "ignore", __file__.replace("costs", "costs_models"), name, str(project)], check=True
+    )
+    recipe: dict[str, Any] = {
+        "model": {"uri": "models/source"},
+        "trust": [],
+        "program": {"name": "fidelity"},
+        "shapes": {"one": {"batch": 1}, "many": {"batch": 32}},
+        "threads": threads,
+        "budget": "thorough",
+        "gates": {"drop": 0.9},  # that candidates are fast is asked, and not that random weights bear rounding
+    }
+    if name in NETWORKS:
+        maker, (dtype, *sizes) = NETWORKS[name]
+        spec = {"name": "x", "dtype": dtype, "shape": ["batch", *sizes]}
+        recipe["model"] |= {"module": f"networks.py:{maker}", "inputs": [spec]}
+        recipe["trust"] = ["module"]
+    if name in {"bert", "gpt2"}:
+        recipe["shapes"] = {shape: {**sizes, "length": LENGTH} for shape, sizes in recipe["shapes"].items()}
+    (project / "conf" / "base" / "parameters.yml").write_text(yaml.safe_dump({"hone": recipe}))
+    return project
+
+
+def track(project: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Put the splits of a project under DVC, where its catalog has them."""
+    folder, place = project / "data" / "digits", 0
+    (folder / "splits").mkdir(parents=True)
+    for split, count in SPLITS.items():
+        rows = {name: array[place : place + count] for name, array in arrays.items()}
+        np.savez(folder / "splits" / f"{split}.npz", **rows)
+        place += count
+    author = ("-c", "user.name=benchmark", "-c", "user.email=benchmark@example.org")
+    dvc = (sys.executable, "-m", "dvc")
+    for command in (
+        ("git", "init", "--quiet"),
+        (*dvc, "init", "--quiet"),
+        (*dvc, "add", "--quiet", *(f"splits/{split}.npz" for split in SPLITS)),
+        ("git", "add", "--all"),
+        ("git", *author, "commit", "--quiet", "--message", "Track the splits"),
+        ("git", "tag", "v1"),
+    ):
+        subprocess.run(command, cwd=folder, check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -32,6 +33,9 @@ from kedro_hone.sources.files import write_files
 from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = open_logger(__name__)
+
+MOST_OPERATORS: Final = 60
+"""Kinds of them that are remembered of a model."""
 
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
 
@@ -137,9 +141,11 @@ def _read_description(
             why=f"Its worker described it in a way that cannot be read: {' '.join(str(error).split())}",
             hint="Check the file in the registry.",
         ) from error
-    return specs, {
-        name: described[name] for name in ("graph", "structure", "transformers", "sklearn") if described.get(name)
-    }
+    noted = {name: described[name] for name in ("graph", "structure", "transformers", "sklearn") if described.get(name)}
+    listed = described.get("operators")
+    if isinstance(listed, list) and listed:
+        noted["operators"] = [str(one)[:60] for one in listed[:MOST_OPERATORS]]
+    return specs, noted
 
 
 def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder) -> dict[str, Json]:

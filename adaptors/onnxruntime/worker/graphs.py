@@ -64,6 +64,7 @@ def describe(job: dict[str, Any]) -> dict[str, Any]:
         "inputs": [_spec(value, batch) for value in values],
         "outputs": [_spec(value, batch) for value in model.graph.output if value.name not in kept],
         "graph": _digest(model),
+        "operators": sorted({node.op_type for node in _find(model, onnx.NodeProto)}),
     }
 
 

@@ -60,6 +60,7 @@ def _describe(model: nn.Module, job: Job) -> Notes:
         "inputs": inputs,
         "outputs": outputs,
         "transformers": about,
+        "operators": models.list_operators(model),
         **models.describe_structure(result, names),
     }
 

@@ -62,7 +62,8 @@ def _describe_file(path: Path, trust: Sequence[str]) -> Notes:
     plain = {"outputs": [{"name": name, "shape": ()} for name in models.name_outputs(result)]}
     described = models.describe_program(program, names or plain)
     shape = models.describe_structure(result, [spec["name"] for spec in described["outputs"]])
-    return {**described, "graph": models.digest_graph(program), **shape}
+    graph = {"graph": models.digest_graph(program), "operators": models.list_operators(program)}
+    return {**described, **graph, **shape}
 
 
 def open_module(job: Job) -> Flat:
@@ -151,7 +152,8 @@ def _describe_module(job: Job) -> Notes:
                 shape[axis] = dimension if size != value.shape[axis] else shape[axis]
         outputs.append({"name": names[index], "dtype": str(value.dtype).removeprefix("torch."), "shape": shape})
     inputs = _name_inputs(flat.model, inputs, taken=names)
-    return {"inputs": inputs, "outputs": outputs, **models.describe_structure(result, names)}
+    specs = {"inputs": inputs, "outputs": outputs, "operators": models.list_operators(flat.model)}
+    return {**specs, **models.describe_structure(result, names)}
 
 
 def _name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str]) -> list[Spec]:

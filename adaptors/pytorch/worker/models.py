@@ -84,6 +84,14 @@ def describe_structure(value: Any, names: Sequence[str]) -> dict[str, Any]:
     return {"structure": {"kind": "dict", "items": pairs}}
 
 
+def list_operators(model: nn.Module | torch.export.ExportedProgram) -> list[str]:
+    """Return what a model computes with: the classes of its innermost modules, or a program's operators."""
+    if isinstance(model, nn.Module):
+        return sorted({type(one).__name__ for one in model.modules() if not next(one.children(), None)})
+    called = (node.target for node in model.graph.nodes if node.op == "call_function")
+    return sorted({str(getattr(target, "overloadpacket", target)) for target in called})
+
+
 def name_outputs(value: Any) -> dict[str, torch.Tensor]:
     """Return a result as tensors by name: a mapping's own names, else ``output_0`` and so on.
 

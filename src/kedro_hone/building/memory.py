@@ -33,6 +33,7 @@ class Memory:
             what="",
             format=source.format,
             inputs=inputs,
+            operators=tuple(map(str, source.metadata.get("operators", ()))),
             size=store.measure(source),
             host=host.instructions,
             seconds=0.0,

@@ -25,7 +25,8 @@ _MOST_ROWS: Final = 5000
 """The newest rows that are read."""
 _FAR: Final = math.log(3.0)
 """The logarithm of the factor in size from which on a model is not similar. A row of another kind of processor, or of a
-model with other inputs, is so much further away."""
+model with other inputs, is so much further away; one of other operators by the share of them that only one of both has
+(P. Jaccard, "The distribution of the flora in the alpine zone", New Phytologist 11, 1912)."""
 
 
 class Cost(Value):
@@ -35,6 +36,7 @@ class Cost(Value):
         what: An adaptor, or a candidate's route as adaptors joined by ``>``.
         format: The format of the model: of the step's input, or the source's.
         inputs: The source model's inputs, by type and rank, such as ``float32/4`` for images.
+        operators: The kinds of layers or operators that the source model computes with; empty where nothing tells.
         size: The source model's bytes.
         seconds: What a step took; of a candidate, its validation.
         outcome: ``artifact``, ``refused`` or ``failed``; of a candidate, what became of it.
@@ -45,6 +47,7 @@ class Cost(Value):
     what: str
     format: str
     inputs: str = ""
+    operators: tuple[str, ...] = ()
     size: int = Field(ge=0)
     seconds: float = Field(ge=0, allow_inf_nan=False)
     outcome: str
@@ -113,5 +116,12 @@ def find_nearest(rows: Iterable[Cost], like: Cost) -> list[Cost]:
 
 
 def _measure_distance(row: Cost, like: Cost) -> float:
-    differs = (row.host != like.host) + (row.inputs != like.inputs)
+    differs = (row.host != like.host) + (row.inputs != like.inputs) + _compare(row.operators, like.operators)
     return abs(math.log((row.size + 1) / (like.size + 1))) + differs * _FAR
+
+
+def _compare(some: tuple[str, ...], others: tuple[str, ...]) -> float:
+    """Return the share of two models' operators that only one of them has; 0 where those of one are not known."""
+    if not some or not others:
+        return 0.0
+    return len(set(some) ^ set(others)) / len({*some, *others})

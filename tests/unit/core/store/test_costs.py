@@ -52,6 +52,17 @@ def test_rows_of_such_a_processor_are_nearer():
     assert find_nearest([row(1.0, host="AVX2 only"), row(5.0, size=9000)], LIKE)[0].seconds == 1.0
 
 
+def test_a_model_of_other_operators_is_further_away_by_the_share_that_differs():
+    def make(seconds, *operators, size=1000):
+        return row(seconds, size=size, share=0.5).model_copy(update={"operators": operators})
+
+    like = LIKE.model_copy(update={"operators": ("Conv", "Relu")})
+    rows = [make(1.0, "LSTM"), make(2.0, "Conv", "Relu", "Gemm", size=1100), make(3.0, "Conv", size=2900), make(4.0)]
+    assert [one.seconds for one in find_nearest(rows, like)] == [4.0, 2.0, 1.0, 3.0]
+    assert guess_share(rows[:1], like) is None
+    assert guess_share(rows[1:2], like) is not None
+
+
 @pytest.mark.parametrize(
     ("shares", "share", "chance"),
     [

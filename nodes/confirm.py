@@ -38,7 +38,9 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
     names = [s.id for s in result.standings if s.status is Status.MEASURED][: setting.recipe.confirm.finalists]
     validated = result.validated
     artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
-    launches = Launches(artifacts, setting)
+    chosen = result.choice
+    confidence = chosen.confidence if chosen else setting.recipe.gates.confidence
+    launches = Launches(artifacts, setting, confidence=confidence)
     took: dict[str, Any] = {"seconds": 0.0}
     if artifacts:
         with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as took:
@@ -61,9 +63,9 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
 class Launches:
     """All launches of the finalists with the source, what was measured in them, and what they decide."""
 
-    def __init__(self, artifacts: Mapping[str, Artifact], setting: Setting) -> None:
+    def __init__(self, artifacts: Mapping[str, Artifact], setting: Setting, *, confidence: float) -> None:
         self.timings, self.count = Timings(), 0
-        self._artifacts, self._setting = artifacts, setting
+        self._artifacts, self._setting, self._confidence = artifacts, setting, confidence
         self._ratios: dict[str, dict[str, list[float]]] = {}  # by id and shape, source time over its time in each
         self._findings: dict[str, Finding] = {}
 
@@ -77,7 +79,7 @@ class Launches:
         plan = LaunchPlan(
             finalists=len(self._artifacts),
             threshold=recipe.gates.speedup,
-            confidence=recipe.gates.confidence,
+            confidence=self._confidence,
             looks=recipe.confirm.looks,
             objective=recipe.race.objective,
             weights=recipe.race.weights or None,

@@ -17,7 +17,15 @@ from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision
-from kedro_hone.core.values.measurement import BUDGET, ConfirmationResult, Finalist, Quality, RaceResult, Validation
+from kedro_hone.core.values.measurement import (
+    BUDGET,
+    Choice,
+    ConfirmationResult,
+    Finalist,
+    Quality,
+    RaceResult,
+    Validation,
+)
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, Predicted, Reference
 from kedro_hone.sources.catalogue import describe_baseline
@@ -30,7 +38,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
 
     The finalists are checked in the order of their speed; the first that passes all gates wins. The level of the
     quality intervals is divided among them (multiple comparisons), so that checking several does not make a false pass
-    more likely. The gate split is read here and nowhere else.
+    more likely; that of a person's choice is divided among such choices. The gate split is read here and nowhere else.
     """
     source, recipe, found = setting.source, setting.recipe, result.validated
     finalists = {finalist.id: finalist for finalist in confirmation.finalists}
@@ -41,7 +49,9 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         **reference.model_dump(include={*Predicted.model_fields}),
     )
     with setting.store.workspace() as scratch:
-        scorer = _Scorer(setting, scratch, {name: found[name].candidate.outcome for name in finalists})
+        outcomes, chosen = {name: found[name].candidate.outcome for name in finalists}, result.choice
+        shared = share_confidence(recipe.gates.confidence, finalists=recipe.confirm.finalists)
+        scorer = _Scorer(setting, scratch, outcomes, level=chosen.confidence if chosen else shared)
         results = GateResults(gates=recipe.gates, source=itself, score=scorer.score)
         catalogue = read_catalogue()  # of now: the validation, which has the licence too, may be an earlier run's
         restricted = (name for name in finalists if catalogue.find_restricted(found[name].candidate))
@@ -51,8 +61,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         winner, golden = results.winner, None
         if winner in scorer.outputs:
             golden = keep_golden(scorer.outputs[winner], setting, largest_error=found[winner].largest_error or 0.0)
-    if untried := say_untried(result):
-        reasons.append(untried)
+    reasons += filter(None, (say_choice(result.choice), say_untried(result)))
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
     best = results.best
     outcome = found[winner].candidate.outcome if winner else None
@@ -79,6 +88,17 @@ def _gather(finalist: Finalist, validation: Validation) -> Measurements:
     )
 
 
+def say_choice(choice: Choice | None) -> str:
+    """Return that a person chose the candidate, or an empty string."""
+    if choice is None:
+        return ""
+    many = "which is the first choice" if choice.number == 1 else f"after {choice.number - 1} other choices"
+    return (
+        f"{choice.candidate} was chosen by a person among {choice.offered} candidates that had been raced, {many} of "
+        f"this search: it is judged at {choice.confidence:.2%}"
+    )
+
+
 def say_untried(result: RaceResult) -> str:
     """Return how many candidates were not tried for the budget, or an empty string."""
     slugs = [*(one.slug for one in result.validations), *(one.slug for one in result.standings)]
@@ -94,6 +114,7 @@ class _Scorer:
     setting: Setting
     scratch: Path
     outcomes: dict[str, Any]
+    level: float
     workers: int = 0
     outputs: dict[str, Path] = field(default_factory=dict)  # of each candidate that was scored
 
@@ -108,8 +129,7 @@ class _Scorer:
         if failed := self._predict(name, self.outcomes[name], outputs[name]):
             return f"{name} failed on the gate split: {failed.reason}"
         self.outputs |= outputs
-        level = share_confidence(setting.recipe.gates.confidence, finalists=setting.recipe.confirm.finalists)
-        scores = score_predictions(outputs, reference=reference, split=split, setting=setting, confidence=level)
+        scores = score_predictions(outputs, reference=reference, split=split, setting=setting, confidence=self.level)
         found = scores[name]
         return f"{name} cannot be scored on the gate split: {found}" if isinstance(found, str) else found
 

@@ -123,6 +123,7 @@ def gather_evidence(
         quality=decision.quality,
         gates=decision.gates,
         candidates=(_join_source(setting.store.measure(source), reference, race), *joined),
+        choice=race.choice,
         race=records.RaceRecord(**raced, timings=TIMINGS),
         confirmation=Confirmation(**confirmed, subject=digest_json(confirmation.made_from)),
         hardware=confirmation.hardware,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kedro.pipeline import Pipeline
 
 from kedro_hone.core.values.composite import COMPOSITE, RUNS
+from kedro_hone.nodes.choose import choose
 from kedro_hone.nodes.compose import compose, enter
 from kedro_hone.nodes.confirm import confirm
 from kedro_hone.nodes.gate import gate
@@ -37,20 +38,29 @@ def create_pipeline(routes: Routes) -> Pipeline:
         for step in routes.ends
     ]
     validations = {step.namespace.replace(".", "__"): f"{step.namespace}.validation" for step in routes.ends}
-    asked = {"result": "race", "confirmation": "confirmation", "reference": "reference"}
-    decided = {**asked, "decision": "decision", "version": "version"}
     composed = _place_composite() if _can_compose(routes) else []
     raced = "raced" if composed else "race"
-    nodes = (
-        place_node(race, name="race", inputs=validations, output=raced, decided_by=RACED, tags=ALONE),
-        *composed,
+    first = place_node(race, name="race", inputs=validations, output=raced, decided_by=RACED, tags=ALONE)
+    return Pipeline([*validated, first, *composed, *_place_verdict("race")], tags="compare")
+
+
+def create_choice_pipeline() -> Pipeline:
+    """Return the pipeline of a person's choice: the last race in, the verdict on one of its candidates out."""
+    chosen = place_node(choose, name="choose", inputs={"result": "race"}, output="chosen")
+    return Pipeline([chosen, *_place_verdict("chosen")], tags="compare")
+
+
+def _place_verdict(raced: str) -> list[Pipeline]:
+    """Return the nodes from a race's result to the evidence."""
+    asked = {"result": raced, "confirmation": "confirmation", "reference": "reference"}
+    decided = {**asked, "decision": "decision", "version": "version"}
+    return [
         place_node(
-            confirm, name="confirm", inputs={"result": "race"}, output="confirmation", decided_by=CONFIRMED, tags=ALONE
+            confirm, name="confirm", inputs={"result": raced}, output="confirmation", decided_by=CONFIRMED, tags=ALONE
         ),
         place_node(gate, name="gate", inputs=asked, output="decision", decided_by=["gates", "confirm", "golden_rows"]),
         place_node(report, name="report", inputs=decided, output=["evidence", "evidence_folder"]),
-    )
-    return Pipeline([*validated, *nodes], tags="compare")
+    ]
 
 
 def _can_compose(routes: Routes) -> bool:

@@ -11,7 +11,7 @@ from kedro_hone.pipelines import build, compare, demo, publish, pull
 
 
 def register_pipelines() -> dict[str, Pipeline]:
-    """Return ``pull``, ``build``, ``compare``, ``publish``, ``assess`` (all but publish), ``__default__``, ``demo``."""
+    """Return ``pull``, ``build``, ``compare``, ``publish``, ``assess`` (all but publish), ``choose`` and ``demo``."""
     plan = read_plan()
     with warnings.catch_warnings():
         # One namespace feeds another here, and Kedro takes every such dataset for a slip in its name.
@@ -23,4 +23,5 @@ def register_pipelines() -> dict[str, Pipeline]:
             "publish": publish.create_pipeline(),
         }
     assess = parts["pull"] + parts["build"] + parts["compare"]
-    return {**parts, "assess": assess, "__default__": assess + parts["publish"], "demo": demo.create_pipeline()}
+    whole = {"assess": assess, "__default__": assess + parts["publish"]}
+    return {**parts, **whole, "choose": compare.create_choice_pipeline(), "demo": demo.create_pipeline()}

@@ -18,6 +18,7 @@ from kedro_hone.cli.routes import routes
 from kedro_hone.cli.runs import replay, report
 from kedro_hone.cli.verify import verify
 from kedro_hone.core.errors import ExitCode
+from kedro_hone.graph import configure
 from kedro_hone.hooks.interrupt import InterruptHooks
 from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.hooks.progress import ProgressHooks
@@ -57,10 +58,26 @@ def _run(**options: Any) -> None:
 
 
 run = click.Command("run", params=kedro_run.params, callback=_run, help=_run.__doc__)  # with Kedro's own options
+
+
+@click.command()
+@click.argument("candidate")
+@click.option("--env", "-e", help="Kedro's environment of the search.")
+@click.pass_context
+def choose(context: click.Context, *, candidate: str, env: str | None) -> None:
+    """Confirm, gate and publish CANDIDATE of the last race in place of the fastest; nothing is built or raced again.
+
+    Exit codes are those of a run.
+    """
+    configure()
+    parameters = {"hone": {"choose": candidate}}
+    context.invoke(run, pipelines=["choose", "publish"], params=parameters, env=env)
+
+
 hone = _Commands(
     "hone",
-    commands=[routes, toolchains, registries, report, replay, verify, explain, adaptor],
-    help="Routes, toolchains, registries, reports, replays, published versions and errors of kedro-hone.",
+    commands=[routes, choose, toolchains, registries, report, replay, verify, explain, adaptor],
+    help="Routes, choices, toolchains, registries, reports, replays, published versions and errors of kedro-hone.",
 )
 cli = click.Group("kedro-hone", commands=[run, hone], help=_SUMMARY)
 commands = click.Group("kedro-hone", commands=[hone], help=_SUMMARY)

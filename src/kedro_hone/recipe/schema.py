@@ -169,6 +169,9 @@ class Recipe(Section):
     race: RaceSection = RaceSection()
     confirm: ConfirmSection = ConfirmSection()
     publish: PublishSection = PublishSection()
+    choose: str | None = Field(
+        None, min_length=1, description="Set by `kedro hone choose`: the candidate that is confirmed and gated."
+    )
     calibration_rows: int = Field(256, ge=1, description="Rows of the calibration split that are used.")
     golden_rows: int = Field(
         1,

@@ -16,7 +16,7 @@ from kedro_hone.core.values.artifact import StepFacts
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.judgement import Judgement
-from kedro_hone.core.values.measurement import Confirmation, Finalist, Hardware, Quality, Speedup
+from kedro_hone.core.values.measurement import Choice, Confirmation, Finalist, Hardware, Quality, Speedup
 from kedro_hone.core.values.samples import Split
 from kedro_hone.report import records
 
@@ -46,6 +46,7 @@ class Evidence(Value):
     quality: tuple[Quality, ...] = Field((), description="On the gate split, of each finalist that was looked at.")
     gates: tuple[Judgement, ...] = Field((), description="On each finalist, fastest first; on the source if it stays.")
     candidates: tuple[records.CandidateRecord, ...] = Field(description="Every candidate, with its reason.")
+    choice: Choice | None = Field(None, description="What a person chose of the race; None for a search's own verdict.")
     race: records.RaceRecord = Field(description="How the search for the fastest went.")
     confirmation: Confirmation = Field(description="Finalists in fresh processes, and the source against itself.")
     hardware: Hardware = Field(description="The machine.")

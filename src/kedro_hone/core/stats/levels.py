@@ -89,3 +89,20 @@ def share_confidence(confidence: float, *, finalists: int) -> float:
     if finalists < 1:
         raise ValueError(f"there is one finalist at least, not {finalists}")
     return 1 - (1 - confidence) / finalists
+
+
+def spend_on_choice(confidence: float, *, number: int) -> float:
+    """The confidence of the n-th candidate that a person chooses of one search, from that of all choices together.
+
+    Who saw a verdict and chooses again tests again, on the same gate split and as often as he likes. So each choice has
+    half the error level of the one before, ``alpha / 2**n``, of which no number has more than ``alpha`` in sum: alpha
+    spending for a number of tests that is not known before (D. Foster and R. Stine, "Alpha-investing: a procedure for
+    sequential control of expected false discoveries", J. R. Stat. Soc. B 70:429-444, 2008, without its returns).
+
+    Raises:
+        ValueError: It is not the first or a later choice, or no confidence level.
+    """
+    check_confidence(confidence)
+    if number < 1:
+        raise ValueError(f"choices are counted from 1, not {number}")
+    return 1 - (1 - confidence) * 0.5**number

@@ -132,6 +132,15 @@ class Standing(Value):
     slug: str = Field("", description="The class of its failure, or an empty string.")
 
 
+class Choice(Value):
+    """The candidate that a person chose after the race, in place of the fastest."""
+
+    candidate: str = Field(description="Its id.")
+    number: int = Field(ge=1, description="How many of this race's candidates were chosen so far, with this one.")
+    offered: int = Field(description="How many could be chosen.")
+    confidence: float = Field(description="Of its intervals and of its gates, for so many choices.")
+
+
 BUDGET: Final = "budget"
 """The slug of a standing that was not tried since the budget was spent."""
 
@@ -148,6 +157,7 @@ class RaceResult(Made):
     timings: str = Field(description="The raw timings, by their key in the store.")
     workers: int = Field(0, description="How many worker processes were launched.")
     other_load: float | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
+    choice: Choice | None = Field(None, description="What a person chose of it; None in a search.")
 
     @property
     def validated(self) -> dict[str, Validation]:

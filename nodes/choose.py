@@ -1,0 +1,75 @@
+"""Choose: let a person's candidate take the place of the race's fastest, to be confirmed and gated for itself."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.stats.levels import spend_on_choice
+from kedro_hone.core.store.choices import count_choice
+from kedro_hone.core.text import open_logger
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import Choice, RaceResult, Standing, Status
+
+logger = open_logger(__name__)
+
+_RACED: Final = frozenset({Status.MEASURED, Status.DROPPED})
+
+
+def choose(*, setting: Setting, result: RaceResult) -> RaceResult:
+    """Return the race's result with the recipe's ``choose`` as its only candidate that is measured.
+
+    Nothing is built or raced. The choice is counted before anything is measured of it, so that no number of choices
+    makes a false pass more likely than the recipe allows (``spend_on_choice``).
+
+    Raises:
+        HoneError: ``candidate-unknown``: there is no such candidate, or it was not raced; ``store-missing``: its files
+            are not in the store any more.
+    """
+    offered = [one for one in result.standings if one.status in _RACED and _find_artifact(one.id, result)]
+    name = setting.recipe.choose or ""
+    chosen = next((one for one in offered if one.id == name), None)
+    artifact = _find_artifact(name, result)
+    if chosen is None or artifact is None:
+        raise _explain_unknown(name, [one.id for one in offered], result)
+    setting.store.locate(artifact)
+    number = count_choice(setting.store.root, race=result.identity, run=setting.run.run_id, candidate=name)
+    confidence = spend_on_choice(setting.recipe.gates.confidence, number=number)
+    logger.info(
+        "chosen    %s, of %d; choice %d of this search, at %.3g %%", name, len(offered), number, 100 * confidence
+    )
+    others = [_leave(one, name) for one in result.standings if one is not chosen]
+    standing = chosen.model_copy(update={"status": Status.MEASURED, "reason": ""})
+    choice = Choice(candidate=name, number=number, offered=len(offered), confidence=confidence)
+    return result.model_copy(update={"standings": (standing, *others), "choice": choice})
+
+
+def _find_artifact(name: str, result: RaceResult) -> Artifact | None:
+    """Return the artifact of a valid candidate; None for any other."""
+    validation = result.validated.get(name)
+    if validation is None or validation.status is not Status.MEASURED:
+        return None
+    return validation.candidate.outcome if isinstance(validation.candidate.outcome, Artifact) else None
+
+
+def _leave(standing: Standing, chosen: str) -> Standing:
+    if standing.status is not Status.MEASURED:
+        return standing
+    return standing.model_copy(update={"status": Status.DROPPED, "reason": f"{chosen} was chosen in its place."})
+
+
+def _explain_unknown(name: str, offered: list[str], result: RaceResult) -> HoneError:
+    said = {one.candidate.id: one.reason or one.status.value for one in result.validations}
+    said |= {one.id: one.reason or one.status.value for one in result.standings}
+    if not name:
+        what, why = "No candidate is named.", "The recipe has no `choose`, which `kedro hone choose CANDIDATE` sets."
+    elif name in said:
+        what, why = f"{name} cannot be chosen.", f"It was not raced to a result: {said[name]}"
+    else:
+        near = difflib.get_close_matches(name, offered, n=3, cutoff=0.4)
+        what = f"There is no candidate {name!r}."
+        why = f"The last race has {', '.join(near or offered[:5]) or 'none that can be chosen'}."
+    hint = "Take an id from the report's candidates that were measured or dropped early."
+    return HoneError("candidate-unknown", what, why=why, hint=hint)

@@ -37,6 +37,7 @@ from kedro_hone.programs import digest_metric
 from kedro_hone.report import records
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, write_reports
+from kedro_hone.report.front import find_front
 
 logger = open_logger(__name__)
 
@@ -123,6 +124,7 @@ def gather_evidence(
         quality=decision.quality,
         gates=decision.gates,
         candidates=(_join_source(setting.store.measure(source), reference, race), *joined),
+        front=find_front(joined),
         choice=race.choice,
         race=records.RaceRecord(**raced, timings=TIMINGS),
         confirmation=Confirmation(**confirmed, subject=digest_json(confirmation.made_from)),

@@ -46,6 +46,10 @@ class Evidence(Value):
     quality: tuple[Quality, ...] = Field((), description="On the gate split, of each finalist that was looked at.")
     gates: tuple[Judgement, ...] = Field((), description="On each finalist, fastest first; on the source if it stays.")
     candidates: tuple[records.CandidateRecord, ...] = Field(description="Every candidate, with its reason.")
+    front: tuple[str, ...] = Field(
+        (),
+        description="Candidates that none beats in speed, quality and size at once, by the race's estimates.",
+    )
     choice: Choice | None = Field(None, description="What a person chose of the race; None for a search's own verdict.")
     race: records.RaceRecord = Field(description="How the search for the fastest went.")
     confirmation: Confirmation = Field(description="Finalists in fresh processes, and the source against itself.")

@@ -76,6 +76,12 @@ def group_candidates(evidence: Evidence) -> dict[Status, list[CandidateRecord]]:
     return {status: group for status in order if (group := [one for one in fastest if one.status is status])}
 
 
+def list_front(evidence: Evidence) -> list[CandidateRecord]:
+    """Return the candidates of the Pareto front, fastest first; none where there is nothing to choose."""
+    found = [one for name in evidence.front if (one := evidence.find_candidate(name))]
+    return found if len(found) > 1 else []
+
+
 def format_quality(candidate: CandidateRecord) -> str:
     """Return a candidate's metric on the search split."""
     return wording.format_metric(candidate.quality.metric, candidate.quality.candidate) if candidate.quality else "–"

@@ -145,6 +145,13 @@ def say_headline(evidence: Evidence) -> str:
     return said if named or not baseline else f"{said}, measured against {baseline}"
 
 
+FRONT: Final = (
+    "No other candidate is as fast, as accurate and as small at once. These are estimates of the race and of the "
+    "search split, of which the best look better than they are. The one that you choose is confirmed and gated:"
+)
+"""What the Pareto front is."""
+
+
 def say_provable(evidence: Evidence) -> str:
     """Return what the gate split can prove at all, in one sentence, or an empty string where it is not known."""
     for quality in evidence.subject_quality:

@@ -15,7 +15,7 @@ from kedro_hone.core.stats.intervals import (
     interval_of_ratios,
     smallest_provable_drop,
 )
-from kedro_hone.core.stats.levels import correct_for_looks, share_confidence
+from kedro_hone.core.stats.levels import correct_for_looks, share_confidence, spend_on_choice
 from kedro_hone.core.values.measurement import is_bounded
 
 RATIOS = st.lists(st.floats(0.01, 1000.0), min_size=2, max_size=20)
@@ -79,6 +79,18 @@ def test_the_level_is_shared_equally():
     assert share_confidence(0.94, finalists=3) == pytest.approx(0.98)
     with pytest.raises(ValueError, match="finalist"):
         share_confidence(0.95, finalists=0)
+
+
+@given(st.floats(0.5, 0.999), st.integers(1, 60))
+def test_all_choices_together_err_no_more_often_than_one_may(confidence, count):
+    levels = [1 - spend_on_choice(confidence, number=number) for number in range(1, count + 1)]
+    assert sum(levels) <= (1 - confidence) * (1 + 1e-9)
+    assert levels[0] == pytest.approx((1 - confidence) / 2)
+
+
+def test_choices_are_counted_from_one():
+    with pytest.raises(ValueError, match="counted from 1"):
+        spend_on_choice(0.95, number=0)
 
 
 def test_a_mean_is_hardly_wider_than_students_where_many_rows_differ():

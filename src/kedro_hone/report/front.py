@@ -1,0 +1,34 @@
+"""The Pareto front: candidates that no other one beats in speed, quality and size at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kedro_hone.core.values.measurement import Status
+from kedro_hone.report.records import CandidateRecord
+
+_MEASURED = frozenset({Status.MEASURED, Status.DROPPED})
+
+
+def find_front(candidates: Iterable[CandidateRecord]) -> tuple[str, ...]:
+    """Return the ids of candidates that may be published and are on the front, fastest first.
+
+    One is off it where another is at least as fast by the race's objective, loses no more quality on the search split
+    and is no larger, and is better in one of these. Compared are point estimates, from data that also chose who was
+    tried: whoever is chosen from the front is measured again. The source is not on it, nor is who was not raced.
+    """
+    points = {one.id: point for one in candidates if one.publishable and (point := _locate(one))}
+    front = [name for name, point in points.items() if not any(_beats(other, point) for other in points.values())]
+    return tuple(sorted(front, key=lambda name: (*points[name], name)))
+
+
+def _locate(candidate: CandidateRecord) -> tuple[float, float, float] | None:
+    """Return what is to be small: the speed-up's reciprocal, the drop, and the bytes; None where one is unknown."""
+    speedup, quality, size = candidate.speedup, candidate.quality, candidate.size_bytes
+    if candidate.status not in _MEASURED or speedup is None or quality is None or size is None:
+        return None
+    return 1 / speedup.estimate, quality.drop.estimate, float(size)
+
+
+def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(mine <= theirs for mine, theirs in zip(one, other, strict=True))

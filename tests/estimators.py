@@ -86,7 +86,7 @@ def read_data(name: str) -> tuple[Any, Any]:
             draw.normal(size=150),
             draw.integers(0, 9, 150),
         )
-        x = pd.DataFrame({"color": colors.astype(object), "size": size, "count": count})
+        x = pd.DataFrame({"color": colors.astype(object), "1st size (€)": size, "how-many": count})
         return x, (size + (colors == "red") + count / 9 > 0.7).astype(np.int64)
     x, y = getattr(datasets, f"load_{name.removesuffix('-text')}")(return_X_y=True)
     return x, np.array(["malignant", "benign", "unclear"])[y] if name.endswith("-text") else y

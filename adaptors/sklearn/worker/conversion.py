@@ -42,6 +42,7 @@ def transform(job: Json) -> Json:
         reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else ""
         return {"failed": {"class": "convert", "reason": f"skl2onnx: {type(error).__name__}: {reason}"}}
     _keep_outputs(model, outputs)
+    _name_inputs(model, [spec["name"] for spec in inputs])
     for spec in inputs:
         if spec["dtype"] not in {"float32", "int64", "str"} or (spec["dtype"] == "int64" and len(inputs) == 1):
             _cast_input(model, spec)
@@ -86,6 +87,22 @@ def _cast_input(model: onnx.ModelProto, spec: Json) -> None:
                 node.input[index] = cast
     value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(spec["dtype"]))
     graph.node.insert(0, helper.make_node("Cast", [name], [cast], name=f"cast_{name}", to=TensorProto.FLOAT))
+
+
+def _name_inputs(model: onnx.ModelProto, names: list[str]) -> None:
+    """Give a model the names of the source's columns: skl2onnx replaces what is no identifier in them."""
+    graph = model.graph
+    changed = {value.name: name for value, name in zip(graph.input, names, strict=True) if value.name != name}
+    made = {output for node in graph.node for output in node.output}
+    if taken := sorted(made.intersection(changed.values())):
+        raise ValueError(
+            f"the converter uses the name of the column {taken[0]!r} for something else: rename the column"
+        )
+    for value in graph.input:
+        value.name = changed.get(value.name, value.name)
+    for node in graph.node:
+        for index, used in enumerate(node.input):
+            node.input[index] = changed.get(used, used)
 
 
 def _keep_outputs(model: onnx.ModelProto, specs: list[Json]) -> None:

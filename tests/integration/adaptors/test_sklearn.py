@@ -189,8 +189,8 @@ def test_what_the_learner_is_told(bench, seal):
     described, _ = bench.call("describe", folder, "sklearn", described=stated)
     assert [(spec["name"], spec["dtype"]) for spec in described["inputs"]] == [
         ("color", "str"),
-        ("size", "float64"),
-        ("count", "int64"),
+        ("1st size (€)", "float64"),
+        ("how-many", "int64"),
     ]
     assert described["sklearn"]["split"]
     folder, stated = seal("logistic")

@@ -18,6 +18,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.composite import COMPOSITE, PARTS, Part, can_be_part
 from kedro_hone.core.values.measurement import RaceResult, Standing, Status, Validation
 from kedro_hone.core.values.outcome import Outcome, Refused
+from kedro_hone.core.workers.inside.shapes import find_shapes
 
 logger = open_logger(__name__)
 
@@ -35,6 +36,10 @@ def compose(*, setting: Setting, result: RaceResult) -> Outcome:
     if best is None or best.id not in artifacts or not best.ratios:
         return refuse(reason="the best candidate of the race cannot be a part")
     chosen = _choose(best, [one for one in result.standings if one.id in artifacts], artifacts)
+    inputs = [spec.model_dump(mode="json") for spec in artifacts[best.id].inputs]
+    keys = {name: find_shapes(inputs, dict(sizes)) for name, sizes in setting.recipe.shapes.items()}
+    if None in keys.values() or len(set(keys.values())) < len(keys):
+        return refuse(reason="the recipe's shapes cannot be told apart by the shapes of the inputs")
     if set(chosen.values()) == {best.id}:
         return refuse(reason=f"no candidate is faster than {best.id} at any shape by {GAIN - 1:.0%} or more")
     names = list(dict.fromkeys((best.id, *chosen.values())))
@@ -44,8 +49,11 @@ def compose(*, setting: Setting, result: RaceResult) -> Outcome:
     return _seal({name: artifacts[name] for name in names}, served, setting)
 
 
-def enter(*, setting: Setting, result: RaceResult, validation: Validation) -> RaceResult:  # noqa: ARG001 - a node's
-    """Return the race's result with a valid composite first; as it was where there is none."""
+def enter(*, setting: Setting, result: RaceResult, validation: Validation) -> RaceResult:  # noqa: ARG001 - see below
+    """Return the race's result with a valid composite first; as it was where there is none.
+
+    It takes the ``setting``, as every node that makes no part of it does, so that what it joins is of one recipe.
+    """
     outcome = validation.candidate.outcome
     if not isinstance(outcome, Artifact):
         return result
@@ -91,8 +99,7 @@ def _seal(parts: Mapping[str, Artifact], served: Mapping[str, list[str]], settin
             format=part.format,
             run_options=part.run_options,
             metadata=part.metadata,
-            names=tuple(served[name]),
-            shapes=tuple(dict(shapes[shape]) for shape in served[name]),
+            shapes={shape: dict(shapes[shape]) for shape in served[name]},
         ).model_dump(mode="json")
         for name, part in parts.items()
     ]

@@ -17,7 +17,6 @@ from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.text import hide_secrets, open_logger
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.composite import say_parts
 from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import (
@@ -38,6 +37,7 @@ from kedro_hone.report import records
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, write_reports
 from kedro_hone.report.front import find_front
+from kedro_hone.report.wording import say_parts
 
 logger = open_logger(__name__)
 

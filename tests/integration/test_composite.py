@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from digits_bench import make_bench, read_splits
 
 import kedro_hone
+from kedro_hone.adaptors.composite.adaptor import TOOLCHAIN
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.artifact import TensorSpec
-from kedro_hone.core.values.composite import read_parts
+from kedro_hone.core.values.composite import RUNS, read_parts
 from kedro_hone.core.values.measurement import RaceResult, Standing, Status, Validation
 from kedro_hone.core.values.outcome import Candidate
+from kedro_hone.core.workers.inside.loading import load_file
+from kedro_hone.learner.golden import make_golden
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.nodes.compose import compose
 
@@ -80,9 +86,9 @@ def publish(bench, artifact, folder):
 
 def test_each_shape_is_computed_by_its_part(bench, tmp_path):
     made = make(bench, convert(bench, tmp_path / "ir"))
-    assert [(part.runtime, part.names) for part in read_parts(made)] == [
-        ("onnxruntime", ("batch1",)),
-        ("openvino", ("batch64",)),
+    assert [(part.runtime, part.shapes) for part in read_parts(made)] == [
+        ("onnxruntime", {"batch1": {"batch": 1}}),
+        ("openvino", {"batch64": {"batch": 64}}),
     ]
     assert bench.validate(made).status is Status.MEASURED
     learner = kedro_hone.load(publish(bench, made, tmp_path / "published"))
@@ -104,16 +110,18 @@ def test_a_part_that_is_wrong_at_its_shape_is_found(bench, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "slug"),
+    ("change", "said"),
     [
-        ({"run_options": {"CACHE_DIR": "x"}}, "model-unsupported"),
-        ({"runtime": "pytorch", "format": "torchscript"}, None),
-        ({"runtime": "../../../tmp", "format": "onnx"}, None),
-        ({"shapes": [{"batch": 0}]}, None),
+        ({"run_options": {"CACHE_DIR": "x"}}, "write files and open libraries"),
+        ({"runtime": "pytorch", "format": "torchscript"}, "a part of the format 'torchscript' for 'pytorch'"),
+        ({"runtime": "../../../tmp", "format": "onnx"}, "a part of the format 'onnx' for '../../../tmp'"),
+        ({"shapes": {"none": {"batch": 0}}}, "what is no shape of the inputs: {'batch': 0}"),
+        ({"shapes": {"twice": {"batch": 64}}}, "serve a shape of the inputs twice"),
+        ({"shapes": {str(batch): {"batch": batch} for batch in range(1, 99)}}, "or more than 64"),
     ],
     ids=str,
 )
-def test_a_composite_of_a_stranger_opens_nothing_else(bench, tmp_path, change, slug):
+def test_a_composite_of_a_stranger_opens_nothing_else(bench, tmp_path, change, said):
     made = make(bench, convert(bench, tmp_path / "ir"))
     parts = [{**made.metadata["parts"][0], **change}, *made.metadata["parts"][1:]]
     folder = tmp_path / "changed"
@@ -122,4 +130,41 @@ def test_a_composite_of_a_stranger_opens_nothing_else(bench, tmp_path, change, s
     sealed = bench.setting.store.seal(folder, **dict(attributes.manifest()))
     with pytest.raises((HoneError, ValueError)) as caught:
         kedro_hone.load(publish(bench, sealed, tmp_path / "published"))
-    assert slug is None or caught.value.slug == slug
+    assert said in " ".join(map(str, (caught.value, getattr(caught.value, "why", ""))))
+
+
+def test_golden_rows_are_computed_by_each_part(bench, tmp_path):
+    """The rows are few, and of the shape of one part; the other one is wrong on this machine."""
+    made = make(bench, convert(bench, tmp_path / "ir", add=100.0))
+    folder = publish(bench, made, tmp_path / "registry" / "artifact")
+    source = kedro_hone.load(publish(bench, bench.setting.source, tmp_path / "source"))
+    feeds = {"image": np.random.default_rng(0).random((1, 1, 8, 8), dtype=np.float32)}
+    golden = make_golden(
+        feeds, source.run(feeds), rows=1, largest_error=0.0, source=bench.setting.source, host=read_host()
+    )
+    (folder.parent / "evidence").mkdir()
+    (folder.parent / "evidence" / "golden.json").write_text(golden.model_dump_json())
+    with pytest.raises(HoneError) as caught:
+        kedro_hone.load(folder.parent, on_mismatch="refuse")
+    assert caught.value.slug == "winner-differs"
+    assert "output logits differs by" in caught.value.why
+
+
+def test_threads_load_and_call_it_at_once(bench, tmp_path):
+    folder = publish(bench, make(bench, convert(bench, tmp_path / "ir")), tmp_path / "published")
+    images = {rows: np.random.default_rng(rows).random((rows, 1, 8, 8), dtype=np.float32) for rows in (1, 64)}
+    with ThreadPoolExecutor(8) as pool:
+        learners = [*pool.map(lambda _: kedro_hone.load(folder), range(8))]
+        due = {rows: learners[0].run({"image": image})["logits"] for rows, image in images.items()}
+        calls = [pool.submit(learners[0].run, {"image": images[rows]}) for rows in (1, 64) * 200]
+        found = [call.result()["logits"] for call in calls]
+    for array in found:
+        np.testing.assert_allclose(array, due[len(array)], rtol=1e-4, atol=1e-4)
+
+
+def test_its_worker_knows_the_runtimes_and_their_variables():
+    catalogue = read_catalogue()
+    worker = load_file("composite_worker", str(TOOLCHAIN.worker))
+    assert worker.RUNS == RUNS
+    variables = [catalogue.find_toolchain(name).environment for name in TOOLCHAIN.uses]
+    assert dict(TOOLCHAIN.environment) == {key: value for one in variables for key, value in one.items()}

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import math
+import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,8 @@ _OWN = frozenset({caching.POSITIONS, ORDER})
 class Session:
     """An IR compiled for the CPU, with one request: inputs are shared for the call, outputs are copies.
 
+    Calls of several threads wait for one another: a request computes one at a time, and all threads' share the cores.
+
     Where the IR has a state, a cache of keys and values, each run begins with an empty one; ``start`` keeps it.
     """
 
@@ -41,16 +44,17 @@ class Session:
         self._inputs = {find_name(port): index for index, port in enumerate(compiled.inputs)}
         self._outputs = [find_name(port) for port in compiled.outputs]
         self._compiled = compiled
-        self._request = compiled.create_infer_request()
+        self._request, self._turn = compiled.create_infer_request(), threading.Lock()
         self._stateful = bool(self._request.query_state())
         self.has_cache = self._stateful and ORDER in self._inputs
 
     def run(self, feeds: Arrays) -> Arrays:
         """Return every output by name, for inputs by name."""
-        if self._stateful:
-            self._request.reset_state()
-            feeds = fill(feeds, self._inputs)
-        return self._infer(self._request, feeds)
+        with self._turn:
+            if self._stateful:
+                self._request.reset_state()
+                feeds = fill(feeds, self._inputs)
+            return self._infer(self._request, feeds)
 
     def start(self) -> Continuation:
         """Return sequences that grow, none of whose columns is computed yet; as many as wanted at the same time.

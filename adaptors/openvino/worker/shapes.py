@@ -38,7 +38,7 @@ def open_session(job: Json) -> Any:
     if not noted:
         return dynamic
     names = [spec["name"] for spec in inputs]
-    keys = [shapes.resolve(inputs, sizes) for sizes in noted]
+    keys = [shapes.require_shapes(inputs, sizes) for sizes in noted]
     fixed = {key: session.open_session(job, dict(zip(names, key, strict=True))) for key in keys}
     return shapes.ShapedSession(dynamic, fixed, names)
 

@@ -72,6 +72,10 @@ class Learner:
         except (LookupError, TypeError, ValueError, AttributeError) as error:  # such as a type that nobody knows
             raise explain_fault(f"{type(error).__name__}: {error}") from error
 
+    def list_runs(self) -> tuple[Run, ...]:
+        """Return the runtime's own calls: of a composite that of each part, for any shape; else the only one."""
+        return tuple(part.run for part in getattr(self._session, "parts", ())) or (self.run,)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the outputs, structured as the source model returns them."""
         return self._call(*args, **kwargs)

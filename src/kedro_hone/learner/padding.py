@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.values.composite import COMPOSITE
 from kedro_hone.core.workers.inside.tensors import Arrays, Run
 from kedro_hone.learner.lengths import INDIFFERENT, LENGTH, MASK
 
@@ -38,6 +39,7 @@ def serve_without_padding(run: Run, artifact: Artifact, *, rows: int, zeros: boo
     placed = [spec.name for spec in artifact.outputs if LENGTH in spec.shape]
     free = (
         mask is not None
+        and artifact.format != COMPOSITE  # whose parts are for the shapes of whole calls
         and config.get("model_type") in INDIFFERENT
         and not artifact.static_shapes
         and len(mask.shape) == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Format
 from kedro_hone.core.workers.host.job import Job, JobInput
-from kedro_hone.core.workers.inside.loading import load_file
+from kedro_hone.core.workers.inside.loading import load_worker
 from kedro_hone.learner.checks import check_artifact
 
 _RUNS: Final = "Opening such a file runs what it holds, with your rights."
@@ -123,9 +122,6 @@ def _find_toolchain(artifact: Artifact) -> Toolchain:
 
 def _import_worker(toolchain: Toolchain) -> Any:
     """Import the worker file by its path: adaptors' folders hold scripts, and third parties' are no packages."""
-    name = f"_kedro_hone_runtime_{toolchain.name}"
-    if getattr(sys.modules.get(name), "__file__", None) == str(toolchain.worker):
-        return sys.modules[name]
     if not toolchain.worker.is_file():
         raise HoneError(
             "model-unsupported",
@@ -133,4 +129,4 @@ def _import_worker(toolchain: Toolchain) -> Any:
             why=f"{toolchain.worker} is not there.",
             hint="Install kedro-hone, or the toolchain's package, again.",
         )
-    return load_file(name, str(toolchain.worker))
+    return load_worker(f"_kedro_hone_runtime_{toolchain.name}", str(toolchain.worker))

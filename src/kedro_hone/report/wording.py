@@ -8,9 +8,11 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kedro_hone.core.values.composite import COMPOSITE
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.composite import COMPOSITE, read_parts
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.measurement import Interval, Quality, Speedup, Status, is_bounded
+from kedro_hone.core.values.outcome import Outcome
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord
 
@@ -128,6 +130,15 @@ def name_candidate(evidence: Evidence, identifier: str) -> str:
 def name_record(candidate: CandidateRecord, *, last: int | None = None) -> str:
     """Return a candidate's route in one line, as ``name_route``; a composite, whose parts have one each, by its id."""
     return COMPOSITE if candidate.id == COMPOSITE else name_route(candidate.route, last=last)
+
+
+def say_parts(outcome: Outcome) -> str:
+    """Say of a composite which candidate serves which shapes; an empty string of any other outcome."""
+    if not isinstance(outcome, Artifact) or not (parts := read_parts(outcome)):
+        return ""
+    served = [", ".join((*part.shapes, *(["all other shapes"] if part is parts[0] else []))) for part in parts]
+    said = "; ".join(f"{shapes} by {part.candidate}" for part, shapes in zip(parts, served, strict=True))
+    return f"A composite: {said}."
 
 
 def say_headline(evidence: Evidence) -> str:

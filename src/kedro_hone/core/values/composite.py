@@ -8,7 +8,6 @@ from pydantic import Field
 
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Format, Json, Value
-from kedro_hone.core.values.outcome import Outcome
 
 COMPOSITE: Final = "composite"
 """The format, the toolchain that runs it, and the candidate's id."""
@@ -24,13 +23,12 @@ class Part(Value):
     """What serves some of the recipe's shapes; the first part also serves all others."""
 
     candidate: str = Field(description="The id of the candidate whose artifact it is.")
-    digest: str = Field(description="That artifact's.")
+    digest: str = Field(description="That artifact's, to be found in a store; its files are sealed as the composite's.")
     runtime: str = Field(description="The toolchain that opens it.")
     format: Format
     run_options: dict[str, Json] = Field({}, description="For its runtime when it opens it.")
     metadata: dict[str, Json] = Field({}, description="What its adaptors noted.")
-    names: tuple[str, ...] = Field((), description="The recipe's shapes that it serves.")
-    shapes: tuple[dict[str, int], ...] = Field((), description="Their sizes, in the same order.")
+    shapes: dict[str, dict[str, int]] = Field({}, description="The recipe's shapes that it serves, with their sizes.")
 
 
 def can_be_part(artifact: Artifact) -> bool:
@@ -43,20 +41,14 @@ def read_parts(artifact: Artifact) -> tuple[Part, ...]:
     """Return the parts of a composite, and none of any other artifact.
 
     Raises:
-        ValueError: The metadata of a composite name no parts.
+        ValueError: The metadata of a composite name no parts, or one of another runtime or format than a part may have.
     """
     if artifact.format != COMPOSITE:
         return ()
     noted = artifact.metadata.get(PARTS)
     if not isinstance(noted, list) or not noted:
         raise ValueError("the metadata of a composite name no parts")
-    return tuple(Part.model_validate(part) for part in noted)
-
-
-def say_parts(outcome: Outcome) -> str:
-    """Say of a composite which candidate serves which shapes; an empty string of any other outcome."""
-    if not isinstance(outcome, Artifact) or not (parts := read_parts(outcome)):
-        return ""
-    served = [", ".join((*part.names, *(["all other shapes"] if part is parts[0] else []))) for part in parts]
-    said = "; ".join(f"{shapes} by {part.candidate}" for part, shapes in zip(parts, served, strict=True))
-    return f"A composite: {said}."
+    parts = tuple(Part.model_validate(part) for part in noted)
+    if odd := [part for part in parts if RUNS.get(part.runtime) != part.format]:
+        raise ValueError(f"a part of the format {odd[0].format!r:.80} for {odd[0].runtime!r:.80}")
+    return parts

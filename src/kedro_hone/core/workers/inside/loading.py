@@ -14,12 +14,16 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from typing import Any
 
 LIBRARY = "hone_programs"
 """The name under which any program imports the built-in programs and the parts that they share."""
+
+
+_IMPORTING = threading.RLock()
 
 
 def load_file(name: str, path: str, *, parts: bool = True) -> Any:
@@ -44,6 +48,18 @@ def load_file(name: str, path: str, *, parts: bool = True) -> Any:
         sys.modules.pop(name, None)
         raise
     return module
+
+
+def load_worker(name: str, path: str) -> Any:
+    """Import the file of a toolchain's worker as a module of this name, once, whichever thread asks first.
+
+    Raises:
+        ImportError: It is no Python file.
+        FileNotFoundError: It does not exist.
+    """
+    with _IMPORTING:  # another thread must not see what is half executed
+        known = sys.modules.get(name)
+        return known if getattr(known, "__file__", None) == path else load_file(name, path)
 
 
 def load_part(name: str) -> Any:

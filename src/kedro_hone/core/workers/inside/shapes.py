@@ -12,18 +12,24 @@ LARGEST = 1 << 31
 
 
 class ShapedSession:
-    """A session for each of some shapes of the inputs, and one for all others."""
+    """A session for each of some shapes of the inputs, and one for all others: arrays by name in and out, no cache.
+
+    Attributes:
+        parts: Sessions that take any shape and each of which serves some calls; empty where all are of one model.
+    """
 
     has_cache = False
 
-    def __init__(self, other: Any, fixed: dict[Any, Any], names: list[str]) -> None:
-        """Take the sessions, those of fixed shapes by the shapes of the inputs of these names."""
-        self._other, self._fixed, self._names = other, fixed, tuple(names)
+    def __init__(
+        self, default: Any, fixed: dict[tuple[tuple[int, ...], ...], Any], names: list[str], *, parts: Any = ()
+    ) -> None:
+        """Take the sessions: of fixed shapes by the shapes of the inputs of these names, in their order."""
+        self._default, self._fixed, self._names, self.parts = default, fixed, tuple(names), tuple(parts)
 
     def run(self, feeds: dict[str, Any]) -> dict[str, Any]:
         """Return every output by name, for inputs by name."""
         key = tuple([feeds[name].shape for name in self._names])
-        return self._fixed.get(key, self._other).run(feeds)  # type: ignore[no-any-return]  # a session has no types
+        return self._fixed.get(key, self._default).run(feeds)  # type: ignore[no-any-return]  # a session has no types
 
 
 def find_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int, ...], ...] | None:
@@ -39,7 +45,7 @@ def find_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int, ..
     return tuple(tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec["shape"]) for spec in inputs)
 
 
-def resolve(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int, ...], ...]:
+def require_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int, ...], ...]:
     """Return the shapes of the inputs as ``find_shapes`` does.
 
     Raises:

@@ -28,7 +28,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
     arrays of Python lists.
 
     Raises:
-        ReportedError: ``data-unreadable``.
+        ReportedError: ``data-unreadable``; ``data-empty`` for lines of JSON without an object.
     """
     if path.is_dir():
         return _read_folder(path)
@@ -36,6 +36,8 @@ def read_arrays(path: Path) -> dict[str, Array]:
         raise _unreadable(path, f"{path.suffix or 'no suffix'} is none of {', '.join(SUFFIXES)}")
     try:
         return _read_file(path)
+    except ReportedError:
+        raise
     except ImportError as error:
         needs = f"{path.suffix} needs a package that is not installed: {error}; pip install pyarrow"
         raise _unreadable(path, needs) from error
@@ -77,6 +79,8 @@ def _read_lines(path: Path) -> dict[str, Array]:
             if not isinstance(row, dict):
                 raise ValueError(f"line {number} is no JSON object")  # noqa: TRY004 - a fault of the data
             rows.append(row)
+    if not rows:
+        raise ReportedError("data-empty", f"{path.name} has no rows.", "it holds no JSON object")
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: make_column([row.get(name) for row in rows]) for name in names}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kedro_hone.runner.dask import DaskRunner
 from kedro_hone.runner.search import SearchRunner
 
-__all__ = ["SearchRunner"]
+__all__ = ["DaskRunner", "SearchRunner"]

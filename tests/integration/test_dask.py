@@ -62,7 +62,9 @@ def test_nodes_of_workers_that_die_run_again(project, cluster, finished):
     with project.start("run", *RUNNER, f"scheduler={cluster.address}", "--pipelines", "pull,build") as process:
         for _ in range(3):
             known = len([*project.work.glob("runs/*/steps/*")])
-            wait_for(lambda known=known: len([*project.work.glob("runs/*/steps/*")]) > known or process.poll() is not None)
+            wait_for(
+                lambda known=known: len([*project.work.glob("runs/*/steps/*")]) > known or process.poll() is not None
+            )
             for pid in cluster.find_pids().values():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

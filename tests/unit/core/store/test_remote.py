@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -442,3 +443,13 @@ def test_json_that_is_nested_too_deeply_is_damaged(machines, url, room):
 
     assert (two.read_value if room == "values" else two.find)(KEY) is None
     assert not files.exists(f"{root}/{room}/{KEY}.json")
+
+
+def test_it_crosses_to_another_process_and_has_a_file_system_of_its_own_there(url):
+    remote = Remote(url)
+    remote.write("values/one.json", b"1")
+
+    one, other = (pickle.loads(pickle.dumps(remote)) for _ in range(2))
+
+    assert one.read("values/one.json") == b"1"
+    assert one._files is not other._files

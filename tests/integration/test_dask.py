@@ -41,6 +41,10 @@ def wait_for(condition):
         time.sleep(0.02)
 
 
+def count_steps(project):
+    return len([*project.work.glob("runs/*/steps/*")])
+
+
 def read_digests(project):
     return {name: outcome.get("digest", outcome.get("reason")) for name, outcome in project.read_outcomes().items()}
 

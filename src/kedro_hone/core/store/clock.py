@@ -12,6 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from kedro_hone.core.store.disk import append_line
+
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _SHORTEST: Final = 0.5
 """Seconds: a shorter break is not noted."""
@@ -63,8 +65,7 @@ class Clock:
         finally:
             end = time.monotonic()
             if self.begun and end - start >= _SHORTEST:
-                with (self.folder / "breaks").open("ab", buffering=0) as stream:
-                    stream.write(f"{_write(start)} {_write(end)}\n".encode())
+                append_line(self.folder / "breaks", f"{_write(start)} {_write(end)}")
 
     def read(self) -> float:
         """Return the seconds since it began, without what is left out; 0 before it begins."""

@@ -20,7 +20,7 @@ from typing import Any, Final
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import describe_exception
 from kedro_hone.core.text import open_logger
-from kedro_hone.runner.member import Facts, MisplacedError, Setup, digest_code, introduce, run_node
+from kedro_hone.runner.member import Facts, MisplacedError, Place, Setup, digest_code, introduce, run_node
 
 _LOGGER = open_logger(__name__)
 
@@ -165,7 +165,7 @@ class Cluster:
                 run_node,
                 task,
                 self._setup,
-                self.bench.facts.host.fingerprint,
+                self._find_place(order),
                 key=f"{order.name}-{uuid.uuid4().hex}",
                 workers=addresses,
                 resources=dict.fromkeys(self._find_labels(order.needs), 1),
@@ -208,12 +208,16 @@ class Cluster:
         able = {address for address, resources in labels.items() if resources >= self._find_labels(order.needs)}
         return fit, able != {one.address for one in fit}
 
+    def _find_place(self, order: Order) -> Place:
+        """Return where a node may run: what is measured only on one machine, all else on any of its kind."""
+        facts = self.bench.facts
+        machine = facts.machine if BENCH in order.needs else None
+        return Place(fingerprint=facts.host.fingerprint, code=self._code, machine=machine)
+
     def _list_fit(self, order: Order) -> list[Member]:
-        labels, host = self._find_labels(order.needs), self.bench.facts.host
-        alike = [one for one in self.look() if one.facts.host.fingerprint == host.fingerprint]
-        if BENCH in order.needs:
-            alike = [one for one in alike if one.facts.machine == self.bench.facts.machine]
-        return [one for one in alike if one.resources >= labels]
+        labels, place = self._find_labels(order.needs), self._find_place(order)
+        alike = [one for one in self.look() if one.facts.host.fingerprint == place.fingerprint]
+        return [one for one in alike if one.resources >= labels and place.machine in {None, one.facts.machine}]
 
     def _find_labels(self, needs: frozenset[str]) -> frozenset[str]:
         """Return the resources of a node: ``build`` and ``bench``, others only where some worker offers them.
@@ -231,10 +235,12 @@ class _LeftError(Exception):
 @contextmanager
 def explain_loss(client: Any) -> Iterator[None]:
     """Raise ``cluster-unreachable`` where the connection to the scheduler is lost."""
+    from distributed.comm import CommClosedError  # noqa: PLC0415 - an extra
+
     try:
         yield
-    except (CancelledError, OSError) as error:
-        if isinstance(error, CancelledError) or client.status != "running":
+    except (CancelledError, OSError) as error:  # what a node raises may be an OSError, too
+        if isinstance(error, CancelledError | CommClosedError) or client.status != "running":
             raise explain_unreachable(client.scheduler.address if client.scheduler else "", error) from error
         raise
 

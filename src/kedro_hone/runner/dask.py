@@ -141,13 +141,13 @@ def connect(address: str | None) -> Iterator[Any]:
 
 
 def _prepare(run: RunFolder) -> Setup:
-    """Leave a token in the run's folder, where a worker can only find it on a file system that it shares."""
-    token = uuid.uuid4().hex
+    """Leave a mark in the run's folder, where a worker can only find it on a file system that it shares."""
+    mark = uuid.uuid4().hex
     folder = run.folder / ANSWERS
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / token).touch()
+    (folder / mark).touch()
     package = project.PACKAGE_NAME or "kedro_hone"
-    return Setup(project=run.project, package=package, folder=run.folder, token=token)
+    return Setup(project=run.project, package=package, folder=run.folder, mark=mark)
 
 
 def _count_threads(catalog: CatalogProtocol[Any, Any], host: Host) -> None:

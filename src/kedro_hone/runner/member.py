@@ -37,17 +37,17 @@ ANSWERS: Final = "cluster"
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What a worker is told of a run: the project's root and package, the run's folder, and a token that is in it."""
+    """What a worker is told of a run: the project's root and package, the run's folder, and a mark that is in it."""
 
     project: Path
     package: str
     folder: Path
-    token: str
+    mark: str
 
     @property
     def topic(self) -> str:
         """Under which Dask hands on the log lines of the run's nodes."""
-        return f"kedro-hone-{self.token}"
+        return f"kedro-hone-{self.mark}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,17 +67,26 @@ class Facts:
     shared: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a node may run: on a host with a fingerprint, with the code of a digest, and maybe on one machine only."""
+
+    fingerprint: str
+    code: str
+    machine: str | None = None
+
+
 class MisplacedError(Exception):
-    """A node came to a machine of another kind than the one that measures; it must run elsewhere."""
+    """A node came to a worker where it must not run, since that one joined after the node was submitted."""
 
 
 def introduce(setup: Setup) -> Facts:
     """Return what this worker is, and leave an answer in the run's folder."""
     facts = Facts(host=read_host(), machine=name_machine(), code="", shared=False)
     try:
-        if not (setup.folder / ANSWERS / setup.token).is_file():
+        if not (setup.folder / ANSWERS / setup.mark).is_file():
             return facts
-        (setup.folder / ANSWERS / f"{setup.token}-{uuid.uuid4().hex}").touch()
+        (setup.folder / ANSWERS / f"{setup.mark}-{uuid.uuid4().hex}").touch()
     except OSError:
         return facts
     return replace(facts, code=load_project(setup.project, setup.package), shared=True)
@@ -126,16 +135,17 @@ def _list_code(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def run_node(task: bytes, setup: Setup, fingerprint: str) -> bytes:
+def run_node(task: bytes, setup: Setup, place: Place) -> bytes:
     """Run a node's function on the values that it is given, and return what it returns.
 
     Raises:
-        MisplacedError: This machine's fingerprint is another one.
+        MisplacedError: This is not such a place.
         Exception: What the node raises.
     """
-    if read_host().fingerprint != fingerprint:
+    machine = None if place.machine is None else name_machine()
+    code = load_project(setup.project, setup.package)
+    if Place(fingerprint=read_host().fingerprint, code=code, machine=machine) != place:
         raise MisplacedError(platform.node())
-    load_project(setup.project, setup.package)
     call: tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]] = pickle.loads(task)  # noqa: S301 - of our own run
     function, arguments, named = call
     with _forward_logs(setup):

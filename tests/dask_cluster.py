@@ -18,7 +18,8 @@ class DaskCluster:
         address: The scheduler's.
     """
 
-    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, variables: Mapping[str, str], python: str = sys.executable) -> None:
+        self._python = python
         self._folder, self._variables, self._file = folder, dict(variables), folder / "scheduler.json"
         self._workers: list[subprocess.Popen[bytes]] = []
         self.scheduler = self._start("scheduler", "--port", "0")
@@ -28,8 +29,8 @@ class DaskCluster:
     def add(self, name: str, resources: str, **variables: str) -> None:
         """Start a worker of one thread, with resources such as ``build=1 bench=1``; `wait` waits for it."""
         options = ("--name", name, "--nthreads", "1", "--resources", resources)
-        self._variables |= variables
-        self._workers.append(self._start("worker", *options, "--local-directory", str(self._folder / name)))
+        place = ("--local-directory", str(self._folder / name))
+        self._workers.append(self._start("worker", *options, *place, **variables))
 
     def wait(self) -> None:
         """Return when all workers are there."""
@@ -51,8 +52,9 @@ class DaskCluster:
                 process.kill()
                 process.wait()
 
-    def _start(self, what: str, *options: str) -> subprocess.Popen[bytes]:
+    def _start(self, what: str, *options: str, **variables: str) -> subprocess.Popen[bytes]:
         places = ("--host", "127.0.0.1", "--scheduler-file", str(self._file), "--no-dashboard")
-        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *places, *options]
+        command = [self._python, "-m", f"distributed.cli.dask_{what}", *places, *options]
         with (self._folder / f"{what}-{len(self._workers)}.log").open("wb") as log:
-            return subprocess.Popen(command, cwd=self._folder, env=self._variables, stdout=log, stderr=log)
+            environment = {**self._variables, **variables}
+            return subprocess.Popen(command, cwd=self._folder, env=environment, stdout=log, stderr=log)

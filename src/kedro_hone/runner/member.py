@@ -28,7 +28,9 @@ from kedro.utils import is_kedro_project
 
 import kedro_hone
 from kedro_hone.core.contract.host import Host
+from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.store.artifacts import Store
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 ANSWERS: Final = "cluster"
@@ -149,7 +151,12 @@ def run_node(task: bytes, setup: Setup, place: Place) -> bytes:
     call: tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]] = pickle.loads(task)  # noqa: S301 - of our own run
     function, arguments, named = call
     with _forward_logs(setup):
-        return pickle.dumps(function(*arguments, **named))
+        return pickle.dumps(function(*map(_move, arguments), **{name: _move(value) for name, value in named.items()}))
+
+
+def _move(value: Any) -> Any:
+    """Return what a node is given; a shared store has its cache on this machine."""
+    return value.move_cache(find_home() / "stores") if isinstance(value, Store) else value
 
 
 @contextmanager

@@ -91,16 +91,3 @@ def test_the_death_of_the_scheduler_ends_the_run_and_what_was_built_is_kept(proj
 
     assert "reused" in done.output
     assert read_digests(project) == read_digests(finished)
-
-
-def test_a_cluster_that_cannot_measure_is_refused(project, tmp_path):
-    cluster = DaskCluster(tmp_path, project.variables)
-    try:
-        cluster.add("one", "build=1")
-        cluster.wait()
-        done = project.run(*RUNNER, f"scheduler={cluster.address}", code=3)
-    finally:
-        cluster.close()
-
-    assert "none of its 1 workers has the resource 'bench'" in done.output.lower()
-    assert "hone explain cluster-unfit" in done.output

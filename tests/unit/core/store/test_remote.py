@@ -453,3 +453,17 @@ def test_it_crosses_to_another_process_and_has_a_file_system_of_its_own_there(ur
 
     assert one.read("values/one.json") == b"1"
     assert one._files is not other._files
+
+
+def test_its_cache_can_be_moved_and_the_memory_stays(machines, tmp_path):
+    one, _ = machines
+    artifact = seal(one, "model")
+
+    moved = one.move_cache(tmp_path / "caches")
+
+    assert moved.root.parent == tmp_path / "caches"
+    assert moved.memory == one.root
+    assert moved.locate(moved.find_artifact(artifact.digest)).is_relative_to(moved.root)
+    assert read_files(moved, artifact.digest) == read_files(one, artifact.digest)
+    local = Store(tmp_path / "local")
+    assert local.move_cache(tmp_path / "caches") is local

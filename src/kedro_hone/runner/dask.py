@@ -7,7 +7,6 @@ there only, and any dataset will do. Nodes that neither build nor measure (pull,
 
 from __future__ import annotations
 
-import logging
 import pickle
 import uuid
 from collections.abc import Callable, Iterator
@@ -160,4 +159,4 @@ def _count_threads(catalog: CatalogProtocol[Any, Any], host: Host) -> None:
 def _log(event: tuple[float, dict[str, Any]]) -> None:
     """Log a line of a node's where the run's own lines are."""
     line = event[1]
-    logging.getLogger(line["name"]).log(line["level"], "%s", line["text"])
+    open_logger(line["name"]).log(line["level"], "%s", line["text"])

@@ -31,6 +31,7 @@ from kedro_hone.core.contract.host import Host
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.text import open_logger
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 ANSWERS: Final = "cluster"
@@ -165,7 +166,7 @@ def _forward_logs(setup: Setup) -> Iterator[None]:
     with ExitStack() as stack:
         handler = _Forward(setup.topic)
         for name in dict.fromkeys((kedro_hone.__name__, setup.package)):
-            logger = logging.getLogger(name)
+            logger = open_logger(name)
             logger.setLevel(min(logger.getEffectiveLevel(), logging.INFO))
             logger.addHandler(handler)
             stack.callback(logger.removeHandler, handler)

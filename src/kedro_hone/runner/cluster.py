@@ -39,6 +39,7 @@ class Member:
     address: str
     name: str
     resources: frozenset[str]
+    places: int  # how many nodes it can build at once
     facts: Facts
 
 
@@ -112,7 +113,13 @@ class Cluster:
         labels = {address: frozenset(found["resources"]) for address, found in alive.items()}
         self._others = {address: labels[address] for address in alive if self._known.get(address) is None}
         self._members = [
-            Member(address=address, name=str(found["name"]), resources=labels[address], facts=facts)
+            Member(
+                address=address,
+                name=str(found["name"]),
+                resources=labels[address],
+                places=int(min(found["nthreads"], found["resources"].get(BUILD, 0))),
+                facts=facts,
+            )
             for address, found in alive.items()
             if (facts := self._known.get(address)) is not None
         ]
@@ -126,6 +133,14 @@ class Cluster:
         if facts.code != self._code:
             return "runs other code than this process: another version, or code that was changed since it loaded it"
         return None
+
+    def count_places(self) -> int:
+        """Return how many nodes can be built at once, one at least.
+
+        No more are given to Dask, which would bind each to a worker: it waits there while another has nothing to do.
+        """
+        kind = self.bench.facts.host.fingerprint
+        return max(1, sum(one.places for one in self.look() if one.facts.host.fingerprint == kind))
 
     def close(self) -> None:
         """Let nodes that wait for a worker be."""

@@ -80,8 +80,8 @@ class DaskRunner(SearchRunner):
     def _read_host(self) -> Host:
         return super()._read_host() if self._cluster is None else self._cluster.bench.facts.host
 
-    def _count_places(self, together: list[Node], turns: Turns) -> int:  # noqa: ARG002 - Dask counts by resources
-        return self._most
+    def _count_places(self, together: list[Node], turns: Turns) -> int:
+        return super()._count_places(together, turns) if self._cluster is None else self._cluster.count_places()
 
     def _place(self, node: Node, turns: Turns) -> Node:
         """Return a node that runs another one on the cluster."""

@@ -44,7 +44,7 @@ class Client:
     def scheduler_info(self, *, n_workers):
         assert n_workers == -1
         workers = {
-            name: {"name": name, "resources": dict.fromkeys(labels.split(), 1)}
+            name: {"name": name, "nthreads": 2, "resources": dict.fromkeys(labels.split(), 1)}
             for name, (labels, _) in self.workers.items()
         }
         return {"workers": workers}
@@ -125,6 +125,13 @@ def test_where_every_worker_will_do_dask_chooses(join):
     built, raced = cluster.client.submitted
     assert (built["workers"], built["resources"]) == (None, {"build": 1})
     assert (raced["workers"], raced["resources"]) == (None, {"bench": 1})
+
+
+def test_no_more_is_given_to_dask_than_can_be_built_at_once(join):
+    cluster = join(a=("bench build", say()), b=("build", say(cpu="two")), c=("build", say(machine="other")))
+    assert cluster.count_places() == 2
+    cluster.client.workers.clear()
+    assert cluster.count_places() == 1
 
 
 def test_what_is_built_is_built_on_machines_like_the_one_that_measures(join):

@@ -28,6 +28,8 @@ BENCH: Final = "bench"
 BUILD: Final = "build"
 _FRESH, _POLL = 1.0, 2.0
 """Seconds: how long a list of the workers is believed, and how often it is looked at while a node runs."""
+_START: Final = 20.0
+"""Seconds that workers have at the start of a run to come and to answer."""
 _DEATHS: Final = 10
 """So many times Dask may give up a node whose workers died, each after several deaths, before the run is given up."""
 
@@ -74,7 +76,7 @@ class Cluster:
 
     def _choose_bench(self) -> Member:
         """Return the worker that measures: one with the most builders of its kind, the first by name."""
-        members = self.look(strict=True)
+        members = self._meet()
         builders = Counter(one.facts.host.fingerprint for one in members if BUILD in one.resources)
         benches = [one for one in members if BENCH in one.resources]
         for label, found in ((BENCH, benches), (BUILD, builders)):
@@ -87,6 +89,16 @@ class Cluster:
         if left:
             _LOGGER.warning("not used: %s, whose processors are not that of %s", ", ".join(left), first.name)
         return first
+
+    def _meet(self) -> list[Member]:
+        """Return the workers that are there at the start; those that are starting, or did not answer, have a moment."""
+        until = time.monotonic() + min(self._patience, _START)
+        while True:
+            members = self.look(strict=True)
+            offered = frozenset[str]().union(*(one.resources for one in members))
+            if (offered >= {BENCH, BUILD} and not self._others) or time.monotonic() >= until:
+                return members
+            time.sleep(_POLL / 2)
 
     def look(self, *, strict: bool = False) -> list[Member]:
         """Return the workers that are alive and can take part; where ``strict``, one that cannot is an error."""
@@ -103,6 +115,7 @@ class Cluster:
             said = self._client.run(introduce, self._setup, workers=new, on_error="return") if new else {}
         for address, facts in said.items():
             if isinstance(facts, OSError):
+                _LOGGER.warning("no answer of the worker %s: %s", address, describe_exception(facts))
                 continue  # it died meanwhile, or will be asked again
             if (fault := self._find_fault(facts)) is not None:
                 what = f"the worker {alive[address]['name']} at {address} {fault}"

@@ -166,11 +166,13 @@ class Project:
         root: Its folder.
         parameters: What stands under ``hone``; written before each command.
         environment: More variables of its commands.
+        python: The interpreter of its commands.
     """
 
     root: Path
     parameters: dict[str, Any] = field(default_factory=lambda: copy.deepcopy(PARAMETERS))
     environment: dict[str, str] = field(default_factory=dict)
+    python: str = sys.executable
 
     @property
     def work(self) -> Path:
@@ -227,7 +229,7 @@ class Project:
         """Start a command of Kedro's; its output goes to a pipe."""
         self.write()
         return subprocess.Popen(
-            [*prefix, sys.executable, "-m", module, *arguments],
+            [*prefix, self.python, "-m", module, *arguments],
             cwd=self.root,
             env=self.variables,
             stdout=subprocess.PIPE,

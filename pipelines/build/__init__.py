@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kedro.pipeline import Pipeline
 
+from kedro_hone.core.values.base import CPU
 from kedro_hone.nodes.convert import convert_to_backend
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.pipelines.binding import place_node
@@ -37,7 +38,7 @@ def create_pipeline(plan: Plan) -> Pipeline:
             output="outcome",
             decided_by=[f"adaptors.{step.adaptor.name}"],
             namespace=step.namespace,
-            tags=[f"toolchain.{step.adaptor.toolchain.name}"],
+            tags=[f"toolchain.{step.adaptor.toolchain.name}", *(["needs.gpu"] if step.adaptor.device != CPU else [])],
         )
         for step in plan.routes.steps
     ]

@@ -15,7 +15,8 @@ from kedro_hone.nodes.validate import validate
 from kedro_hone.pipelines.binding import place_node
 from kedro_hone.recipe.plan import Routes
 
-ALONE = ["needs.bench"]  # of the nodes with this tag only one may run on a machine at a time
+ALONE = ["needs.bench"]
+"""The tag of nodes that measure, or that compute on the machine that measures: only one may run there at a time."""
 RACED = ("toolchains", "adaptors", "routes", "budget", "race", "confirm.finalists", "gates.confidence", "seed")
 CONFIRMED = ("confirm", "race", "gates.speedup", "gates.confidence", "seed")
 """The keys of the recipe that decide who races and how, and what is confirmed."""
@@ -58,7 +59,14 @@ def _place_verdict(raced: str) -> list[Pipeline]:
         place_node(
             confirm, name="confirm", inputs={"result": raced}, output="confirmation", decided_by=CONFIRMED, tags=ALONE
         ),
-        place_node(gate, name="gate", inputs=asked, output="decision", decided_by=["gates", "confirm", "golden_rows"]),
+        place_node(
+            gate,
+            name="gate",
+            inputs=asked,
+            output="decision",
+            decided_by=["gates", "confirm", "golden_rows"],
+            tags=ALONE,
+        ),
         place_node(report, name="report", inputs=decided, output=["evidence", "evidence_folder"]),
     ]
 
@@ -79,6 +87,7 @@ def _place_composite() -> list[Pipeline]:
             output="outcome",
             decided_by=["confirm.finalists"],
             namespace=COMPOSITE,
+            tags=ALONE,
         ),
         place_node(
             validate,

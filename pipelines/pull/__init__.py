@@ -19,6 +19,8 @@ def create_pipeline() -> Pipeline:
     nodes = (
         place_node(pull, name="pull", inputs={}, output=made, decided_by=read),
         place_node(prepare, name="prepare", inputs=data, output="samples", decided_by=prepared),
-        place_node(take_baseline, name="baseline", inputs={}, output="reference", decided_by=["program"]),
+        place_node(
+            take_baseline, name="baseline", inputs={}, output="reference", decided_by=["program"], tags=["needs.bench"]
+        ),
     )
     return Pipeline([*nodes], tags="pull")

@@ -27,7 +27,7 @@ class Memory:
     """What a store remembers, and what is shipped, as it was when this was made: seen from one model and machine."""
 
     def __init__(self, store: Store, source: Artifact, host: Host) -> None:
-        self._root, self.source = store.root, source
+        self._root, self.source = store.memory, source
         inputs = " ".join(f"{spec.dtype}/{len(spec.shape)}" for spec in source.inputs)
         self._like = Cost(
             what="",
@@ -40,7 +40,7 @@ class Memory:
             outcome="",
         )
         self._rows: dict[tuple[str, str], list[Cost]] = {}
-        for row in (*read_costs(store.root), *_read_shipped()):
+        for row in (*read_costs(store.memory), *_read_shipped()):
             self._rows.setdefault((row.what, row.format), []).append(row)
 
     @property

@@ -5,16 +5,20 @@ Both are installed into an environment of their own: aiobotocore asks for older 
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
+from dask_cluster import DaskCluster
+from small_project import copy_project
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[2] / "src"
@@ -81,6 +85,29 @@ def endpoint(python, tmp_path_factory):
     finally:
         server.kill()
         server.wait()
+
+
+@pytest.fixture
+def cluster(template, python, tmp_path):
+    """Two workers of Dask's that have nothing of the store on their machine, and a project to run on them."""
+    main = Path(sysconfig.get_path("purelib"))  # behind the environment's own, which has s3fs
+    (python.parents[1] / "lib" / f"python{sysconfig.get_python_version()}" / "site-packages" / "main.pth").write_text(
+        f"{main}\n"
+    )
+    project = copy_project(template, tmp_path)
+    project.python = str(python)
+    cluster = DaskCluster(tmp_path, project.variables, python=str(python))
+    try:
+        for name, resources in (("one", "build=1 bench=1"), ("two", "build=1")):
+            home = tmp_path / f"home-{name}"
+            home.mkdir()
+            (home / "environments").symlink_to(Path(project.variables["HONE_HOME"]) / "environments")  # built once
+            cluster.add(name, resources, HONE_HOME=str(home))
+        cluster.wait()
+        cluster.project = project
+        yield cluster
+    finally:
+        cluster.close()
 
 
 @pytest.fixture
@@ -181,3 +208,28 @@ except HoneError as error:
 
     assert said.startswith("store-unreachable ")
     assert "127.0.0.1:1" in said
+
+
+def test_the_artifacts_of_a_cluster_are_in_the_store_that_its_machines_share(cluster, endpoint, tmp_path):
+    project = cluster.project
+    secret = {"key": "k", "secret": "s", "client_kwargs": {"region_name": "us-east-1"}}
+    store = {
+        "type": "kedro_hone.datasets.StoreDataset",
+        "filepath": "s3://bucket/cluster",
+        "fs_args": {"endpoint_url": endpoint, **secret},
+    }
+    catalog = project.root / "conf" / "base" / "catalog.yml"
+    lines = [line for line in catalog.read_text().split("\n") if not line.startswith("store:")]
+    catalog.write_text("\n".join([*lines, f"store: {json.dumps(store)}", ""]))
+
+    project.set(adaptors={f"shop.{name}": {"enabled": False} for name in ("closed", "half", "round", "slow")})
+
+    runner = ("--runner", "kedro_hone.runner.DaskRunner", "--runner-params", f"scheduler={cluster.address}")
+    project.run("--pipelines", "pull,build", *runner)
+
+    source = json.loads((project.work / "work" / "source.json").read_text())["digest"]
+    built = {outcome["digest"] for outcome in project.read_outcomes().values()}
+    held = {f"sha256:{path.name}" for path in tmp_path.glob("home-*/stores/*/objects/*")}
+    assert len(built) == 2
+    assert {source, *built} <= held  # the source was pulled elsewhere, by the process of the run
+    assert not {f"sha256:{path.name}" for path in project.work.glob("store/objects/*")} & (built - {source})

@@ -8,9 +8,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from kedro_hone.core.store.disk import append_line
+
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _SHORTEST: Final = 0.5
 """Seconds: a shorter break is not noted."""
 
@@ -18,6 +22,9 @@ _SHORTEST: Final = 0.5
 @dataclass(frozen=True)
 class Clock:
     """Counts the seconds of a search by Linux's monotonic clock, which all processes of a machine share.
+
+    Where a process of another machine reads what one wrote, as on a cluster, the wall clocks of both are compared: they
+    have to agree as well as NTP makes them.
 
     Attributes:
         folder: Where it keeps its files; made when it begins.
@@ -34,7 +41,7 @@ class Clock:
         """Start it, unless it runs already."""
         self.folder.mkdir(parents=True, exist_ok=True)
         partial = self.folder / f"begun.{os.getpid()}.{threading.get_ident()}"
-        partial.write_text(repr(time.monotonic()))
+        partial.write_text(_write(time.monotonic()))
         with suppress(FileExistsError):
             (self.folder / "begun").hardlink_to(partial)
         partial.unlink()
@@ -58,13 +65,12 @@ class Clock:
         finally:
             end = time.monotonic()
             if self.begun and end - start >= _SHORTEST:
-                with (self.folder / "breaks").open("ab", buffering=0) as stream:
-                    stream.write(f"{start!r} {end!r}\n".encode())
+                append_line(self.folder / "breaks", f"{_write(start)} {_write(end)}")
 
     def read(self) -> float:
         """Return the seconds since it began, without what is left out; 0 before it begins."""
         try:
-            start = float((self.folder / "begun").read_text())
+            start = _read(*(self.folder / "begun").read_text().split())
         except FileNotFoundError:
             return 0.0
         end, seconds = start, 0.0
@@ -76,5 +82,22 @@ class Clock:
     def _read_breaks(self) -> Iterator[tuple[float, float]]:
         with suppress(FileNotFoundError):
             for line in (self.folder / "breaks").read_text().splitlines():
-                first, last = line.split()
-                yield float(first), float(last)
+                parts = line.split()
+                yield _read(*parts[:3]), _read(*parts[3:])
+
+
+def _write(moment: float) -> str:
+    """Write a moment of the monotonic clock, with the time of day that it is at its zero and the clock's name."""
+    return f"{moment!r} {time.time() - time.monotonic()!r} {_name_clock()}"
+
+
+def _read(moment: str, zero: str, name: str) -> float:
+    """Return a moment that was written, by this machine's monotonic clock."""
+    shift = 0.0 if name == _name_clock() else float(zero) - (time.time() - time.monotonic())
+    return float(moment) + shift
+
+
+@lru_cache
+def _name_clock() -> str:
+    """Return the number that the kernel drew when it started: the monotonic clock counts from there."""
+    return _BOOT.read_text().strip()

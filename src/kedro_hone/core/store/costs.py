@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from kedro_hone.core.store.disk import append_line
 from kedro_hone.core.values.base import Value
 
 NEIGHBOURS: Final = 5
@@ -69,9 +70,7 @@ class Share(NamedTuple):
 
 def write_cost(root: Path, cost: Cost) -> None:
     """Add a row to those of a store's folder, in one write."""
-    line = json.dumps(cost.model_dump(mode="json")) + "\n"
-    with (root / _FILE).open("ab", buffering=0) as stream:
-        stream.write(line.encode())
+    append_line(root / _FILE, json.dumps(cost.model_dump(mode="json")))
 
 
 def read_costs(path: Path) -> tuple[Cost, ...]:

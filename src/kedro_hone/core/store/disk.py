@@ -70,6 +70,17 @@ def write_file(path: Path, content: bytes, *, stage: Path | None = None) -> None
         temporary.unlink(missing_ok=True)
 
 
+def append_line(path: Path, line: str) -> None:
+    """Add a line to a file that processes and machines share, in one write: lines never mix.
+
+    On one machine the write's end is the file's end anyway. On a network's file system only the lock makes it so: a
+    machine learns the file's size when it takes the lock.
+    """
+    with path.open("ab", buffering=0) as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        stream.write(f"{line}\n".encode())
+
+
 def dump_json(value: Json) -> bytes:
     """Return the JSON of a value as every file of a store has it."""
     return json.dumps(value, indent=1, sort_keys=True).encode()

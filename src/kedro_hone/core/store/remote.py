@@ -39,11 +39,15 @@ class Remote:
     """
 
     def __init__(self, url: str, options: Mapping[str, Json] | None = None) -> None:
-        self.url = url
+        self.url, self._given = url, options
         with self._explain():
             # An instance of its own: a transaction belongs to the instance, and fsspec would share it between threads.
             self._files, self._root = url_to_fs(url, skip_instance_cache=True, **(options or {}))
             self._protocol = get_protocol(url)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Open it anew in another process: fsspec would share one instance between that process's threads."""
+        return type(self), (self.url, self._given)
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file, or None when there is none."""

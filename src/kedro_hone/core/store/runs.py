@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import Field
 
 from kedro_hone.core.store.clock import Clock
+from kedro_hone.core.store.disk import append_line
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.outcome import Failed
 
@@ -78,6 +79,5 @@ class RunFolder(Value):
     def note(self, event: str, **details: Json) -> None:
         """Append a line to the run's log of events (``build``, ``launch`` …) in one write: processes do not mix."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        line = json.dumps({"at": time.time(), "event": event, **details}, default=str) + "\n"
-        with (self.folder / "events.jsonl").open("ab", buffering=0) as stream:
-            stream.write(line.encode())
+        line = json.dumps({"at": time.time(), "event": event, **details}, default=str)
+        append_line(self.folder / "events.jsonl", line)

@@ -6,12 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.disk import Disk, explain_disk_errors, find_disk_error, remove_tree, write_file
+from kedro_hone.core.store.disk import Disk, append_line, explain_disk_errors, find_disk_error, remove_tree, write_file
 
 
 @pytest.mark.parametrize(
@@ -284,3 +285,24 @@ def test_of_a_copy_the_file_that_is_written_names_the_disk(tmp_path):
     known = find_disk_error(error, tmp_path)
     assert known is not None
     assert known.what == f"The disk that holds {tmp_path} is full."
+
+
+def test_a_line_is_added_when_nobody_else_adds_one(tmp_path):
+    path, adding = tmp_path / "lines", threading.Event()
+    append_line(path, "one")
+
+    def add():
+        adding.set()
+        append_line(path, "three")
+
+    with path.open("ab", buffering=0) as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        thread = threading.Thread(target=add)
+        thread.start()
+        assert adding.wait(60)
+        thread.join(0.05)
+        assert path.read_text() == "one\n"
+        stream.write(b"two\n")
+    thread.join(60)
+
+    assert path.read_text().split() == ["one", "two", "three"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -442,3 +443,27 @@ def test_json_that_is_nested_too_deeply_is_damaged(machines, url, room):
 
     assert (two.read_value if room == "values" else two.find)(KEY) is None
     assert not files.exists(f"{root}/{room}/{KEY}.json")
+
+
+def test_it_crosses_to_another_process_and_has_a_file_system_of_its_own_there(url):
+    remote = Remote(url)
+    remote.write("values/one.json", b"1")
+
+    one, other = (pickle.loads(pickle.dumps(remote)) for _ in range(2))  # noqa: S301 - its own
+
+    assert one.read("values/one.json") == b"1"
+    assert one._files is not other._files
+
+
+def test_its_cache_can_be_moved_and_the_memory_stays(machines, tmp_path):
+    one, _ = machines
+    artifact = seal(one, "model")
+
+    moved = one.move_cache(tmp_path / "caches")
+
+    assert moved.root.parent == tmp_path / "caches"
+    assert moved.memory == one.root
+    assert moved.locate(moved.find_artifact(artifact.digest)).is_relative_to(moved.root)
+    assert read_files(moved, artifact.digest) == read_files(one, artifact.digest)
+    local = Store(tmp_path / "local")
+    assert local.move_cache(tmp_path / "caches") is local

@@ -60,7 +60,7 @@ class SearchRunner(AbstractRunner):
         run_id: str | None = None,
     ) -> None:
         """Run the pipeline; what a node raises ends it, when the nodes that run next to it are done."""
-        turns = Turns({step.namespace: step for step in read_plan().routes.steps}, catalog, read_host())
+        turns = Turns({step.namespace: step for step in read_plan().routes.steps}, catalog, self._read_host())
         counts = Counter(chain.from_iterable(node.inputs for node in pipeline.nodes))
         waits, todo, done = pipeline.node_dependencies, {*pipeline.nodes}, set[Node]()
         run = partial(Task, catalog=catalog, is_async=False, hook_manager=hook_manager, run_id=run_id)
@@ -73,9 +73,9 @@ class SearchRunner(AbstractRunner):
                 todo -= {*chosen}
                 if len(chosen) == 1 and not running and len(ready) == 1:
                     ended = {*chosen}
-                    run(chosen[0]).execute()  # in this thread, where Ctrl-C is raised
+                    run(self._place(chosen[0], turns)).execute()  # in this thread, where Ctrl-C is raised
                 else:
-                    running |= {pool.submit(run(node)): node for node in chosen}
+                    running |= {pool.submit(run(self._place(node, turns))): node for node in chosen}
                     futures, _ = wait(running, return_when=FIRST_COMPLETED)
                     ended = {running.pop(future) for future in futures}
                     for future in futures:
@@ -84,11 +84,11 @@ class SearchRunner(AbstractRunner):
                 for node in ended:
                     self._release_datasets(node, catalog, counts, pipeline)
         except Exception:
+            self._abandon(catalog, interrupted=False)
             self._suggest_resume_scenario(pipeline, done, catalog)
             raise
         except BaseException:
-            if running:
-                catalog.load("run").clock.stop()  # workers of other threads are ended
+            self._abandon(catalog, interrupted=True)
             raise
         finally:
             pool.shutdown(cancel_futures=True)
@@ -101,7 +101,26 @@ class SearchRunner(AbstractRunner):
         together = [node for node in ordered if ALONE not in node.tags]
         if not together and not running:
             return ordered[:1]
-        return together[: max(0, min(self._most, turns.count_places(together)) - len(running))]
+        return together[: max(0, self._count_places(together, turns) - len(running))]
+
+    # What another runner does otherwise.
+
+    def _read_host(self) -> Host:
+        """Return the machine that measures."""
+        return read_host()
+
+    def _count_places(self, together: list[Node], turns: Turns) -> int:
+        """Return how many of some nodes may run at once."""
+        return min(self._most, turns.count_places(together))
+
+    def _place(self, node: Node, turns: Turns) -> Node:  # noqa: ARG002
+        """Return what is run of a node."""
+        return node
+
+    def _abandon(self, catalog: CatalogProtocol[Any, Any], *, interrupted: bool) -> None:
+        """End what runs next to a node that failed, or, where the run is ``interrupted``, in other threads."""
+        if interrupted and "run" in catalog:
+            catalog.load("run").clock.stop()  # their workers are ended
 
 
 @dataclass

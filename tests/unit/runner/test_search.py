@@ -10,11 +10,11 @@ from kedro.framework.hooks.manager import _NullPluginManager
 from kedro.io import DataCatalog, MemoryDataset
 from kedro.pipeline import Pipeline, node
 
-from kedro_hone import runner as module
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.artifact import Stage
 from kedro_hone.recipe.plan import RouteStep
-from kedro_hone.runner import ALONE, SearchRunner, Turns
+from kedro_hone.runner import search as module
+from kedro_hone.runner.search import ALONE, SearchRunner, Turns
 
 SECONDS = {"cheap": 1.0, "dear": 30.0}
 SHARES = {"cheap": 0.5, "dear": 0.6, "hopeful": 1.0}

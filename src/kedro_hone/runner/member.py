@@ -1,0 +1,189 @@
+"""What runs in a Dask worker: it says what machine it is, and runs the nodes that it is given.
+
+A worker is another process, maybe on another machine. It is told the project's root and package with every task, loads
+them once, and says which code it loaded: a worker that outlived a change of the code must not take part. What a node is
+given and what it returns are bytes until the project is loaded, since they name classes of the project's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import logging
+import pickle
+import platform
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from kedro.framework import project
+from kedro.framework.startup import bootstrap_project
+from kedro.utils import is_kedro_project
+
+import kedro_hone
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.environments.store import find_home
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.text import open_logger
+
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+ANSWERS: Final = "cluster"
+"""The folder in the run's own in which workers show that they share it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What a worker is told of a run: the project's root and package, the run's folder, and a mark that is in it."""
+
+    project: Path
+    package: str
+    folder: Path
+    mark: str
+
+    @property
+    def topic(self) -> str:
+        """Under which Dask hands on the log lines of the run's nodes."""
+        return f"kedro-hone-{self.mark}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a worker says of itself.
+
+    Attributes:
+        host: Its machine, as adaptors ask for it.
+        machine: Identifies the machine, and not only its kind as the host's fingerprint does.
+        code: The digest of the code that the worker runs, of kedro-hone and of the project's package.
+        shared: Whether it sees the run's folder and can write there.
+    """
+
+    host: Host
+    machine: str
+    code: str
+    shared: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a node may run: on a host with a fingerprint, with the code of a digest, and maybe on one machine only."""
+
+    fingerprint: str
+    code: str
+    machine: str | None = None
+
+
+class MisplacedError(Exception):
+    """A node came to a worker where it must not run, since that one joined after the node was submitted."""
+
+
+def introduce(setup: Setup) -> Facts:
+    """Return what this worker is, and leave an answer in the run's folder."""
+    facts = Facts(host=read_host(), machine=name_machine(), code="", shared=False)
+    try:
+        if not (setup.folder / ANSWERS / setup.mark).is_file():
+            return facts
+        (setup.folder / ANSWERS / f"{setup.mark}-{uuid.uuid4().hex}").touch()
+    except OSError:
+        return facts
+    return replace(facts, code=load_project(setup.project, setup.package), shared=True)
+
+
+def name_machine() -> str:
+    """Return a name of this machine that no other has: its host's name, and the kernel's number of this start."""
+    with suppress(OSError):
+        return f"{platform.node()}-{_BOOT.read_text().strip()}"
+    return platform.node()
+
+
+@lru_cache
+def load_project(root: Path, package: str) -> str:
+    """Tell Kedro of a project, once in a process, and return the digest of the code as it was then.
+
+    Raises:
+        RuntimeError: The process has loaded another project, whose adaptors and hooks it cannot forget.
+    """
+    if project.PACKAGE_NAME not in {None, package}:
+        raise RuntimeError(f"it has loaded the project {project.PACKAGE_NAME}: start it again for this one")
+    if is_kedro_project(root):
+        bootstrap_project(root)
+    else:
+        project.configure_project(package)
+    importlib.import_module(f"{package}.settings")  # which may register adaptors
+    return digest_code(package)
+
+
+def digest_code(package: str) -> str:
+    """Return a digest of the Python files of kedro-hone and of a package, as they are now."""
+    digest = hashlib.sha256()
+    for name in dict.fromkeys((kedro_hone.__name__, package)):
+        root = Path(str(importlib.import_module(name).__file__)).parent
+        for path in sorted(_list_code(root)):
+            digest.update(f"{name}/{path.relative_to(root)}\0".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return f"{sys.version_info.major}.{sys.version_info.minor}-{digest.hexdigest()}"
+
+
+def _list_code(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.is_dir():  # links too: nodes and adaptors are linked into the package where it is developed
+            yield from _list_code(path)
+        elif path.suffix == ".py":
+            yield path
+
+
+def run_node(task: bytes, setup: Setup, place: Place) -> bytes:
+    """Run a node's function on the values that it is given, and return what it returns.
+
+    Raises:
+        MisplacedError: This is not such a place.
+        Exception: What the node raises.
+    """
+    machine = None if place.machine is None else name_machine()
+    code = load_project(setup.project, setup.package)
+    if Place(fingerprint=read_host().fingerprint, code=code, machine=machine) != place:
+        raise MisplacedError(platform.node())
+    call: tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]] = pickle.loads(task)  # noqa: S301 - of our own run
+    function, arguments, named = call
+    with _forward_logs(setup):
+        return pickle.dumps(function(*map(_move, arguments), **{name: _move(value) for name, value in named.items()}))
+
+
+def _move(value: Any) -> Any:
+    """Return what a node is given; a shared store has its cache on this machine."""
+    return value.move_cache(find_home() / "stores") if isinstance(value, Store) else value
+
+
+@contextmanager
+def _forward_logs(setup: Setup) -> Iterator[None]:
+    """Hand on the log lines of this thread to the process of the run."""
+    with ExitStack() as stack:
+        handler = _Forward(setup.topic)
+        for name in dict.fromkeys((kedro_hone.__name__, setup.package)):
+            logger = open_logger(name)
+            logger.setLevel(min(logger.getEffectiveLevel(), logging.INFO))
+            logger.addHandler(handler)
+            stack.callback(logger.removeHandler, handler)
+        yield
+
+
+class _Forward(logging.Handler):
+    """Sends the lines of one thread as an event of the Dask worker."""
+
+    def __init__(self, topic: str) -> None:
+        from distributed import get_worker  # noqa: PLC0415 - an extra, which only the processes of a cluster need
+
+        super().__init__(logging.INFO)
+        self._topic, self._worker, self._thread = topic, get_worker(), threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send a line; of other threads, which run other nodes, nothing."""
+        if record.thread == self._thread:
+            line = {"name": record.name, "level": record.levelno, "text": record.getMessage()}
+            self._worker.log_event(self._topic, line)

@@ -48,7 +48,8 @@ def explore(*, setting: Setting, reference: Reference, **validations: Validation
     if len(contenders) > 0 and not (reason := search.find_end()):
         search.begin(contenders)
         reason = search.run()
-    logger.info("explored  %d trials%s", len(search.made), f": {reason}" if reason else "")
+    tried = sum(one.slug != BUDGET for one in search.made)
+    logger.info("explored  %d trials%s", tried, f": {reason}" if reason else "")
     return Exploration(
         validations=tuple(search.made),
         seconds=search.seconds,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import MappingProxyType
@@ -31,17 +31,27 @@ from kedro_hone.core.stats.speed import combine_shapes, find_dropped
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Format
-from kedro_hone.core.values.measurement import BUDGET, Interval, RaceResult, Standing, Status, Validation
+from kedro_hone.core.values.measurement import (
+    BUDGET,
+    Exploration,
+    Interval,
+    RaceResult,
+    Standing,
+    Status,
+    Validation,
+)
 
 logger = open_logger(__name__)
 
 
-def race(*, setting: Setting, **validations: Validation) -> RaceResult:
+def race(*, setting: Setting, exploration: Exploration | None = None, **validations: Validation) -> RaceResult:
     """Race the candidates that were found valid, and return the standings, best first, with all the validations.
 
     Routes that begin with an alternative converter for another format than the source's are left out.
     """
-    tried = [one for one in validations.values() if _is_of(setting.source.format, one)]
+    explored = exploration or Exploration()
+    known = (*validations.values(), *explored.validations)
+    tried = [one for one in known if _is_of(setting.source.format, one)]
     memory = Memory(setting.store, setting.source, read_host())
     racing = Race(tried, setting, hopeless=find_hopeless(tried, memory, setting))
     with measure_alone(setting.run, "race", artifacts=[setting.source, *racing.artifacts.values()]) as took:
@@ -55,17 +65,22 @@ def race(*, setting: Setting, **validations: Validation) -> RaceResult:
         budget_ended=budget_ended,
         timings=racing.timings.keep(setting.store, "race"),
         workers=racing.timings.workers,
+        explored=explored.model_copy(update={"validations": ()}),
         **took,
     )
 
 
-def find_hopeless(validations: Iterable[Validation], memory: Memory, setting: Setting) -> dict[str, str]:
-    """Return which valid candidates need not be measured, with the reason; none where the budget has no end."""
+def find_hopeless(validations: Sequence[Validation], memory: Memory, setting: Setting) -> dict[str, str]:
+    """Return which valid candidates need not be measured, with the reason; none where the budget has no end.
+
+    Trials were probed already, and are measured: the memory of a route is of its default options.
+    """
     if not start_budget(setting).ends:
         return {}
     routes = {one.candidate.id: one.candidate.route for one in validations if one.status is Status.MEASURED}
+    trials = {one.candidate.id for one in validations if one.candidate.options}
     find = partial(memory.find_hopeless, rivals=[*routes.values()], recipe=setting.recipe)
-    return {name: reason for name, route in routes.items() if (reason := find([route]))}
+    return {name: reason for name, route in routes.items() if name not in trials and (reason := find([route]))}
 
 
 def _is_of(form: Format, validation: Validation) -> bool:

@@ -151,7 +151,11 @@ def sum_effort(
     every_step = {step.key: step for v in race.validations for step in v.candidate.outcome.steps}
     validating = sum(validation.seconds for validation in validations)
     measured = {"validate": validating, "race": race.seconds, "confirm": confirmation.seconds}
-    launches = baseline + len(validations) + race.workers + confirmation.workers + decision.workers
+    if race.explored.workers:
+        measured["explore"] = race.explored.seconds
+    launches = (
+        race.explored.workers + baseline + len(validations) + race.workers + confirmation.workers + decision.workers
+    )
     return {
         "steps": steps,
         "counts": records.Counts(builds=len(steps), validations=len(validations), launches=launches),
@@ -194,6 +198,7 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         build_seconds=validation.build_seconds,
         cached=validation.cached,
         machine_options=options,
+        options=validation.candidate.options,
         **raced,
         **{name: getattr(validation, name) for name in Checks.model_fields if name != "note"},
         note=" ".join(filter(None, notes)),

@@ -66,6 +66,7 @@ def make_bench(folder: Path, model: Path, splits: Splits, *, form: str, runtime:
         "model": {"uri": "models:/digits/1"},
         "program": {"name": "image-classification"},
         "budget": "thorough",
+        "explore": False,
         "threads": 1,
         "gates": {"drop": 0.02},
         **recipe,

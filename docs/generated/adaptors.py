@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import yaml
@@ -10,6 +11,7 @@ from generated.models import describe_default, describe_value, make_table, read_
 from kedro_hone.core.contract.adaptor import Adaptor, Support
 from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
 from kedro_hone.core.contract.toolchain import Licence, Toolchain
+from kedro_hone.recipe.space import Space, read_space
 
 STATES = {
     Support.FULL: "yes",
@@ -107,6 +109,8 @@ def make_page(adaptor: Adaptor) -> str:
     known = read_capabilities(adaptor)
     if known:
         parts += ["## What was tried", f"```yaml\n{known}```"]
+    if space := read_space(adaptor):
+        parts += ["## Options worth trying", describe_space(space)]
     parts += ["## Environment", describe_environment(toolchain)]
     return "\n\n".join(parts) + "\n"
 
@@ -141,6 +145,17 @@ def read_capabilities(adaptor: Adaptor) -> str:
         if adaptor.name in row["adaptors"]
     ]
     return yaml.safe_dump_all(rows, sort_keys=False, default_flow_style=None, width=110) if rows else ""
+
+
+def describe_space(space: Space) -> str:
+    """Return what the search over options tries next to the defaults, as a table."""
+    rows = []
+    for option, choices in space.items():
+        bounds = [f"with {choices.where}"] * bool(choices.where) + [f"without {choices.unless}"] * bool(choices.unless)
+        values = ", ".join(f"`{json.dumps(value)}`" for value in choices.choices)
+        rows.append((f"`{option}`", values, " and ".join(bounds) or "any"))
+    head = make_table(rows, "option", "next to the default", "processor")
+    return f"{head}\n\nHow they are tried: [Search](../concepts/search.md#other-options)."
 
 
 def describe_environment(toolchain: Toolchain) -> str:

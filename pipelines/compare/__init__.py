@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kedro.pipeline import Pipeline
 
 from kedro_hone.core.values.composite import COMPOSITE, RUNS
 from kedro_hone.nodes.choose import choose
 from kedro_hone.nodes.compose import compose, enter
 from kedro_hone.nodes.confirm import confirm
+from kedro_hone.nodes.explore import explore
 from kedro_hone.nodes.gate import gate
 from kedro_hone.nodes.race import race
 from kedro_hone.nodes.report import report
 from kedro_hone.nodes.validate import validate
 from kedro_hone.pipelines.binding import place_node
-from kedro_hone.recipe.plan import Routes
+from kedro_hone.recipe.plan import Plan, Routes
 
 ALONE = ["needs.bench"]
 """The tag of nodes that measure, or that compute on the machine that measures: only one may run there at a time."""
 RACED = ("toolchains", "adaptors", "routes", "budget", "race", "confirm.finalists", "gates.confidence", "seed")
+EXPLORED = ("toolchains", "adaptors", "routes", "budget", "explore", "race", "gates.drop", "gates.confidence", "seed")
 CONFIRMED = ("confirm", "race", "gates.speedup", "gates.confidence", "seed")
-"""The keys of the recipe that decide who races and how, and what is confirmed."""
+"""The keys of the recipe that decide who races and how, which options are tried, and what is confirmed."""
 
 
-def create_pipeline(routes: Routes) -> Pipeline:
+def create_pipeline(plan: Plan) -> Pipeline:
     """Return the pipeline: the outcomes of all routes in, the verdict and the evidence out."""
+    routes = plan.routes
     validated = [
         place_node(
             validate,
@@ -41,8 +46,10 @@ def create_pipeline(routes: Routes) -> Pipeline:
     validations = {step.namespace.replace(".", "__"): f"{step.namespace}.validation" for step in routes.ends}
     composed = _place_composite() if _can_compose(routes) else []
     raced = "raced" if composed else "race"
-    first = place_node(race, name="race", inputs=validations, output=raced, decided_by=RACED, tags=ALONE)
-    return Pipeline([*validated, first, *composed, *_place_verdict("race")], tags="compare")
+    explored = [_place_exploration(validations)] if plan.spaces else []
+    entering = validations | ({"exploration": "exploration"} if explored else {})
+    first = place_node(race, name="race", inputs=entering, output=raced, decided_by=RACED, tags=ALONE)
+    return Pipeline([*validated, *explored, first, *composed, *_place_verdict("race")], tags="compare")
 
 
 def create_choice_pipeline() -> Pipeline:
@@ -69,6 +76,12 @@ def _place_verdict(raced: str) -> list[Pipeline]:
         ),
         place_node(report, name="report", inputs=decided, output=["evidence", "evidence_folder"]),
     ]
+
+
+def _place_exploration(validations: Mapping[str, str]) -> Pipeline:
+    """Return the node between the validations and the race, which tries other options than the recipe's."""
+    inputs = {**validations, "reference": "reference"}
+    return place_node(explore, name="explore", inputs=inputs, output="exploration", decided_by=EXPLORED, tags=ALONE)
 
 
 def _can_compose(routes: Routes) -> bool:

@@ -19,7 +19,7 @@ def register_pipelines() -> dict[str, Pipeline]:
         parts = {
             "pull": pull.create_pipeline(),
             "build": build.create_pipeline(plan),
-            "compare": compare.create_pipeline(plan.routes),
+            "compare": compare.create_pipeline(plan),
             "publish": publish.create_pipeline(),
         }
     assess = parts["pull"] + parts["build"] + parts["compare"]

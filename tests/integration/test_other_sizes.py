@@ -70,8 +70,6 @@ def seal(store: Store, folder: Path, dtype: str, **faults: Any) -> Artifact:
 @pytest.fixture
 def make_bench(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    # The candidates are built by no step.
-    monkeypatch.setattr("kedro_hone.nodes.validate._check_origin", lambda *_: None, raising=False)
     register(TOOLCHAIN)
 
     def make(*, labels: bool = False, **recipe: Any) -> Bench:

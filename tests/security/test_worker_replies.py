@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kedro_hone.building.validation import _compare, _Trial
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.outcome import Failed, FailureClass
@@ -22,7 +23,6 @@ from kedro_hone.core.values.regular import read_regular
 from kedro_hone.core.workers.host.job import Job
 from kedro_hone.core.workers.host.replies import DEEPEST_REPLY, parse_object
 from kedro_hone.core.workers.host.run import call_worker, open_session
-from kedro_hone.nodes.validate import _compare, _Trial
 
 LIMITS = Limits(seconds=20, memory_mb=2048, log_kb=64)
 HUGE = 3 << 30

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
+from kedro_hone.core.contract.adaptor import Options
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.costs import Cost, guess_seconds, guess_share, read_costs, write_cost
 from kedro_hone.core.values.artifact import Artifact, StepFacts
-from kedro_hone.core.values.base import Format
+from kedro_hone.core.values.base import Format, Json
 from kedro_hone.core.values.measurement import Standing, Validation
 from kedro_hone.recipe.schema import Recipe
 
@@ -39,22 +42,31 @@ class Memory:
             seconds=0.0,
             outcome="",
         )
-        self._rows: dict[tuple[str, str], list[Cost]] = {}
+        self._rows: dict[tuple[str, str, str], list[Cost]] = {}
         for row in (*read_costs(store.memory), *_read_shipped()):
-            self._rows.setdefault((row.what, row.format), []).append(row)
+            self._rows.setdefault((row.what, row.format, row.options), []).append(row)
 
     @property
     def size(self) -> int:
         """The source model's bytes."""
         return self._like.size
 
-    def guess_step(self, adaptor: str, form: Format) -> float | None:
-        """Return the seconds that an adaptor is expected to take on an input of a format; None where nothing tells."""
-        return guess_seconds(*self._look_up(adaptor, form))
+    def guess_step(self, adaptor: str, form: Format, options: Options | None = None) -> float | None:
+        """Return the seconds that an adaptor is expected to take on an input of a format; None where nothing tells.
 
-    def guess_route(self, route: Iterable[str]) -> tuple[float | None, float | None]:
-        """Return the seconds that a candidate's validation is expected to take, and its share of the best speed-up."""
-        found = self._look_up(name_route(route), self.source.format)
+        With options of which nothing is remembered it takes what it takes by default.
+        """
+        own = guess_seconds(*self._look_up(adaptor, form, describe_options(options)))
+        return guess_seconds(*self._look_up(adaptor, form)) if own is None else own
+
+    def guess_route(
+        self, route: Iterable[str], changes: Mapping[str, Mapping[str, Json]] = MappingProxyType({})
+    ) -> tuple[float | None, float | None]:
+        """Return the seconds that a candidate's validation is expected to take, and its share of the best speed-up.
+
+        ``changes`` are the options of a trial: its share is known from such trials alone.
+        """
+        found = self._look_up(name_route(route), self.source.format, describe_changes(changes))
         share = guess_share(*found)
         return guess_seconds(*found), None if share is None else share.share
 
@@ -85,21 +97,22 @@ class Memory:
             f"faster is below {LEAST_CHANCE:.0%}; `budget: thorough` tries it"
         )
 
-    def keep_step(self, facts: StepFacts, form: Format) -> None:
-        """Keep what a step took on an input of a format."""
-        self._keep(facts.adaptor, form, seconds=facts.seconds, outcome=facts.outcome)
+    def keep_step(self, facts: StepFacts, form: Format, options: Options | None = None) -> None:
+        """Keep what a step took on an input of a format, with options or the defaults."""
+        known = {"seconds": facts.seconds, "outcome": facts.outcome, "options": describe_options(options)}
+        self._keep(facts.adaptor, form, **known)
 
     def keep_race(self, validations: Mapping[str, Validation], standings: Iterable[Standing]) -> None:
         """Keep which share of the best one's speed-up each candidate of a race had."""
         speedups = {one.id: one.objective.estimate for one in standings if one.objective and one.objective.estimate > 0}
         best = max(speedups.values(), default=0.0)
         for name, speedup in speedups.items():
-            route = name_route(validations[name].candidate.route)
-            seconds, share = validations[name].seconds, min(1.0, speedup / best)
-            self._keep(route, self.source.format, seconds=seconds, outcome="raced", share=share)
+            candidate, changed = validations[name].candidate, describe_changes(validations[name].candidate.options)
+            known = {"seconds": validations[name].seconds, "outcome": "raced", "options": changed}
+            self._keep(name_route(candidate.route), self.source.format, share=min(1.0, speedup / best), **known)
 
-    def _look_up(self, what: str, form: Format) -> tuple[list[Cost], Cost]:
-        return self._rows.get((what, form), []), self._describe(what, form)
+    def _look_up(self, what: str, form: Format, options: str = "") -> tuple[list[Cost], Cost]:
+        return self._rows.get((what, form, options), []), self._describe(what, form)
 
     def _keep(self, what: str, form: Format, **facts: Any) -> None:
         write_cost(self._root, self._describe(what, form, **facts))
@@ -111,6 +124,20 @@ class Memory:
 def name_route(route: Iterable[str]) -> str:
     """Return the name of a route in the memory."""
     return ">".join(route)
+
+
+def describe_options(options: Options | None) -> str:
+    """Return the options of an adaptor that differ from its defaults, as the memory names them."""
+    if options is None:
+        return ""
+    defaults = type(options)().model_dump(mode="json")
+    dumped = options.model_dump(mode="json").items()
+    return describe_changes({name: value for name, value in dumped if value != defaults[name]})
+
+
+def describe_changes(changes: Mapping[str, Json]) -> str:
+    """Return changed options as the memory names them; an empty string where there are none."""
+    return json.dumps(dict(changes), sort_keys=True) if changes else ""
 
 
 @lru_cache(maxsize=1)

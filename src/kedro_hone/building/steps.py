@@ -48,14 +48,16 @@ def transform(
     *,
     reference: Reference,
     routes: tuple[tuple[str, ...], ...] = (),
+    phase: Phase = Phase.BUILD,
 ) -> Outcome:
     """Run one adaptor on an artifact, or take its result from the store.
 
-    ``routes`` are those of the candidates that the step leads to: where none of them can win, it is not tried. What the
-    options leave to the machine is decided here, for the key and the worker alike. Returned is the artifact, a refusal
-    or a failure, with the steps of its route; a toolchain's failure is not raised, nor that of an adaptor.
+    ``routes`` are those of the candidates that the step leads to: where none can win, it is not tried; ``phase``
+    is the part of the budget in which it may begin. What the options leave to the machine is decided here, for the key
+    and the worker alike. Returned is the artifact, a refusal or a failure, with the steps of its route; a toolchain's
+    failure is not raised, nor that of an adaptor.
     """
-    outcome, facts = _Step(adaptor, parent, setting, reference, routes, read_host()).find_or_build(options)
+    outcome, facts = _Step(adaptor, parent, setting, reference, routes, read_host(), phase).find_or_build(options)
     return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
 
 
@@ -120,6 +122,7 @@ class _Step:
     reference: Reference
     routes: tuple[tuple[str, ...], ...]
     host: Host
+    phase: Phase
 
     def find_or_build(self, options: Options) -> tuple[Outcome, tuple[StepFacts, ...]]:
         """Return the outcome, and the facts of the step; none of these where the adaptor could not be tried."""
@@ -136,25 +139,25 @@ class _Step:
             self._say("reused", found.outcome)
             return found.outcome, (found.facts,)
         memory = Memory(store, self.setting.source, self.host)
-        reason = budget.find_reason(Phase.BUILD, memory.guess_step(adaptor.name, self.parent.format))
+        reason = budget.find_reason(self.phase, memory.guess_step(adaptor.name, self.parent.format, options))
         if reason := reason or (self._find_hopeless(memory) if budget.ends else None):
             return self._leave(self._leave_out(reason))
         started = dt.datetime.now(dt.UTC)
         outcome, facts = self._build(Path(environment.python), decided, key, budget)
         if isinstance(outcome, Refused) and outcome.slug == BUDGET:
             return self._leave(outcome)
-        memory.keep_step(facts, self.parent.format)
+        memory.keep_step(facts, self.parent.format, options)
         store.record(key, StepRecord(facts=facts, outcome=outcome, created=started.isoformat(), inputs=inputs))
         return outcome, (facts,)
 
     def _find_environment(self, budget: Budget) -> Environment | Refused | Failed:
         """Return the toolchain's environment, which is not built any more where there is no time to use it."""
-        run, may_build = self.setting.run, budget.find_reason(Phase.BUILD, None) is None
+        run, may_build = self.setting.run, budget.find_reason(self.phase, None) is None
         with run.clock.exclude():
             found = EnvironmentStore().ensure(self.adaptor.toolchain, build=may_build, stopped=run.is_stopped)
         if not isinstance(found, Failed):
             return found
-        if (late := budget.find_reason(Phase.BUILD, None)) is not None:
+        if (late := budget.find_reason(self.phase, None)) is not None:
             return self._leave_out(late)
         return run.name_log(found.model_copy(update={"by": self.adaptor.name}))
 

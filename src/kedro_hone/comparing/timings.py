@@ -38,11 +38,11 @@ class Timings:
         """Return the calls of an entrant in each round that it took part in."""
         return [measured[entrant] for measured in self.rounds if entrant in measured]
 
-    def pair(self, entrant: str, shape: str) -> tuple[list[float], list[float]]:
-        """Return the median call of the source, and that of the entrant, in each round that this one took part in."""
-        shared = [measured for measured in self.rounds if entrant in measured]
-        source, mine = ([median(measured[name][shape]) for measured in shared] for name in (SOURCE, entrant))
-        return source, mine
+    def pair(self, entrant: str, shape: str, *, rival: str = SOURCE) -> tuple[list[float], list[float]]:
+        """Return the median call of a rival, the source unless named, and of the entrant, in each round with both."""
+        shared = [measured for measured in self.rounds if entrant in measured and rival in measured]
+        other, mine = ([median(measured[name][shape]) for measured in shared] for name in (rival, entrant))
+        return other, mine
 
     def summarize(self, entrant: str) -> tuple[Latency, ...]:
         """Return the times of one call over all rounds, at each shape."""

@@ -23,6 +23,7 @@ from kedro_hone.core.plugins import guard, name_function
 from kedro_hone.core.values.artifact import Stage
 from kedro_hone.core.values.base import BACKENDS, Format
 from kedro_hone.recipe.schema import AdaptorSection, Recipe
+from kedro_hone.recipe.space import Space, read_space
 
 SOURCE = "source"
 """The namespace of the source model itself; the steps right below it take the model as it was pulled."""
@@ -67,13 +68,15 @@ class Plan:
 
     options: dict[str, Options]
     routes: Routes
+    spaces: dict[str, Space]  # what else is worth trying of the adaptors' options: of those that the recipe leaves open
 
 
 def make_plan(recipe: Recipe) -> Plan:
     """Return what a recipe selects: the same in any process.
 
     Raises:
-        HoneError: ``adaptor-unknown``, ``toolchain-unknown`` or ``recipe-invalid`` (bad options).
+        HoneError: ``adaptor-unknown``, ``toolchain-unknown``, ``recipe-invalid`` (bad options) or
+            ``capabilities-invalid``.
     """
     catalogue = read_catalogue()
     named = [name for route in recipe.routes for name in route]
@@ -87,7 +90,8 @@ def make_plan(recipe: Recipe) -> Plan:
         if by_default if section.enabled is None else section.enabled:
             options[name] = _read_options(section, adaptor)
     adaptors = [catalogue.adaptors[name] for name in options]
-    return Plan(options=options, routes=generate_routes(adaptors, chains=recipe.routes))
+    spaces = {one.name: space for one in adaptors if (space := _leave_open(one, recipe))} if recipe.explore else {}
+    return Plan(options=options, routes=generate_routes(adaptors, chains=recipe.routes), spaces=spaces)
 
 
 def _select_toolchains(recipe: Recipe, catalogue: Catalogue) -> frozenset[str]:
@@ -110,6 +114,12 @@ def _read_options(section: AdaptorSection, adaptor: Adaptor) -> Options:
             where, hint = f"hone.adaptors.{name}.options", f"Its options are: {known}; see docs/adaptors/{name}.md."
             why = "; ".join(f"{'.'.join((where, *map(str, p['loc'])))}: {p['msg']}" for p in error.errors())
             raise HoneError("recipe-invalid", f"Bad options of the adaptor {name}.", why=why, hint=hint) from error
+
+
+def _leave_open(adaptor: Adaptor, recipe: Recipe) -> Space:
+    """Return what is worth trying of an adaptor's options, without those that the recipe sets."""
+    chosen = recipe.adaptors[adaptor.name].options if adaptor.name in recipe.adaptors else {}
+    return {option: choices for option, choices in read_space(adaptor).items() if option not in chosen}
 
 
 def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[str]] = ()) -> Routes:

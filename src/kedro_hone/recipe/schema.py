@@ -166,6 +166,11 @@ class Recipe(Section):
         "default",
         description="How long the search may take, in seconds or by a name; thorough has no end. See Search.",
     )
+    explore: bool = Field(
+        default=True,
+        description="Whether other options than the defaults are tried where the budget allows; those that are set "
+        "under `adaptors` stay as they are. See Search.",
+    )
     race: RaceSection = RaceSection()
     confirm: ConfirmSection = ConfirmSection()
     publish: PublishSection = PublishSection()

@@ -62,6 +62,9 @@ class CandidateRecord(Checks):
     machine_options: dict[str, dict[str, Json]] = Field(
         default_factory=dict, description="Options that the machine decides where the recipe does not, by adaptor."
     )
+    options: dict[str, dict[str, Json]] = Field(
+        default_factory=dict, description="Of a trial of the search over options: what differs from the recipe's."
+    )
 
 
 class RaceRecord(Value):

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -128,8 +129,10 @@ def name_candidate(evidence: Evidence, identifier: str) -> str:
 
 
 def name_record(candidate: CandidateRecord, *, last: int | None = None) -> str:
-    """Return a candidate's route in one line, as ``name_route``; a composite, whose parts have one each, by its id."""
-    return COMPOSITE if candidate.id == COMPOSITE else name_route(candidate.route, last=last)
+    """Return a candidate's route in one line with what a trial changed; a composite, with several routes, by its id."""
+    said = [f"{name}={json.dumps(value)}" for row in candidate.options.values() for name, value in row.items()]
+    behind = f" ({', '.join(said)})" if said else ""
+    return COMPOSITE if candidate.id == COMPOSITE else name_route(candidate.route, last=last) + behind
 
 
 def say_parts(outcome: Outcome) -> str:

@@ -20,7 +20,7 @@ def pipelines() -> dict[str, Pipeline]:
         return {
             "pull": pull.create_pipeline(),
             "build": build.create_pipeline(plan),
-            "compare": compare.create_pipeline(plan.routes),
+            "compare": compare.create_pipeline(plan),
             "publish": publish.create_pipeline(),
             "demo": demo.create_pipeline(),
         }

@@ -22,6 +22,9 @@ _EXTENSIONS: Final[Mapping[str, frozenset[str]]] = {
     "AMX": frozenset({"amx_tile"}),
 }
 
+INSTRUCTIONS: Final = frozenset({*_WIDTHS.values(), *_EXTENSIONS})
+"""The names of vector instructions that a machine can be asked for."""
+
 _ARM: Final = frozenset({"aarch64", "arm64", "armv7l", "armv8l"})
 
 
@@ -59,6 +62,11 @@ class Host:
         names = [name for flag, name in _WIDTHS.items() if flag in self.flags][:1]
         names += [name for name, any_of in _EXTENSIONS.items() if any_of & self.flags]
         return f"{names[0]} only" if len(names) == 1 else ", ".join(names) or "unknown"
+
+    def can(self, name: str) -> bool:
+        """Return whether it has vector instructions of a name, one of ``INSTRUCTIONS``."""
+        flags = _EXTENSIONS.get(name) or {flag for flag, known in _WIDTHS.items() if known == name}
+        return bool(flags & self.flags)
 
     @property
     def saturates_int8(self) -> bool:

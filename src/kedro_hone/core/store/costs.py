@@ -43,6 +43,8 @@ class Cost(Value):
         outcome: ``artifact``, ``refused`` or ``failed``; of a candidate, what became of it.
         share: Of a candidate that was raced: its speed-up over that of the race's best.
         host: The processor's vector instructions.
+        options: The options that differ from the adaptors' defaults, as JSON; empty where none does. A row of others
+            says nothing of the defaults.
     """
 
     what: str
@@ -54,6 +56,7 @@ class Cost(Value):
     outcome: str
     share: float | None = Field(None, gt=0, le=1)
     host: str = ""
+    options: str = ""
 
 
 class Share(NamedTuple):

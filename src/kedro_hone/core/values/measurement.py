@@ -145,6 +145,16 @@ BUDGET: Final = "budget"
 """The slug of a standing that was not tried since the budget was spent."""
 
 
+class Exploration(Made):
+    """The trials of a search over options."""
+
+    validations: tuple[Validation, ...] = Field((), description="Of every trial, also of those that do not race.")
+    seconds: float = Field(0.0, description="How long it measured; building and validating count as any other's.")
+    workers: int = Field(0, description="How many worker processes were launched to measure.")
+    left: int = Field(0, description="How many combinations of options were not tried.")
+    reason: str = Field("", description="Why they were not, or an empty string.")
+
+
 class RaceResult(Made):
     """The result of the race: every candidate's standing, best first."""
 
@@ -158,6 +168,7 @@ class RaceResult(Made):
     workers: int = Field(0, description="How many worker processes were launched.")
     other_load: float | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
     choice: Choice | None = Field(None, description="What a person chose of it; None in a search.")
+    explored: Exploration = Field(Exploration(), description="The search over options before it, without its trials.")
 
     @property
     def validated(self) -> dict[str, Validation]:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from kedro_hone.core.values.artifact import Artifact, StepFacts
-from kedro_hone.core.values.base import Made, Value
+from kedro_hone.core.values.base import Json, Made, Value
 
 
 class FailureClass(StrEnum):
@@ -74,3 +74,6 @@ class Candidate(Value):
     id: str = Field(description="The namespace that ends the route, such as `onnx.onnxruntime_session`.")
     route: tuple[str, ...] = Field(description="The adaptors' names in order; empty for the source model itself.")
     outcome: Outcome
+    options: dict[str, dict[str, Json]] = Field(
+        {}, description="Of a trial of the search over options: those that differ from the recipe's, by adaptor."
+    )

@@ -1,0 +1,261 @@
+"""Validation: each candidate before the race, by its saved files, opened in a new process, at several batch sizes.
+
+Silent wrong results are the reason (a quantized network that is right at one batch size and wrong at another, a
+package that returns the wrong number of rows): so every candidate predicts the whole search split at every batch size
+of the recipe, and at an odd one where it takes any, then cut to each shape that has other sizes than the data. The
+worst of them counts. A model of Transformers is tried at odd lengths too, and where a candidate of it only converts,
+its outputs must be the source's but for rounding: a mask that is ignored may cost little of a score.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kedro_hone.building.budget import INTERRUPTED, VALID, Phase, start_budget
+from kedro_hone.building.steps import identify_runtime
+from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
+from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batch, find_rows_mask
+from kedro_hone.comparing.scoring import predict, score_predictions
+from kedro_hone.comparing.setting import Setting, explain_outdated
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.text import open_logger
+from kedro_hone.core.values.artifact import Artifact, Precision, Stage, TensorSpec
+from kedro_hone.core.values.composite import COMPOSITE
+from kedro_hone.core.values.digest import digest_json
+from kedro_hone.core.values.measurement import BUDGET, Quality, Status, Validation
+from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Refused
+from kedro_hone.core.values.samples import SEARCH, Reference, Split
+from kedro_hone.programs.shared.targets import UNLABELLED
+
+logger = open_logger(__name__)
+
+VERSION = 8
+"""Increase it when the code would validate differently; it is part of a validation's key in the store."""
+
+LARGEST_ERROR = 0.5
+"""What outputs that cannot be scored may differ from the source's, over the largest of these: zeros differ by 1."""
+
+LARGEST_ROUNDING = 0.01
+"""The same for what only converts a model of Transformers, in fp32: only the order of additions differs."""
+
+
+def validate_candidate(named: Candidate, setting: Setting, *, reference: Reference) -> Validation:
+    """Check what a candidate's route produced; of one that may not race, the validation has the reason."""
+    outcome, candidate, route = named.outcome, named.id, named.route
+    judge = partial(Validation, candidate=named, since=reference.since)
+    if isinstance(outcome, Refused):
+        status = Status.NOT_TRIED if outcome.slug == BUDGET else Status.REFUSED
+        return judge(status=status, slug=outcome.slug, reason=f"{outcome.by}: {outcome.reason}")
+    if isinstance(outcome, Failed):
+        return judge(status=Status.FAILED, slug=outcome.failure, reason=f"{outcome.by}: {outcome.reason}")
+    restricted = read_catalogue().find_restricted(named)
+    note = (restricted or read_catalogue().find_toolchain(str(outcome.runtime))).note
+    judge = partial(judge, publishable=restricted is None, note=note)
+    gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
+    exact = _only_converts(route, setting.source)
+    asked = [gates.drop, gates.drops, gates.confidence, setting.recipe.seed, exact]
+    key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome)])
+    found = setting.store.read_value(key, Validation.model_validate)
+    if found is not None:
+        # The same artifact may have been validated as another candidate, and under another licence.
+        quality = found.quality and found.quality.model_copy(update={"id": candidate})
+        _note_valid(found.status, route, setting)
+        return found.model_copy(update={**judge.keywords, "quality": quality})
+    late = start_budget(setting).find_reason(Phase.VALIDATE, None)
+    if late is not None and outcome.format != COMPOSITE:  # which is made of what was worth all the search
+        logger.info("not tried %s: %s", candidate, late)
+        return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=late)
+    started = time.monotonic()
+    checked = _check(outcome, reference, setting, exact=exact, judge=judge)
+    if checked.slug == FailureClass.KILLED and setting.run.is_stopped():
+        return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=INTERRUPTED)
+    validation = checked.model_copy(update={"run": setting.run.run_id, "seconds": time.monotonic() - started})
+    noted = validation.model_dump(include={"status", "reason", "seconds"})
+    setting.run.note("validation", candidate=candidate, **noted)
+    logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")
+    _note_valid(validation.status, route, setting)
+    if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
+        setting.store.write_value(key, validation.model_dump(mode="json"))
+    return validation
+
+
+def _note_valid(status: Status, route: Sequence[str], setting: Setting) -> None:
+    """Note which routes hold: others are not tried where these are faster for certain."""
+    if status is Status.MEASURED:
+        setting.run.note(VALID, route=[*route])
+
+
+def _check(
+    artifact: Artifact, reference: Reference, setting: Setting, *, exact: bool, judge: partial[Validation]
+) -> Validation:
+    """Compare the outputs of a candidate's artifact, and their score, with the source's."""
+    failed, name = partial(judge, status=Status.FAILED), judge.keywords["candidate"].id
+    with setting.store.workspace() as scratch, crop_search(setting) as rows:
+        trials = _plan(artifact, reference, rows, setting, folder=scratch)
+        runs = [*dict.fromkeys((trial.feeds, trial.path, trial.batch) for trial in trials)]  # each batch size once
+        predicted = predict(artifact, name=name, runs=runs, setting=setting, stopped=setting.run.is_stopped)
+        if isinstance(predicted, Failed):
+            return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
+        declared = {spec.name: spec.dtype for spec in artifact.outputs}
+        errors: dict[str, float] = {}
+        for trial in trials:
+            error = _compare(trial, artifact.outputs, declared)
+            if isinstance(error, tuple):
+                return failed(slug=error[0], reason=error[1])
+            errors[trial.where] = error
+        scores = _score(trials, setting.samples.splits[SEARCH], setting)
+    if isinstance(scores, str):
+        return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
+    where, worst = max(scores.items(), key=lambda item: item[1].drop.estimate)
+    wrong = _find_wrong(errors, scores) or (_find_inexact(errors) if exact else "")
+    for place, each in ((where, worst), *((where, other) for where, one in scores.items() for other in one.others)):
+        if each.limit is not None and each.drop.low > each.limit:
+            fell = f"{each.metric} on the search split fell from {each.source:.4f} to {each.candidate:.4f} at {place}"
+            wrong = f"{fell}; the recipe allows {each.limit:g}"
+            break
+    return judge(
+        status=Status.DROPPED if wrong else Status.MEASURED,
+        slug="quality" if wrong else "",
+        reason=wrong,
+        quality=worst.model_copy(update={"id": name}),
+        largest_error=max(errors.values()),
+        size_bytes=setting.store.measure(artifact),
+        **dict(predicted),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Trial:
+    """One batch size, or one shape that cuts the rows: what a candidate predicts there is compared with the source."""
+
+    where: str
+    batch: int
+    feeds: Path  # the rows
+    path: Path  # of the candidate's outputs
+    reference: Path  # of the source's
+
+
+def _plan(
+    artifact: Artifact, reference: Reference, rows: dict[str, Path], setting: Setting, *, folder: Path
+) -> list[_Trial]:
+    """Return the batch sizes of the recipe, and an odd one, on the rows as they are; then the shapes that cut them."""
+    if rows.keys() != reference.cropped.keys():
+        raise explain_outdated("reference", "version of kedro-hone")
+    tree = setting.store.locate_tree(reference.digest)
+    batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
+    if not artifact.static_shapes:
+        batches[f"batch {ODD_BATCH}"] = ODD_BATCH
+    feeds = setting.locate(setting.samples.splits[SEARCH].feeds)
+    whole = partial(_Trial, feeds=feeds, reference=tree / reference.outputs)
+    trials = [whole(where=where, batch=batch, path=folder / f"{batch}.npz") for where, batch in batches.items()]
+    for shape, feeds in rows.items():
+        if shape == ODD and artifact.static_shapes:
+            continue
+        sizes = sorted(setting.recipe.shapes.get(shape, {}).items())
+        named = ", ".join(f"{dim} {size}" for dim, size in sizes if dim != "batch")
+        where = f"{shape} ({named})" if named else shape
+        path, expected = folder / f"at-{shape}.npz", tree / reference.cropped[shape]
+        trials.append(_Trial(where=where, batch=find_batch(setting, shape), feeds=feeds, path=path, reference=expected))
+    return trials
+
+
+def _compare(
+    trial: _Trial, outputs: Sequence[TensorSpec], declared: Mapping[str, str]
+) -> tuple[FailureClass, str] | float:
+    """Return the largest error of predictions, relative to its output's largest value, or the first fault.
+
+    That is one of names, shapes, types or values; an output is of the source's type, or of the one that the candidate
+    declares for it. What an output says of tokens that are only padding has no meaning, and is not compared.
+    """
+    largest_error, where = 0.0, trial.where
+    of_tokens = {spec.name for spec in outputs if spec.shape[:2] == ("batch", "length")}
+    with open_arrays(trial.reference) as expected, open_arrays(trial.feeds) as feeds:
+        mask = find_rows_mask(feeds) if of_tokens else None
+        try:
+            with open_arrays(trial.path) as found:
+                for name in expected.files:
+                    want, got = expected[name], found.get(name)
+                    if fault := _find_fault(want, got, declared.get(name)):
+                        return fault[0], f"output {name!r} at {where}: {fault[1]}"
+                    if want.dtype.kind != "U":  # text has no distance; the program's metric judges it
+                        want, got = want.astype(np.float64), np.asarray(got, np.float64)
+                        if mask is not None and name in of_tokens and mask.shape == want.shape[:2]:
+                            want, got = want[mask], got[mask]
+                        scale = float(np.abs(want).max(initial=0.0)) or 1.0
+                        largest_error = max(largest_error, float(np.abs(got - want).max(initial=0.0)) / scale)
+        except UNREADABLE as unreadable:
+            return FailureClass.BAD_OUTPUT, f"the predictions at {where} cannot be read: {unreadable}"
+    return largest_error
+
+
+def _find_fault(want: NDArray[Any], got: NDArray[Any] | None, declared: str | None) -> tuple[FailureClass, str] | None:
+    if got is None:
+        return FailureClass.BAD_OUTPUT, "there is none"
+    if got.shape != want.shape:
+        return FailureClass.BAD_OUTPUT, f"its shape is {got.shape}, the source's is {want.shape}"
+    known = got.dtype.kind == "U" or got.dtype.name in {want.dtype.name, declared}
+    if got.dtype.kind != want.dtype.kind or not known:
+        return FailureClass.BAD_OUTPUT, f"its type is {got.dtype}, the source's is {want.dtype}"
+    if got.dtype.kind != "U" and not np.isfinite(got).all():
+        return FailureClass.NUMERICS, "some values are not finite"
+    return None
+
+
+def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Quality] | str:
+    """Score the trials on whole rows; those on cut rows too where the program has no labels, which are of whole rows.
+
+    Without labels what is scored is how close the outputs are to the source's, and that holds for any rows. Returned is
+    why it cannot be scored where one cannot be.
+    """
+    with open_arrays(setting.locate(split.targets)) as targets:
+        labelled = not all(name.startswith(UNLABELLED) for name in targets.files)
+    groups: dict[Path, dict[str, Path]] = {}
+    for trial in trials:
+        if trial.feeds == setting.locate(split.feeds) or not labelled:
+            groups.setdefault(trial.reference, {})[trial.where] = trial.path
+    scores: dict[str, Quality] = {}
+    for reference, outputs in groups.items():
+        for where, found in score_predictions(outputs, reference=reference, split=split, setting=setting).items():
+            if isinstance(found, str):
+                return found
+            scores[where] = found
+    return scores
+
+
+def _only_converts(route: Sequence[str], source: Artifact) -> bool:
+    """Return whether a route takes a model of Transformers to a runtime without changing what it computes."""
+    known = read_catalogue().adaptors
+    adaptors = [known[name] for name in route if name in known]
+    same = all(each.stage is not Stage.COMPRESS and each.precisions == {Precision.FP32} for each in adaptors)
+    return same and "transformers" in source.metadata
+
+
+def _find_inexact(errors: Mapping[str, float]) -> str:
+    """Return where outputs differ from the source's by more than rounding, or an empty string."""
+    where, error = max(errors.items(), key=lambda item: item[1])
+    if error <= LARGEST_ROUNDING:
+        return ""
+    difference = f"differ from the source's by up to {error:.3g} times the largest of these"
+    return f"the outputs at {where} {difference}; it only converts, and {LARGEST_ROUNDING:g} is allowed for rounding"
+
+
+def _find_wrong(errors: dict[str, float], scores: Mapping[str, Quality]) -> str:
+    """Return where outputs that were not scored differ too much from the source's, or an empty string.
+
+    As wrong as on the rows that were scored they may be: the score held there.
+    """
+    allowed = max(LARGEST_ERROR, *(errors[where] for where in scores))
+    unscored = {where: error for where, error in errors.items() if where not in scores}
+    where, error = max(unscored.items(), key=lambda item: item[1], default=("", 0.0))
+    if error <= allowed:
+        return ""
+    difference = f"differ from the source's by up to {error:.3g} times the largest of these"
+    return f"the outputs at {where} {difference}; {allowed:.3g} is allowed"

@@ -1,0 +1,93 @@
+"""The space of an adaptor's options: which choices next to the defaults are worth trying, and on which machine.
+
+It stands in the ``capabilities.yml`` of the toolchain, under the adaptor's name::
+
+    space:
+      activations: [uint8]
+      reduce_range: {choices: [false], unless: VNNI}
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
+
+from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.host import INSTRUCTIONS, Host
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.base import Json, Value
+
+CAPABILITIES: Final = "capabilities.yml"
+"""The file in a toolchain's folder that says what was tried with each adaptor."""
+
+
+class Choices(Value):
+    """What is worth trying of one option."""
+
+    choices: tuple[Json, ...] = Field(min_length=1, description="Values next to the default.")
+    where: str = Field("", description="Only on a machine with this vector extension, such as `VNNI`.")
+    unless: str = Field("", description="Only on a machine without this one.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_list(cls, value: Any) -> Any:
+        return {"choices": value} if isinstance(value, list) else value
+
+    @field_validator("where", "unless")
+    @classmethod
+    def _know(cls, name: str) -> str:
+        if name and name not in INSTRUCTIONS:
+            raise ValueError(f"{name!r} is none of {', '.join(sorted(INSTRUCTIONS))}")
+        return name
+
+    def fit(self, host: Host) -> bool:
+        """Return whether they are worth trying on a machine."""
+        return (not self.where or host.can(self.where)) and not (self.unless and host.can(self.unless))
+
+
+Space = dict[str, Choices]
+"""By the option's name."""
+
+_SPACE: Final[TypeAdapter[Space]] = TypeAdapter(Space)
+
+
+def read_space(adaptor: Adaptor) -> Space:
+    """Return what is worth trying of an adaptor's options; nothing where its toolchain does not say.
+
+    Raises:
+        HoneError: ``capabilities-invalid``: the file cannot be read, or names what the adaptor's options refuse.
+    """
+    path = adaptor.toolchain.folder / CAPABILITIES
+    try:
+        space = _SPACE.validate_python(_read_spaces(path).get(adaptor.name, {}))
+        for option, choices in space.items():
+            for value in choices.choices:
+                adaptor.options.model_validate({option: value})
+    except (ValidationError, yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
+        raise HoneError(
+            "capabilities-invalid",
+            f"The options that are worth trying with the adaptor {adaptor.name} cannot be read.",
+            why=f"{path}: {_say(error)}",
+            hint="Mend `space` there; Write an adaptor in the documentation shows one.",
+        ) from error
+    return space
+
+
+@lru_cache(maxsize=64)
+def _read_spaces(path: Path) -> dict[str, Json]:
+    """Return ``space`` of each adaptor of a file, by its name; nothing where there is no file."""
+    if not path.is_file():
+        return {}
+    known = yaml.safe_load(path.read_text(encoding="utf-8"))
+    rows = (item for version in known["versions"] for item in (version.get("adaptors") or {}).items())
+    return {name: row["space"] for name, row in rows if "space" in row}
+
+
+def _say(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return f"{type(error).__name__}: {error}"
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False))

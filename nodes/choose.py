@@ -35,7 +35,7 @@ def choose(*, setting: Setting, result: RaceResult) -> RaceResult:
     if chosen is None or artifact is None:
         raise _explain_unknown(name, [one.id for one in offered], result)
     setting.store.locate(artifact)
-    number = count_choice(setting.store.root, race=result.identity, run=setting.run.run_id, candidate=name)
+    number = count_choice(setting.store.memory, race=result.identity, run=setting.run.run_id, candidate=name)
     confidence = spend_on_choice(setting.recipe.gates.confidence, number=number)
     logger.info(
         "chosen    %s, of %d; choice %d of this search, at %.3g %%", name, len(offered), number, 100 * confidence

@@ -90,7 +90,7 @@ def make_plan(recipe: Recipe) -> Plan:
         if by_default if section.enabled is None else section.enabled:
             options[name] = _read_options(section, adaptor)
     adaptors = [catalogue.adaptors[name] for name in options]
-    spaces = {one.name: space for one in adaptors if (space := _leave_open(one, recipe))} if recipe.explore else {}
+    spaces = {one.name: space for one in adaptors if (space := _leave_open(one, recipe))} if recipe.explores else {}
     return Plan(options=options, routes=generate_routes(adaptors, chains=recipe.routes), spaces=spaces)
 
 

@@ -166,10 +166,10 @@ class Recipe(Section):
         "default",
         description="How long the search may take, in seconds or by a name; thorough has no end. See Search.",
     )
-    explore: bool = Field(
-        default=True,
-        description="Whether other options than the defaults are tried where the budget allows; those that are set "
-        "under `adaptors` stay as they are. See Search.",
+    explore: bool | None = Field(
+        None,
+        description="Whether other options than the defaults are tried while the budget lasts; those that are set "
+        "under `adaptors` stay as they are. When empty: where the budget is thorough. See Search.",
     )
     race: RaceSection = RaceSection()
     confirm: ConfirmSection = ConfirmSection()
@@ -185,6 +185,11 @@ class Recipe(Section):
         description="Rows of the gate split that are published with the winner and its outputs for them; "
         "`kedro_hone.load` compares what it computes. 0 publishes none.",
     )
+
+    @property
+    def explores(self) -> bool:
+        """Whether other options than the defaults are tried."""
+        return self.budget == "thorough" if self.explore is None else self.explore
 
     @model_validator(mode="after")
     def _name_shapes(self) -> Recipe:

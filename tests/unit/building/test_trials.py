@@ -21,7 +21,7 @@ STATIC = read_catalogue().adaptors[INT8].options
 
 
 def plan_recipe(**keys):
-    return make_plan(read_recipe({"model": {"uri": "m"}, **keys}))
+    return make_plan(read_recipe({"model": {"uri": "m"}, "explore": True, **keys}))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.building.steps import identify_runtime
+from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.comparing.cropping import crop_search, find_batch
 from kedro_hone.comparing.recipe_checks import check_provable
 from kedro_hone.comparing.scoring import may_lose_one, predict, score_source

@@ -103,13 +103,20 @@ class Memory:
         self._keep(facts.adaptor, form, **known)
 
     def keep_race(self, validations: Mapping[str, Validation], standings: Iterable[Standing]) -> None:
-        """Keep which share of the best one's speed-up each candidate of a race had."""
-        speedups = {one.id: one.objective.estimate for one in standings if one.objective and one.objective.estimate > 0}
-        best = max(speedups.values(), default=0.0)
-        for name, speedup in speedups.items():
+        """Keep which share of the best one's speed-up each candidate of a race had, by the objective or at a shape.
+
+        The largest share counts: who is the fastest at one shape only can be a part of the winner.
+        """
+        raced = [one for one in standings if one.objective and one.objective.estimate > 0]
+        speeds = {one.id: {"": one.objective.estimate, **one.ratios} for one in raced if one.objective}
+        best: dict[str, float] = {}
+        for mine in speeds.values():
+            best |= {shape: max(speed, best.get(shape, 0.0)) for shape, speed in mine.items()}
+        for name, mine in speeds.items():
             candidate, changed = validations[name].candidate, describe_changes(validations[name].candidate.options)
             known = {"seconds": validations[name].seconds, "outcome": "raced", "options": changed}
-            self._keep(name_route(candidate.route), self.source.format, share=min(1.0, speedup / best), **known)
+            share = max(speed / best[shape] for shape, speed in mine.items())
+            self._keep(name_route(candidate.route), self.source.format, share=min(1.0, share), **known)
 
     def _look_up(self, what: str, form: Format, options: str = "") -> tuple[list[Cost], Cost]:
         return self._rows.get((what, form, options), []), self._describe(what, form)

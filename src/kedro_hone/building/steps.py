@@ -13,7 +13,6 @@ from kedro_hone.building.lines import say_step
 from kedro_hone.building.memory import Memory
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
-from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.environments.store import Environment, EnvironmentStore
@@ -59,19 +58,6 @@ def transform(
     """
     outcome, facts = _Step(adaptor, parent, setting, reference, routes, read_host(), phase).find_or_build(options)
     return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
-
-
-def identify_runtime(artifact: Artifact) -> list[str]:
-    """Return what the outputs of an artifact depend on besides itself, for the keys of what is measured on it.
-
-    That is the code of its runtime's worker, the environment (or why there is none), and the machine.
-    """
-    catalogue = read_catalogue()
-    toolchain = catalogue.find_toolchain(str(artifact.runtime))
-    used = [digest_worker(catalogue.find_toolchain(name).worker) for name in toolchain.uses]
-    environment = EnvironmentStore().ensure(toolchain)
-    known = environment.reason if isinstance(environment, Failed) else environment.key
-    return [digest_worker(toolchain.worker), known, read_host().fingerprint, *used]
 
 
 @dataclass(frozen=True, kw_only=True)

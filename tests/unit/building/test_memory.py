@@ -25,7 +25,7 @@ def make_memory(tmp_path):
     return lambda: Memory(store, source, read_host())
 
 
-def keep_race(memory, **speedups):
+def keep_race(memory, ratios=None, **speedups):
     routes = {"fast": FAST, "slow": SLOW}
     validations = {
         name: Validation(
@@ -36,7 +36,13 @@ def keep_race(memory, **speedups):
     memory.keep_race(
         validations,
         [
-            Standing(id=name, status=Status.MEASURED, rounds=5, objective=Interval(estimate=it, low=it, high=it))
+            Standing(
+                id=name,
+                status=Status.MEASURED,
+                rounds=5,
+                objective=Interval(estimate=it, low=it, high=it),
+                ratios=(ratios or {}).get(name, {}),
+            )
             for name, it in speedups.items()
         ],
     )
@@ -55,6 +61,12 @@ def test_a_route_has_the_share_that_it_had(make_memory):
     assert make_memory().guess_route(FAST) == (2.0, 1.0)
     assert make_memory().guess_route(SLOW) == (2.0, pytest.approx(0.25))
     assert make_memory().guess_route(("x.other",)) == (None, None)
+
+
+def test_who_is_fast_at_one_shape_only_has_the_share_of_that_shape(make_memory):
+    ratios = {"fast": {"one": 5.0, "many": 4.0}, "slow": {"one": 4.5, "many": 1.0}}
+    keep_race(make_memory(), ratios, fast=4.0, slow=1.0)
+    assert make_memory().guess_route(SLOW) == (2.0, pytest.approx(0.9))
 
 
 def test_one_race_is_not_enough_to_leave_a_route_out(make_memory):

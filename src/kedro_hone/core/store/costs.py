@@ -41,7 +41,8 @@ class Cost(Value):
         size: The source model's bytes.
         seconds: What a step took; of a candidate, its validation.
         outcome: ``artifact``, ``refused`` or ``failed``; of a candidate, what became of it.
-        share: Of a candidate that was raced: its speed-up over that of the race's best.
+        share: Of a candidate that was raced: its speed-up over that of the race's best, by the objective or at a shape,
+            whichever is most.
         host: The processor's vector instructions.
         options: The options that differ from the adaptors' defaults, as JSON; empty where none does. A row of others
             says nothing of the defaults.

@@ -14,7 +14,7 @@ from small_project import Project, copy_project
 from kedro_hone.core.contract.proof import EVIDENCE_FILES
 
 REPORTED = ("evidence.json", "publication.json")
-PIPELINES = ["__default__", "assess", "build", "compare", "demo", "publish", "pull"]
+PIPELINES = ["__default__", "assess", "build", "choose", "compare", "demo", "publish", "pull"]
 
 SNAPSHOT = """
 import json

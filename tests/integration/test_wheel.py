@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 LINKED = {"adaptors": "adaptors", "nodes": "nodes", "pipelines": "pipelines", "testing": "tests/conformance/suite"}
 """The links in the package, and where they lead."""
 TOOLCHAINS = ("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn")
-PIPELINES = {"__default__", "assess", "build", "compare", "demo", "publish", "pull"}
+PIPELINES = {"__default__", "assess", "build", "choose", "compare", "demo", "publish", "pull"}
 
 LIST_PIPELINES = """
 from pathlib import Path

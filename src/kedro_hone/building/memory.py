@@ -13,7 +13,7 @@ from typing import Any, Final
 from kedro_hone.core.contract.adaptor import Options
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.costs import Cost, guess_seconds, guess_share, read_costs, write_cost
+from kedro_hone.core.store.costs import Cost, Share, guess_seconds, guess_share, read_costs, write_cost
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Format, Json
 from kedro_hone.core.values.measurement import Standing, Validation
@@ -70,6 +70,10 @@ class Memory:
         share = guess_share(*found)
         return guess_seconds(*found), None if share is None else share.share
 
+    def find_share(self, route: Iterable[str]) -> Share | None:
+        """Return which share of the best speed-up a candidate is expected to have; None where nothing tells."""
+        return guess_share(*self._look_up(name_route(route), self.source.format))
+
     def find_hopeless(
         self, routes: Collection[Sequence[str]], rivals: Iterable[Sequence[str]], *, recipe: Recipe
     ) -> str | None:
@@ -85,7 +89,7 @@ class Memory:
         if not shares:
             return None
         first = max(shares, key=lambda name: shares[name])
-        guesses = [guess_share(*self._look_up(name_route(one), self.source.format)) for one in routes]
+        guesses = [self.find_share(one) for one in routes]
         known = [one for one in guesses if one and one.rows >= LEAST_ROWS]
         if not known or len(known) < len(guesses):
             return None

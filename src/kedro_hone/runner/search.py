@@ -23,9 +23,11 @@ from kedro.runner import AbstractRunner
 from kedro.runner.task import Task
 from pluggy import PluginManager
 
+from kedro_hone.building.budget import VALID
 from kedro_hone.building.memory import Memory
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.store.costs import Share
 from kedro_hone.graph import read_plan
 from kedro_hone.recipe.plan import SOURCE, RouteStep
 
@@ -33,7 +35,7 @@ ALONE: Final = "needs.bench"
 """The tag of nodes that measure: nothing else may run next to them."""
 _BASE, _TIMES = 1 << 30, 6
 """What a step may hold at once, in bytes: a toolchain's libraries, and the source model in several forms."""
-_SHARE, _SECONDS = 0.7, 5.0
+_SHARE, _SECONDS = Share(0.7, 0.5, 0), 5.0
 """What is expected of a candidate, and of a step, of which nothing is remembered."""
 
 
@@ -131,10 +133,11 @@ class Turns:
     catalog: CatalogProtocol[Any, Any]
     host: Host
     _memory: Memory | None = None
+    _best: float | None = None
 
     def look(self) -> Turns:
         """Forget what was remembered before, since steps have ended in the meantime."""
-        self._memory = None
+        self._memory = self._best = None
         return self
 
     @property
@@ -144,6 +147,15 @@ class Turns:
             self._memory = Memory(self.catalog.load("store"), self.catalog.load("source"), self.host)
         return self._memory
 
+    @property
+    def best(self) -> float:
+        """The largest share of the best speed-up that is expected of those candidates that were found valid; or 0."""
+        if self._best is None:
+            notes = self.catalog.load("run").read_notes(VALID) if "run" in self.catalog else ()
+            shares = (self.memory.find_share(note["route"]) for note in notes)
+            self._best = max((one.share for one in shares if one), default=0.0)
+        return self._best
+
     def count_places(self, nodes: Sequence[Node]) -> int:
         """Return for how many at once of some nodes the machine has memory; one at least."""
         total = self.host.memory_bytes
@@ -152,7 +164,11 @@ class Turns:
         return max(1, total // (_BASE + _TIMES * self.memory.size))
 
     def weigh(self, node: Node) -> float:
-        """Return the best expected share of the best speed-up, a second, that a node leads to; others come first."""
+        """Return what the candidates that a node leads to are expected to gain a second; other nodes come first.
+
+        The gain is what a share of the best speed-up is expected to exceed that of the valid candidates by. So the
+        first ones are cheap, and the next ones those that can be faster than they are.
+        """
         step = self.steps.get(node.namespace or "")
         if step is None:
             return float("inf")
@@ -160,12 +176,13 @@ class Turns:
         return max(self._weigh_route(step, end, built="validate" in node.tags) for end in ends)
 
     def _weigh_route(self, step: RouteStep, end: RouteStep, *, built: bool) -> float:
-        seconds, share = self.memory.guess_route(end.route)
+        seconds, _ = self.memory.guess_route(end.route)
+        gain = (self.memory.find_share(end.route) or _SHARE).find_gain(self.best)
         total = _SECONDS if seconds is None else seconds
         if not built:
             route = [one for one in self.steps.values() if one.leads_to(end)]
             total += sum(self._guess_step(one) for one in route[route.index(step) :])
-        return (_SHARE if share is None else share) / max(total, 0.1)
+        return gain / max(total, 0.1)
 
     def _guess_step(self, step: RouteStep) -> float:
         parent = self.steps.get(step.parent)

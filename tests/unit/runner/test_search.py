@@ -11,13 +11,14 @@ from kedro.io import DataCatalog, MemoryDataset
 from kedro.pipeline import Pipeline, node
 
 from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.store.costs import Share
 from kedro_hone.core.values.artifact import Stage
 from kedro_hone.recipe.plan import RouteStep
 from kedro_hone.runner import search as module
 from kedro_hone.runner.search import ALONE, SearchRunner, Turns
 
 SECONDS = {"cheap": 1.0, "dear": 30.0}
-SHARES = {"cheap": 0.5, "dear": 0.6, "hopeful": 1.0}
+SHARES = {"cheap": Share(0.5, 0.2, 5), "dear": Share(0.6, 0.2, 5), "hopeful": Share(1.0, 0.2, 5)}
 
 
 class Memory:
@@ -32,6 +33,9 @@ class Memory:
 
     def guess_route(self, route):
         return 1.0, SHARES.get(route[-1])
+
+    def find_share(self, route):
+        return SHARES.get(route[-1])
 
 
 def make_step(name):
@@ -54,9 +58,20 @@ def place(name, namespace, **attributes):
 
 def test_what_gains_most_a_second_comes_first(turns):
     built = {name: turns.weigh(place("compile", f"source.{name}")) for name in ("cheap", "dear", "unknown")}
-    assert built["cheap"] == pytest.approx(0.5 / 2)
-    assert built["dear"] == pytest.approx(0.6 / 31)
-    assert built["unknown"] == pytest.approx(0.7 / 6)
+    assert built["cheap"] == pytest.approx(0.51 / 2, rel=0.01)
+    assert built["dear"] == pytest.approx(0.612 / 31, rel=0.01)
+    assert built["unknown"] == pytest.approx(0.793 / 6, rel=0.01)
+
+
+def test_once_something_is_valid_what_can_exceed_it_comes_first():
+    steps = {step.namespace: step for step in map(make_step, ("cheap", "dear", "hopeful"))}
+    valid = SimpleNamespace(read_notes=lambda event: [{"route": ["dear"]}] if event == "valid" else [])
+    turns = Turns(steps, DataCatalog({"run": MemoryDataset(valid, copy_mode="assign")}), None, Memory())
+    gains = {name: turns.weigh(place("compile", f"source.{name}")) for name in ("cheap", "hopeful")}
+    assert turns.best == 0.6
+    assert gains["hopeful"] > gains["cheap"]  # of 1 and of 5 seconds
+    nothing = Turns(steps, DataCatalog(), None, Memory())
+    assert nothing.weigh(place("compile", "source.hopeful")) < nothing.weigh(place("compile", "source.cheap"))
 
 
 def test_what_is_built_is_validated_first(turns):

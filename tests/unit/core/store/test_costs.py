@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from kedro_hone.core.store.costs import Cost, find_nearest, guess_seconds, guess_share, read_costs, write_cost
+from kedro_hone.core.store.costs import Cost, Share, find_nearest, guess_seconds, guess_share, read_costs, write_cost
 
 LIKE = Cost(what="a", format="onnx", size=1000, seconds=0, outcome="", host="VNNI")
 
@@ -88,3 +89,14 @@ def test_shares_of_models_that_are_not_similar_tell_nothing(other):
     assert guess_share([far, far], LIKE) is None
     assert guess_share([far, row(share=0.9)], LIKE).share == pytest.approx(0.9)
     assert guess_seconds([far], LIKE) == 2.0
+
+
+def test_the_expected_gain_is_that_of_many_draws():
+    share = Share(0.8, 0.3, 5)
+    draws = share.share * np.exp(share.deviation * np.random.default_rng(0).standard_normal(400_000))
+    for best in (0.0, 0.5, 0.8, 1.2):
+        assert share.find_gain(best) == pytest.approx(np.maximum(draws - best, 0).mean(), rel=0.02)
+
+
+def test_what_is_far_below_the_best_gains_nothing():
+    assert Share(0.3, 0.2, 5).find_gain(1.0) < 1e-8

@@ -11,10 +11,10 @@ from kedro.io import CatalogProtocol, DatasetError
 
 from kedro_hone.cli.plugins import print_table
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import RaceResult, Status
+from kedro_hone.core.values.measurement import RaceResult, Status, Validation
 from kedro_hone.core.values.outcome import Refused
 from kedro_hone.graph import configure, read_catalog, read_parameters
-from kedro_hone.recipe.plan import make_plan
+from kedro_hone.recipe.plan import SOURCE, Plan, make_plan
 from kedro_hone.recipe.schema import read_recipe
 
 
@@ -29,10 +29,12 @@ def routes(*, as_json: bool) -> None:
     for step in plan.routes.ends:
         route = [step.namespace.split(".")[0], *step.route]
         rows.append({"id": step.namespace, "route": route, "outcome": last.describe(step.namespace)})
+    known = len(rows)
+    rows += [{"id": name, "route": [name], "outcome": said} for name, said in last.describe_others(plan)]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
     else:
-        print_table(("route", "last run"), fold_rows(rows, last), title=f"{len(rows)} routes")
+        print_table(("route", "last run"), fold_rows(rows, last), title=say_count(known, len(rows) - known))
 
 
 class LastRun:
@@ -60,7 +62,18 @@ class LastRun:
         known = self._race.validated.get(name) if self._race else None
         if self._race is None or known is None or self._raced < built:
             return "built" if isinstance(outcome, Artifact) else f"{outcome.kind}: {outcome.by}: {outcome.reason}"
-        raced = next((one for one in self._race.standings if one.id == name), known)
+        return self._describe_raced(name, self._race, known)
+
+    def describe_others(self, plan: Plan) -> list[tuple[str, str]]:
+        """Return the candidates that the run itself made, with how far each came: other options, and composites."""
+        if self._race is None:
+            return []
+        ends = {SOURCE, *(step.namespace for step in plan.routes.ends)}
+        made = ((name, known) for name, known in self._race.validated.items() if name not in ends)
+        return [(name, self._describe_raced(name, self._race, known)) for name, known in made]
+
+    def _describe_raced(self, name: str, race: RaceResult, known: Validation) -> str:
+        raced = next((one for one in race.standings if one.id == name), known)
         if raced.status is not Status.MEASURED:
             # Of one that was dropped in the race the reason says so itself: when, and how far behind it was.
             said = raced is not known and raced.status is Status.DROPPED
@@ -84,6 +97,14 @@ class LastRun:
             return dataset.load(), dataset.read_time()
         except DatasetError:
             return None, 0
+
+
+def say_count(routes: int, others: int) -> str:
+    """Return how many routes there are, and how many candidates of other options, or for single shapes."""
+    said = f"{routes} route{'' if routes == 1 else 's'}"
+    return (
+        f"{said}, and {others} candidate{'' if others == 1 else 's'} that the last run made of them" if others else said
+    )
 
 
 def fold_rows(rows: list[dict[str, Any]], last: LastRun) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ import datetime as dt
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -88,6 +89,14 @@ def test_after_a_run_it_says_how_far_each_came(work):
         "closed": "refused: shop.closed: it is closed on Mondays",
         "new": "not run yet",
     }
+
+
+def test_what_the_run_made_of_the_routes_is_listed_too(work):
+    ends = [SimpleNamespace(namespace=name) for name in ("fast", "good", "slow", "wrong", "closed")]
+    plan = SimpleNamespace(routes=SimpleNamespace(ends=ends))
+    assert read_last(work).describe_others(plan) == [("broken", "confirmed, but failed: it crashed")]
+    (work / "race.json").unlink()
+    assert read_last(work).describe_others(plan) == []
 
 
 def test_a_finalist_that_did_not_win_was_confirmed(work):

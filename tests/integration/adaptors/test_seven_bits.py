@@ -125,7 +125,7 @@ def test_pytorch(quantize, seven, digits_exported):
     assert set(largest) == {127 if seven else 255}  # activations: PyTorch's switch spares the weights
 
 
-@pytest.mark.parametrize("options", [{}, {"activations": "uint8"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"activations": "int8"}], ids=str)
 def test_without_vnni_eight_bits_saturate_and_seven_do_not(make_bench, emulator, digits_onnx, digits_samples, options):
     """ONNX Runtime on an emulated Haswell, which has AVX2 only."""
     bench = make_bench(onnxruntime)

@@ -53,16 +53,16 @@ def test_the_space_of_a_route_is_that_of_its_converters_too(candidate):
 
     assert route is not None
     assert route.chain == (EXPORT, INT8, SESSION)
-    assert route.space[INT8, "activations"] == ("int8", "uint8")
+    assert route.space[INT8, "per_channel"] == (True, False)
 
 
 def test_what_the_recipe_sets_is_not_explored(candidate):
-    plan = plan_recipe(adaptors={INT8: {"options": {"activations": "uint8"}}})
+    plan = plan_recipe(adaptors={INT8: {"options": {"per_channel": True}}})
     route = find_route(candidate(INT8, SESSION), plan, read_host())
 
     assert route is not None
-    assert (INT8, "activations") not in route.space
-    assert (INT8, "per_channel") in route.space
+    assert (INT8, "per_channel") not in route.space
+    assert (INT8, "calibration") in route.space
 
 
 def test_nothing_is_explored_where_the_recipe_says_so(candidate):

@@ -78,3 +78,11 @@ class Host:
         True where nothing is known of the machine.
         """
         return self.machine not in _ARM and not _EXTENSIONS["VNNI"] & self.flags
+
+    @property
+    def multiplies_unsigned(self) -> bool:
+        """Whether the faster products of eight-bit integers are of an unsigned and a signed one.
+
+        So they are on x86 (``vpmaddubsw``, ``vpdpbusd``). On Arm both are signed (``smull``, ``sdot``).
+        """
+        return self.machine not in _ARM

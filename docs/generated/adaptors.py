@@ -26,6 +26,7 @@ TITLES = {
     "iree": "IREE",
     "deepsparse": "DeepSparse",
     "sklearn": "scikit-learn, XGBoost and LightGBM",
+    "neural_compressor": "neural-compressor",
 }
 
 

@@ -17,7 +17,7 @@ def identify_runtime(artifact: Artifact) -> list[str]:
     """
     catalogue = read_catalogue()
     toolchain = catalogue.find_toolchain(str(artifact.runtime))
-    used = [digest_worker(catalogue.find_toolchain(name).worker) for name in toolchain.uses]
+    used = map(digest_worker, catalogue.list_used(toolchain))
     environment = EnvironmentStore().ensure(toolchain)
     known = environment.reason if isinstance(environment, Failed) else environment.key
     return [digest_worker(toolchain.worker), known, read_host().fingerprint, *used]

@@ -54,7 +54,7 @@ def launch(
     if isinstance(environment, Failed):
         yield environment.model_copy(update={"by": name})
         return
-    used = (read_catalogue().find_toolchain(name).worker.parent for name in toolchain.uses)
+    used = (worker.parent for worker in read_catalogue().list_used(toolchain))
     store, run, recipe = setting.store, setting.run, setting.recipe
     with store.workspace() as scratch, ExitStack() as stack:
         job = Job(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from kedro_hone.core.contract.adaptor import Adaptor
@@ -18,7 +19,16 @@ from kedro_hone.core.values.outcome import Candidate
 
 BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
     name: f"kedro_hone.adaptors.{name}.adaptor"
-    for name in ("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn", "composite")
+    for name in (
+        "onnxruntime",
+        "openvino",
+        "pytorch",
+        "iree",
+        "deepsparse",
+        "sklearn",
+        "neural_compressor",
+        "composite",
+    )
 }
 """Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``."""
 
@@ -56,6 +66,10 @@ class Catalogue:
     adaptors: Mapping[str, Adaptor]
     toolchains: Mapping[str, Toolchain]
     broken: Mapping[str, BaseException]
+
+    def list_used(self, toolchain: Toolchain) -> tuple[Path, ...]:
+        """Return the files of the workers that a toolchain's own worker imports."""
+        return tuple(self.find_toolchain(name).worker for name in toolchain.uses)
 
     def find_adaptor(self, name: str) -> Adaptor:
         """Return an adaptor by its name.

@@ -22,6 +22,8 @@ GRAVITON_4 = f"{GRAVITON_2} sve sve2 i8mm bf16"
 
 QUANTIZERS = frozenset(
     {
+        "neural_compressor.int8-smooth",
+        "neural_compressor.int8-static",
         "onnxruntime.int8-dynamic",
         "onnxruntime.int8-fused",
         "onnxruntime.int8-static",

@@ -112,6 +112,7 @@ def main() -> None:
     """Race ten models, then the last one with and without what they left, and print the places of its winner."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--earlier", type=int, default=10)
+    parser.add_argument("--budget", default="thorough", help="of the runs of the eleventh network")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--folder", type=Path, help="where the projects are made; a temporary one by default")
     given = parser.parse_args()
@@ -128,7 +129,7 @@ def main() -> None:
             run(project, "run", "--to-nodes", "race")
             print(f"{number + 1} of {earlier}: {widths} in {time.monotonic() - began:.0f} s", flush=True)
         write_model(project, last)
-        run(project, "run", "--params", "hone.budget=thorough")
+        run(project, "run", "--params", f"hone.budget={given.budget}")
         winner, places[name], near, count = find_places(project)
         said = f"was in place {places[name]} of {count}, who is as fast but for 3 % in place {near}"
         print(f"{name}: the winner {winner} {said}", flush=True)

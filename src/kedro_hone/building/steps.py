@@ -11,8 +11,10 @@ from pathlib import Path
 from kedro_hone.building.budget import VALID, Budget, Phase, start_budget
 from kedro_hone.building.lines import say_step
 from kedro_hone.building.memory import Memory
+from kedro_hone.building.runtimes import digest_workers
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
+from kedro_hone.core.contract.catalogue import find_used
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.environments.store import Environment, EnvironmentStore
@@ -27,7 +29,7 @@ from kedro_hone.core.values.measurement import BUDGET
 from kedro_hone.core.values.outcome import Failed, FailureClass, Outcome, Refused
 from kedro_hone.core.values.samples import CALIBRATION, SEARCH, Reference
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
-from kedro_hone.core.workers.host.run import call_worker, digest_worker
+from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.host.verification import verify_output
 from kedro_hone.programs import LIBRARY
 
@@ -205,7 +207,7 @@ class _Step:
             self.adaptor,
             self.parent,
             options,
-            worker=digest_worker(self.adaptor.toolchain.worker),
+            worker=digest_workers(self.adaptor.toolchain),
             environment=environment,
             host=self.host,
             seed=self.setting.recipe.seed,
@@ -252,6 +254,7 @@ class _Step:
             seed=recipe.seed,
             threads=recipe.thread_count,
             trust=tuple(sorted(recipe.trust)),
+            reads=tuple(str(worker.parent) for worker in find_used(adaptor.toolchain)),
         )
 
     def _describe_program(self) -> dict[str, Json]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from kedro_hone.core.contract.adaptor import Adaptor
@@ -18,7 +19,10 @@ from kedro_hone.core.values.outcome import Candidate
 
 BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
     name: f"kedro_hone.adaptors.{name}.adaptor"
-    for name in ("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn", "composite")
+    for name in (
+        *("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn"),
+        *("litert", "litert_torch", "composite"),
+    )
 }
 """Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``."""
 
@@ -156,6 +160,15 @@ def find_installed(name: str) -> Toolchain | None:
     if name in BUILTIN_TOOLCHAINS:  # one import, so that a process that serves a model starts fast
         return check_kind(importlib.import_module(BUILTIN_TOOLCHAINS[name]).TOOLCHAIN, Toolchain)
     return read_catalogue().toolchains.get(name)
+
+
+def find_used(toolchain: Toolchain) -> tuple[Path, ...]:
+    """Return the worker files of the toolchains whose workers a toolchain's own worker imports.
+
+    Raises:
+        HoneError: ``toolchain-unknown``: one of them is not installed.
+    """
+    return tuple(read_catalogue().find_toolchain(name).worker for name in toolchain.uses) if toolchain.uses else ()
 
 
 def _read_module(module: Any) -> tuple[Toolchain | Adaptor, ...]:

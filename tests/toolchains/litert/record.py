@@ -1,7 +1,8 @@
 """Record a small net for scikit-learn's digits as LiteRT has it, in the environment of ``litert_torch``; by hand.
 
-``PYTHON record.py`` writes ``index.json`` and ``model-batch<n>.tflite`` next to itself. Tests of ``litert`` use these, so
-that they need no environment of two gigabytes. The net is trained on rows that ``digits_models.py`` does not give away.
+``PYTHON record.py ROWS.npz`` (``x`` and ``y``, those that ``digits_models.py`` trains its net on) writes ``index.json``
+and ``model-batch<n>.tflite`` to ``digits/``. Tests of ``litert`` use these, so that they need no environment of two
+gigabytes.
 """
 
 from __future__ import annotations

@@ -29,19 +29,22 @@ export DVC_NO_ANALYTICS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help run test fuzz lint docs bench mutants lock clean
+.PHONY: help run test test-toolchains fuzz lint docs bench mutants lock clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 run: $(RUN_READY) ## install, train the demo's network, and make it faster (DEMO=minilm: a sentence encoder; HONE_TOOLCHAINS=all)
 	$(if $(DEMO),$(MINILM))
 	$(BIN)/kedro run $(if $(DEMO),--env $(DEMO)) --pipelines demo
 	$(BIN)/kedro run $(if $(DEMO),--env $(DEMO)) $(if $(HONE_TOOLCHAINS),--params hone.toolchains=$(HONE_TOOLCHAINS))
 
-test: $(DEV_READY) ## install and run every test
+test: $(DEV_READY) ## install and run every test, but those of toolchains whose environments take gigabytes
 	@command -v chromium >/dev/null || ./tools/install-chromium
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not large" $(PYTEST)
+
+test-toolchains: $(DEV_READY) ## run the others: LiteRT Torch
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m large $(PYTEST)
 
 fuzz: $(DEV_READY) ## ten minutes of crafted inputs for every parser that runs in the host (SECONDS=3600 for an hour)
 	PYTHONPATH=tests $(BIN)/python tests/security/fuzzing.py --keep --seconds $(or $(SECONDS),600)

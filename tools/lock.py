@@ -6,12 +6,14 @@ for ``make mutants``, each with what it adds to the one before; each toolchain h
 all their files, for every platform, from the package index.
 
 PyTorch has two builds of one version, with a lock each next to its toolchain's: the CPU build (``+cpu``), whose digest
-is that of the file that pip finds on this machine, and the index's, with the libraries of CUDA that it needs.
+is that of the file that pip finds on this machine, and the index's, with the libraries of CUDA that it needs. Another
+toolchain whose own environment has PyTorch gets copies.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import subprocess
 import sys
@@ -23,6 +25,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RUN, DEV, MUTANTS = (ROOT / f"requirements{name}.lock" for name in ("", "-dev", "-mutants"))
 CPU, CUDA = (ROOT / "adaptors" / "pytorch" / f"requirements-{build}.lock" for build in ("cpu", "cuda"))
+WITH_TORCH = ("litert_torch",)
+"""Other toolchains with PyTorch in an environment of their own."""
 TOOLCHAINS = ("adaptors", "docs/examples")
 HEAD = "# Made by `make lock`; do not edit.\n"
 PACKAGE = re.compile(r"^(\S+)==\S+(?: \\\n    --hash=\S+)+$", re.MULTILINE)
@@ -42,6 +46,8 @@ def main() -> None:
     CUDA.write_text(HEAD + "".join(text for name, text in run.items() if OF_TORCH.match(name)))
     version = run["torch"].split()[0]
     CPU.write_text(f"{HEAD}{version}+cpu \\\n    --hash=sha256:{digest_file(f'{version}+cpu')}\n")
+    for build, name in itertools.product((CPU, CUDA), WITH_TORCH):
+        (ROOT / "adaptors" / name / build.name).write_text(build.read_text())
     known, below = dict(run), RUN
     for lock, group in ((DEV, "dev"), (MUTANTS, "mutants")):
         wanted += project["dependency-groups"][group]

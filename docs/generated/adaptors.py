@@ -26,6 +26,8 @@ TITLES = {
     "iree": "IREE",
     "deepsparse": "DeepSparse",
     "sklearn": "scikit-learn, XGBoost and LightGBM",
+    "litert": "LiteRT",
+    "litert_torch": "LiteRT Torch",
     "neural_compressor": "neural-compressor",
 }
 

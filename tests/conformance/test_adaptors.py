@@ -33,12 +33,15 @@ COMPILED = frozenset({"pytorch.aoti", "pytorch.aoti-bf16", "pytorch.compile", "p
 
 ``integration/adaptors/test_pytorch.py`` runs them at several."""
 
+LARGE = frozenset({"litert_torch"})
+"""Toolchains whose environments take gigabytes: `make test-toolchains` runs theirs."""
+
 ADAPTORS = tuple(
-    adaptor.name
+    pytest.param(adaptor.name, marks=pytest.mark.large if adaptor.toolchain.name in LARGE else ())
     for adaptor in read_catalogue().adaptors.values()
-    if adaptor.toolchain.name in BUILTIN_TOOLCHAINS and "sklearn" not in adaptor.accepts
+    if adaptor.toolchain.name in BUILTIN_TOOLCHAINS and not {"sklearn", "tflite"} & adaptor.accepts
 )
-"""Those that take a net; ``TestEstimators`` is for estimators."""
+"""Those that take a net; ``TestEstimators`` is for estimators, ``TestLiteRT`` for what its converters made."""
 
 
 @pytest.fixture(scope="session")
@@ -138,6 +141,42 @@ class TestAdaptor(AdaptorSuite):
     @pytest.fixture
     def trust(self) -> tuple[str, ...]:
         return ("module",)
+
+
+class TestLiteRT(AdaptorSuite):
+    """Those of ``litert``, on a net that ``tests/toolchains/litert/record.py`` recorded at three batch sizes."""
+
+    @pytest.fixture(params=["litert.xnnpack", "litert.int8-dynamic", "litert.int8-weights", "litert.int8-static"])
+    def adaptor(self, request) -> Adaptor:
+        return read_catalogue().find_adaptor(request.param)
+
+    @pytest.fixture
+    def python(self, adaptor, environments) -> Path:
+        environment = environments.ensure(adaptor.toolchain)
+        assert not isinstance(environment, Failed), environment.reason
+        return Path(environment.python)
+
+    @pytest.fixture
+    def files(self, tmp_path) -> Path:
+        return Path(shutil.copytree(Path(__file__).parents[1] / "toolchains" / "litert" / "digits", tmp_path / "net"))
+
+    @pytest.fixture
+    def shapes(self) -> tuple[Shape, ...]:
+        return tuple(Shape(name=f"batch{size}", sizes={"batch": size}) for size in (1, 5))
+
+    @pytest.fixture
+    def artifact(self, files, shapes) -> Artifact:
+        return Artifact(
+            format="tflite",
+            digest=digest_tree(files),
+            inputs=(TensorSpec(name="image", dtype="float32", shape=("batch", 1, 8, 8)),),
+            outputs=(TensorSpec(name="logits", dtype="float32", shape=("batch", 10)),),
+            static_shapes=shapes,
+        )
+
+    @pytest.fixture
+    def calibration(self, folder) -> Path:
+        return folder / "calibration.npz"
 
 
 class TestEstimators(AdaptorSuite):

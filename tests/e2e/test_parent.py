@@ -11,7 +11,9 @@ import pytest
 from small_project import copy_project, write_onnx_source
 
 LIMIT_MB = 500
-TOOLCHAINS = re.compile(r"site-packages/(torch|onnxruntime|openvino|nncf|onnx|tensorflow|iree|deepsparse|sklearn)/")
+TOOLCHAINS = re.compile(
+    r"site-packages/(torch|onnxruntime|openvino|nncf|onnx|tensorflow|iree|deepsparse|sklearn|ai_edge_litert)/"
+)
 
 pytestmark = pytest.mark.toolchain
 

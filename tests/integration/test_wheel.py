@@ -18,7 +18,10 @@ from kedro_hone.core.errors import HoneError
 ROOT = Path(__file__).parents[2]
 LINKED = {"adaptors": "adaptors", "nodes": "nodes", "pipelines": "pipelines", "testing": "tests/conformance/suite"}
 """The links in the package, and where they lead."""
-TOOLCHAINS = ("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn", "neural_compressor")
+TOOLCHAINS = (
+    *("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn"),
+    *("litert", "litert_torch", "neural_compressor"),
+)
 PIPELINES = {"__default__", "assess", "build", "choose", "compare", "demo", "publish", "pull"}
 
 LIST_PIPELINES = """

@@ -1,13 +1,25 @@
-"""What the runtime of an artifact is, for the keys of what is measured on it."""
+"""What code a toolchain's worker runs, and what the runtime of an artifact is, for the keys of what they make."""
 
 from __future__ import annotations
 
-from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.catalogue import find_used, read_catalogue
+from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.run import digest_worker
+
+
+def digest_workers(toolchain: Toolchain) -> str:
+    """Return the digest of all code of ours that runs in a toolchain's worker.
+
+    Raises:
+        HoneError: As ``find_used``.
+    """
+    own, used = digest_worker(toolchain.worker), [*map(digest_worker, find_used(toolchain))]
+    return digest_json([own, *used]) if used else own
 
 
 def identify_runtime(artifact: Artifact) -> list[str]:
@@ -15,9 +27,8 @@ def identify_runtime(artifact: Artifact) -> list[str]:
 
     That is the code of its runtime's worker, the environment (or why there is none), and the machine.
     """
-    catalogue = read_catalogue()
-    toolchain = catalogue.find_toolchain(str(artifact.runtime))
-    used = map(digest_worker, catalogue.list_used(toolchain))
+    toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
+    used = [*map(digest_worker, find_used(toolchain))]
     environment = EnvironmentStore().ensure(toolchain)
     known = environment.reason if isinstance(environment, Failed) else environment.key
     return [digest_worker(toolchain.worker), known, read_host().fingerprint, *used]

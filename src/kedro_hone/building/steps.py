@@ -11,11 +11,12 @@ from pathlib import Path
 from kedro_hone.building.budget import VALID, Budget, Phase, start_budget
 from kedro_hone.building.lines import say_step
 from kedro_hone.building.memory import Memory
+from kedro_hone.building.runtimes import digest_workers
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
-from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.catalogue import find_used
 from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.environments.store import Environment, EnvironmentStore
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.plugins import check_kind, describe_exception
@@ -28,7 +29,7 @@ from kedro_hone.core.values.measurement import BUDGET
 from kedro_hone.core.values.outcome import Failed, FailureClass, Outcome, Refused
 from kedro_hone.core.values.samples import CALIBRATION, SEARCH, Reference
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
-from kedro_hone.core.workers.host.run import call_worker, digest_worker
+from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.host.verification import verify_output
 from kedro_hone.programs import LIBRARY
 
@@ -206,7 +207,7 @@ class _Step:
             self.adaptor,
             self.parent,
             options,
-            worker=_digest_workers(self.adaptor.toolchain),
+            worker=digest_workers(self.adaptor.toolchain),
             environment=environment,
             host=self.host,
             seed=self.setting.recipe.seed,
@@ -253,7 +254,7 @@ class _Step:
             seed=recipe.seed,
             threads=recipe.thread_count,
             trust=tuple(sorted(recipe.trust)),
-            reads=tuple(str(worker.parent) for worker in read_catalogue().list_used(adaptor.toolchain)),
+            reads=tuple(str(worker.parent) for worker in find_used(adaptor.toolchain)),
         )
 
     def _describe_program(self) -> dict[str, Json]:
@@ -290,9 +291,3 @@ class _Step:
             static_shapes=output.static_shapes,
             metadata={**inherited, **output.metadata, **({"graph": graph} if graph else {})},
         )
-
-
-def _digest_workers(toolchain: Toolchain) -> str:
-    """Return the digest of the code that runs in the processes of a toolchain."""
-    own, used = digest_worker(toolchain.worker), [*map(digest_worker, read_catalogue().list_used(toolchain))]
-    return digest_json([own, *used]) if used else own

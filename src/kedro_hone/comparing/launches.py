@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import Calls, Timings
-from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.catalogue import find_used, read_catalogue
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed
@@ -54,7 +54,7 @@ def launch(
     if isinstance(environment, Failed):
         yield environment.model_copy(update={"by": name})
         return
-    used = (worker.parent for worker in read_catalogue().list_used(toolchain))
+    used = (worker.parent for worker in find_used(toolchain))
     store, run, recipe = setting.store, setting.run, setting.recipe
     with store.workspace() as scratch, ExitStack() as stack:
         job = Job(

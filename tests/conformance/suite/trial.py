@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.core.contract.adaptor import Adaptor, Options
-from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.catalogue import find_used
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
@@ -161,7 +161,7 @@ class Trial:
             shapes=self.shapes,
             produces=self.adaptor.produces,
             trust=self.trust,
-            reads=tuple(str(worker.parent) for worker in read_catalogue().list_used(toolchain)),
+            reads=tuple(str(worker.parent) for worker in find_used(toolchain)),
         )
         before = self._list_surroundings(folder)
         outcome = call_worker(job, python=self.python, toolchain=toolchain, folder=folder / "step", limits=self.limits)

@@ -155,7 +155,7 @@ class Bench:
                 "outputs": described["outputs"],
                 "device": job.pop("device", "cpu"),
                 "run_options": job.pop("run_options", {}),
-                "static_shapes": [],
+                "static_shapes": job.pop("static_shapes", []),
                 "metadata": job.pop("metadata", {}),
             },
             "output": str(folder / "output"),

@@ -20,14 +20,8 @@ from kedro_hone.core.values.outcome import Candidate
 BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
     name: f"kedro_hone.adaptors.{name}.adaptor"
     for name in (
-        "onnxruntime",
-        "openvino",
-        "pytorch",
-        "iree",
-        "deepsparse",
-        "sklearn",
-        "neural_compressor",
-        "composite",
+        *("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn"),
+        *("litert", "litert_torch", "neural_compressor", "composite"),
     )
 }
 """Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``."""
@@ -66,10 +60,6 @@ class Catalogue:
     adaptors: Mapping[str, Adaptor]
     toolchains: Mapping[str, Toolchain]
     broken: Mapping[str, BaseException]
-
-    def list_used(self, toolchain: Toolchain) -> tuple[Path, ...]:
-        """Return the files of the workers that a toolchain's own worker imports."""
-        return tuple(self.find_toolchain(name).worker for name in toolchain.uses)
 
     def find_adaptor(self, name: str) -> Adaptor:
         """Return an adaptor by its name.
@@ -170,6 +160,15 @@ def find_installed(name: str) -> Toolchain | None:
     if name in BUILTIN_TOOLCHAINS:  # one import, so that a process that serves a model starts fast
         return check_kind(importlib.import_module(BUILTIN_TOOLCHAINS[name]).TOOLCHAIN, Toolchain)
     return read_catalogue().toolchains.get(name)
+
+
+def find_used(toolchain: Toolchain) -> tuple[Path, ...]:
+    """Return the worker files of the toolchains whose workers a toolchain's own worker imports.
+
+    Raises:
+        HoneError: ``toolchain-unknown``: one of them is not installed.
+    """
+    return tuple(read_catalogue().find_toolchain(name).worker for name in toolchain.uses) if toolchain.uses else ()
 
 
 def _read_module(module: Any) -> tuple[Toolchain | Adaptor, ...]:

@@ -1,0 +1,77 @@
+"""LiteRT's adaptors: int8 in three ways for what its converters make, and its runtime with XNNPACK."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from pydantic import Field
+
+from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.values.artifact import Artifact, Precision, Stage
+from kedro_hone.core.values.outcome import Refused
+
+TOOLCHAIN = Toolchain(
+    name="litert",
+    folder=Path(__file__).resolve().parent,
+    runs=frozenset({"tflite"}),
+    formats={"tflite": ("index.json", "model-*.tflite")},
+    extra="litert",
+    runtime_requirements=("ai-edge-litert>=2.3,<2.4",),
+    default=False,  # what it runs is made by litert_torch or onnx2tf, whose environments are large
+    note="Runs what `litert_torch` or `onnx2tf` makes: a recipe selects one of these with it. Its own environment "
+    "takes about 250 MB, and a process that loads a winner needs the runtime alone.",
+)
+
+
+class StaticOptions(Options):
+    """Options of ``litert.int8-static``."""
+
+    samples: int = Field(default=256, ge=1)
+    """How many calibration rows are used at most."""
+
+
+def _refuse_quantized(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
+    if "quantization" in artifact.metadata:
+        return Refused(by="litert", reason=f"the model is quantized already ({artifact.metadata['quantization']})")
+    return None
+
+
+_adaptor = partial(
+    Adaptor,
+    version=1,
+    toolchain=TOOLCHAIN,
+    accepts=frozenset({"tflite"}),
+    produces="tflite",
+    supports={
+        Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,  # one file for each shape
+        Capability.CONTROL_FLOW: Support.UNKNOWN,
+        Capability.DETERMINISTIC: Support.FULL,
+    },
+)
+_quantizer = partial(_adaptor, stage=Stage.COMPRESS, precisions=frozenset({Precision.INT8}), can_take=_refuse_quantized)
+
+ADAPTORS = (
+    _adaptor(
+        name="litert.xnnpack",
+        stage=Stage.COMPILE,
+        summary="Runs a model in LiteRT with XNNPACK's kernels, at the model's own precision; one file for each shape.",
+        precisions=frozenset({Precision.FP32, Precision.INT8}),
+    ),
+    _quantizer(
+        name="litert.int8-dynamic",
+        summary="Quantizes weights to int8 by channel and activations at run time; needs no data.",
+    ),
+    _quantizer(
+        name="litert.int8-weights",
+        summary="Stores weights in int8 by channel and computes in fp32: a quarter of the size.",
+    ),
+    _quantizer(
+        name="litert.int8-static",
+        summary="Quantizes weights and activations to int8 with ranges from calibration data; best for conv nets.",
+        options=StaticOptions,
+        needs=frozenset({Need.CALIBRATION_DATA}),
+    ),
+)

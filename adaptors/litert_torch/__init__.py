@@ -1,0 +1,1 @@
+"""LiteRT Torch: exported programs of PyTorch become models of LiteRT."""

@@ -1,0 +1,47 @@
+"""LiteRT Torch's adaptor: an exported program of PyTorch, without ONNX in between, for LiteRT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kedro_hone.core.contract.adaptor import Adaptor, Capability, Options, Support
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.values.artifact import Artifact, Stage
+from kedro_hone.core.values.outcome import Refused
+
+TOOLCHAIN = Toolchain(
+    name="litert_torch",
+    folder=Path(__file__).resolve().parent,
+    formats={"tflite": ("index.json", "model-*.tflite")},
+    limits=Limits(seconds=900.0),
+    uses=("pytorch", "litert"),  # what reads programs safely, and what reads the files that were written
+    default=False,  # its environment is large
+    note="Converts PyTorch for `litert`, which a recipe selects with it; its environment takes about 2.2 GB.",
+)
+
+
+def _refuse_quantized(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
+    if "quantization" in artifact.metadata:
+        known = artifact.metadata["quantization"]
+        return Refused(by="litert_torch", reason=f"the program is quantized ({known}), which LiteRT does by itself")
+    return None
+
+
+ADAPTORS = (
+    Adaptor(
+        name="litert_torch.tflite",
+        version=1,
+        toolchain=TOOLCHAIN,
+        stage=Stage.CONVERT,
+        accepts=frozenset({"pytorch"}),
+        produces="tflite",
+        summary="Converts an exported program for LiteRT, with one file for each of the recipe's shapes.",
+        supports={
+            Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,
+            Capability.CONTROL_FLOW: Support.UNKNOWN,
+            Capability.DETERMINISTIC: Support.FULL,
+        },
+        can_take=_refuse_quantized,
+    ),
+)

@@ -43,7 +43,7 @@ test: $(DEV_READY) ## install and run every test, but those of toolchains whose 
 	@command -v chromium >/dev/null || ./tools/install-chromium
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not large" $(PYTEST)
 
-test-toolchains: $(DEV_READY) ## run the others: LiteRT Torch
+test-toolchains: $(DEV_READY) ## run the others: LiteRT Torch, neural-compressor, scikit-learn's converters
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m large $(PYTEST)
 
 fuzz: $(DEV_READY) ## ten minutes of crafted inputs for every parser that runs in the host (SECONDS=3600 for an hour)

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from kedro_hone.adaptors.neural_compressor import adaptor as module
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
 
-pytestmark = pytest.mark.toolchain
+pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 
 SMOOTH = "neural_compressor.int8-smooth"
 WIDTH = 32

@@ -19,7 +19,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.files import write_files
 
-pytestmark = pytest.mark.toolchain
+pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 
 TESTS = Path(__file__).parents[2]
 PICKLE = frozenset({"pickle"})

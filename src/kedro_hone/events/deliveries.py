@@ -1,0 +1,135 @@
+"""Webhooks of MLflow and of the Hugging Face Hub: who sent them, and what they say.
+
+MLflow signs ``<delivery id>.<timestamp>.<body>`` with HMAC-SHA256 (https://mlflow.org/docs/latest/ml/webhooks/). The
+Hub sends its secret as it is (https://huggingface.co/docs/hub/webhooks), which TLS has to hide.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kedro_hone.events.event import Event, Kind
+
+WINDOW: Final = 300.0
+"""Seconds by which the sender's clock and ours may differ; an older delivery may be one that was overheard."""
+_SIGNATURE, _TIMESTAMP, _DELIVERY = "x-mlflow-signature", "x-mlflow-timestamp", "x-mlflow-delivery-id"
+_SECRET = "x-webhook-secret"  # noqa: S105 - the name of a header
+_BRANCH: Final = "refs/heads/main"
+
+
+class ForgedError(ValueError):
+    """A delivery that is not from whom it says."""
+
+
+class UnreadableError(ValueError):
+    """A delivery that says nothing that can be understood."""
+
+
+def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: float) -> str:
+    """Check the signature of a delivery of MLflow, and return its id.
+
+    Args:
+        headers: By their names in lower case.
+        body: As it came.
+        secret: That of the webhook.
+        now: Seconds since 1970.
+
+    Raises:
+        ForgedError: The signature is missing or wrong, or the time is too far from now.
+    """
+    delivery, stamp, given = (headers.get(name, "") for name in (_DELIVERY, _TIMESTAMP, _SIGNATURE))
+    signed = f"{delivery}.{stamp}.".encode() + body
+    wanted = "v1," + base64.b64encode(hmac.new(secret.encode(), signed, hashlib.sha256).digest()).decode()
+    if not hmac.compare_digest(wanted.encode(), given.encode()):
+        raise ForgedError("its signature is missing, or of another secret")
+    if not (stamp.isdecimal() and abs(now - int(stamp[:12])) <= WINDOW):
+        raise ForgedError(f"it was signed more than {WINDOW:.0f} s from now")
+    return delivery
+
+
+def check_hub(headers: Mapping[str, str], *, secret: str) -> None:
+    """Check the secret of a delivery of the Hub.
+
+    Raises:
+        ForgedError: It is missing, or another one.
+    """
+    if not hmac.compare_digest(secret.encode(), headers.get(_SECRET, "").encode()):
+        raise ForgedError("its secret is missing, or another one")
+
+
+def read_mlflow(body: bytes, *, delivery: str) -> tuple[Event, ...]:
+    """Return what a delivery of MLflow says; nothing where it is of no version.
+
+    Raises:
+        UnreadableError: It is no JSON, or lacks the model or the version.
+    """
+    told = _read(body)
+    data = told.get("data")
+    kinds = {
+        ("model_version", "created"): (Kind.VERSION_CREATED, "", ""),
+        ("model_version_alias", "created"): (Kind.ALIAS_SET, "alias", ""),
+        ("model_version_tag", "set"): (Kind.TAG_SET, "key", "value"),
+    }
+    entity, action = told.get("entity"), told.get("action")
+    if not (isinstance(entity, str) and isinstance(action, str) and (entity, action) in kinds):
+        return ()
+    kind, key, value = kinds[entity, action]
+    if not isinstance(data, dict):
+        raise UnreadableError("it has no data")
+    name, version = _take(data, "name"), _take(data, "version")
+    if not version.isdecimal() or set(name) & set("/:@"):
+        raise UnreadableError("it names no version of a model")
+    event = Event(
+        kind=kind,
+        uri=f"models:/{name}/{version}",
+        name=name,
+        key=_take(data, key) if key else "",
+        value=str(data.get(value) or "")[:1000] if value else "",
+        delivery=f"mlflow:{delivery}",
+    )
+    return (event,)
+
+
+def read_hub(body: bytes) -> tuple[Event, ...]:
+    """Return what a delivery of the Hub says: a new commit on the main branch of a model; nothing for all else.
+
+    Raises:
+        UnreadableError: It is no JSON, or lacks the repository or the commit.
+    """
+    told = _read(body)
+    repository, refs = told.get("repo"), told.get("updatedRefs") or []
+    if not isinstance(repository, dict) or not isinstance(refs, list):
+        raise UnreadableError("it names no repository")
+    if repository.get("type") != "model":
+        return ()
+    name = _take(repository, "name")
+    news = [ref for ref in refs if isinstance(ref, dict) and ref.get("ref") == _BRANCH and ref.get("newSha")]
+    shas = [_take(ref, "newSha") for ref in news]
+    if any(len(sha) != 40 or set(sha) - set("0123456789abcdef") for sha in shas) or set(name) & set(":@"):
+        raise UnreadableError("it names no commit of a repository")
+    return tuple(
+        Event(kind=Kind.VERSION_CREATED, uri=f"hf://{name}@{sha}", name=name, delivery=f"hf:{name}@{sha}")
+        for sha in shas
+    )
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError("it is no JSON") from error
+    if not isinstance(told, dict):
+        raise UnreadableError("it is no JSON object")
+    return told
+
+
+def _take(data: Mapping[str, Any], key: str) -> str:
+    value = data.get(key)
+    if not isinstance(value, str) or not 0 < len(value) <= 500 or not value.isprintable():
+        raise UnreadableError(f"its {key!r} is missing, or no text")
+    return value

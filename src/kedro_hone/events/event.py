@@ -1,0 +1,40 @@
+"""What happened to a version of a model in a registry, as it was delivered or found."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from kedro_hone.core.values.base import Value
+
+
+class Kind(StrEnum):
+    """What may happen to a version."""
+
+    VERSION_CREATED = "version_created"
+    ALIAS_SET = "alias_set"
+    TAG_SET = "tag_set"
+
+
+class Event(Value):
+    """One change of one version.
+
+    Attributes:
+        kind: What happened.
+        uri: The version, pinned: ``models:/digits/3``, or ``hf://owner/name@<commit>``.
+        name: The registered model, or the repository.
+        key: The alias, or the tag's name; empty for a new version.
+        value: The tag's value.
+        delivery: What the sender calls this delivery, the same when it is sent again; unique with its sender.
+    """
+
+    kind: Kind
+    uri: str
+    name: str
+    key: str = ""
+    value: str = ""
+    delivery: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a rule may call it: ``alias_set``, or ``alias_set:candidate``."""
+        return (str(self.kind), f"{self.kind}:{self.key}") if self.key else (str(self.kind),)

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kedro_hone.events.deliveries import (
+    ForgedError,
+    UnreadableError,
+    check_hub,
+    check_mlflow,
+    read_hub,
+    read_mlflow,
+)
+from kedro_hone.events.event import Kind
+
+NOW, SECRET, SHA = 1795168247.0, "s3cret", "0123456789abcdef0123456789abcdef01234567"
+CREATED = {
+    "entity": "model_version",
+    "action": "created",
+    "timestamp": "2026-11-20T09:50:47.147492+00:00",
+    "data": {"name": "clf", "version": "2", "source": "models:/m-8e4ba11b", "run_id": None, "tags": {}},
+}
+PUSHED = {
+    "event": {"action": "update", "scope": "repo.content"},
+    "repo": {"type": "model", "name": "org/clf", "head_sha": SHA},
+    "updatedRefs": [{"ref": "refs/heads/main", "oldSha": "0" * 40, "newSha": SHA}],
+    "webhook": {"id": "x", "version": 3},
+}
+
+
+def sign(body, *, stamp=str(int(NOW)), delivery="d-1", secret=SECRET):
+    digest = hmac.new(secret.encode(), f"{delivery}.{stamp}.".encode() + body, hashlib.sha256).digest()
+    return {
+        "x-mlflow-delivery-id": delivery,
+        "x-mlflow-timestamp": stamp,
+        "x-mlflow-signature": "v1," + base64.b64encode(digest).decode(),
+    }
+
+
+def test_a_signature_as_mlflow_makes_it():
+    body = json.dumps(CREATED).encode()
+    assert check_mlflow(sign(body), body, secret=SECRET, now=NOW) == "d-1"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        sign(b"other"),
+        sign(b"body", secret=SECRET[1:]),
+        sign(b"body", stamp=str(int(NOW) - 301)),
+        sign(b"body", stamp=str(int(NOW) + 301)),
+        sign(b"body", stamp="9" * 400),
+        sign(b"body", stamp="soon"),
+        {**sign(b"body"), "x-mlflow-delivery-id": "d-2"},
+        {**sign(b"body"), "x-mlflow-signature": "ünsigned"},
+    ],
+)
+def test_what_is_forged_or_old_is_refused(headers):
+    with pytest.raises(ForgedError):
+        check_mlflow(headers, b"body", secret=SECRET, now=NOW)
+
+
+def test_the_hub_sends_its_secret():
+    check_hub({"x-webhook-secret": SECRET}, secret=SECRET)
+    for headers in ({}, {"x-webhook-secret": "guessed"}, {"x-webhook-secret": ""}, {"x-webhook-secret": "ü"}):
+        with pytest.raises(ForgedError):
+            check_hub(headers, secret=SECRET)
+
+
+@pytest.mark.parametrize(
+    ("entity", "action", "more", "said"),
+    [
+        ("model_version", "created", {}, (Kind.VERSION_CREATED, "", "")),
+        ("model_version_alias", "created", {"alias": "candidate"}, (Kind.ALIAS_SET, "candidate", "")),
+        ("model_version_tag", "set", {"key": "optimize", "value": "yes"}, (Kind.TAG_SET, "optimize", "yes")),
+    ],
+)
+def test_what_mlflow_says(entity, action, more, said):
+    body = json.dumps({"entity": entity, "action": action, "data": {"name": "clf", "version": "2", **more}}).encode()
+    (event,) = read_mlflow(body, delivery="d-1")
+    assert (event.uri, (event.kind, event.key, event.value)) == ("models:/clf/2", said)
+    assert event.delivery == "mlflow:d-1"
+
+
+def test_what_is_of_no_version_says_nothing():
+    assert (
+        read_mlflow(b'{"entity": "registered_model", "action": "created", "data": {"name": "x"}}', delivery="d") == ()
+    )
+    assert read_mlflow(b'{"entity": ["a"], "action": {}}', delivery="d") == ()
+
+
+def test_a_push_to_the_main_branch():
+    (event,) = read_hub(json.dumps(PUSHED).encode())
+    assert (event.kind, event.uri) == (Kind.VERSION_CREATED, f"hf://org/clf@{SHA}")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"repo": {"type": "dataset", "name": "org/clf"}},
+        {"updatedRefs": [{"ref": "refs/pr/1", "newSha": SHA}]},
+        {"updatedRefs": [{"ref": "refs/heads/main", "newSha": None}]},
+        {"updatedRefs": None},
+    ],
+)
+def test_what_is_no_push_to_a_model_says_nothing(changes):
+    assert read_hub(json.dumps(PUSHED | changes).encode()) == ()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b"\xff",
+        b"[" * 100_000,
+        json.dumps(CREATED | {"data": None}).encode(),
+        json.dumps(CREATED | {"data": {"name": "a/../b", "version": "1"}}).encode(),
+        json.dumps(CREATED | {"data": {"name": "a", "version": "1@x"}}).encode(),
+        json.dumps(CREATED | {"data": {"name": "a\n", "version": "1"}}).encode(),
+        json.dumps(CREATED | {"data": {"name": "a" * 501, "version": "1"}}).encode(),
+    ],
+)
+def test_what_cannot_be_read_is_refused(body):
+    with pytest.raises(UnreadableError):
+        read_mlflow(body, delivery="d")
+
+
+@pytest.mark.parametrize("sha", ["main", "A" * 40, "0" * 39, "../" + "0" * 37, 7])
+def test_a_commit_that_is_none_is_refused(sha):
+    pushed = PUSHED | {"updatedRefs": [{"ref": "refs/heads/main", "newSha": sha}]}
+    with pytest.raises(UnreadableError):
+        read_hub(json.dumps(pushed).encode())
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {}, optional=dict.fromkeys(("entity", "action", "data", "repo", "updatedRefs", "event"), JSON)
+    )
+)
+def test_any_json_is_read_or_refused(told):
+    for read in (lambda body: read_mlflow(body, delivery="d"), read_hub):
+        with contextlib.suppress(UnreadableError):
+            assert isinstance(read(json.dumps(told).encode()), tuple)

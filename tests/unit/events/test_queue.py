@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.events.queue import Queue, Request, State
+
+
+def make(uri="models:/digits/1", **changes):
+    given = {"rule": "all", "told": {"recipe": {}}, "device": "cpu", "hardware": "h"}
+    return Request.make(uri=uri, **{**given, **changes})
+
+
+@pytest.fixture
+def clock():
+    return [1000.0]
+
+
+@pytest.fixture
+def queue(tmp_path, clock):
+    return Queue(tmp_path / "deep" / "queue.db", now=lambda: clock[0])
+
+
+def test_what_is_accepted_is_claimed_in_order_and_one_at_a_time(queue):
+    assert queue.accept([make(), make("models:/digits/2")]) == 2
+    first = queue.claim("cpu")
+    assert (first.uri, first.state, first.attempts) == ("models:/digits/1", State.RUNNING, 1)
+    assert queue.claim("cpu") is None
+    assert queue.claim("cuda:0") is None
+    queue.finish(first.id, State.DONE, exit_code=0, verdict="PASS", published="models:/digits/3")
+    assert queue.claim("cpu").uri == "models:/digits/2"
+    assert queue.find(first.id).published == "models:/digits/3"
+
+
+def test_other_devices_do_not_wait(queue):
+    queue.accept([make(), make(device="cuda:0")])
+    assert queue.claim("cpu")
+    assert queue.claim("cuda:0")
+
+
+def test_a_delivery_that_comes_twice_adds_nothing(queue):
+    assert queue.accept([make()], delivery="mlflow:1") == 1
+    assert queue.accept([make("models:/digits/9")], delivery="mlflow:1") == 0
+    assert queue.count_states()[State.QUEUED] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "new"),
+    [({}, 0), ({"rule": "another"}, 0), ({"told": {"recipe": {"threads": 1}}}, 1), ({"hardware": "new"}, 1)],
+)
+def test_one_run_is_enough_for_a_version_a_recipe_and_a_machine(queue, changes, new):
+    queue.accept([make()], delivery="a")
+    queue.finish(queue.claim("cpu").id, State.DONE)
+    assert queue.accept([make(**changes)], delivery="b") == new
+
+
+def test_a_job_that_is_put_back_waits(queue, clock):
+    queue.accept([make()])
+    queue.put_back(queue.claim("cpu").id, seconds=60, reason="unreachable")
+    assert queue.claim("cpu") is None
+    clock[0] += 61
+    assert queue.claim("cpu").attempts == 2
+
+
+def test_what_was_running_is_queued_again(queue):
+    queue.accept([make()])
+    number = queue.claim("cpu").id
+    assert queue.recover() == 1
+    assert queue.claim("cpu").id == number
+    assert queue.recover() == 1
+
+
+def test_what_was_cancelled_stays_so(queue):
+    queue.accept([make()])
+    number = queue.claim("cpu").id
+    assert queue.cancel(number, reason="by hand")
+    queue.finish(number, State.DONE, verdict="PASS")
+    assert queue.find(number).state is State.CANCELLED
+    assert not queue.cancel(number, reason="again")
+    assert not queue.cancel(77, reason="none")
+    assert queue.find(77) is None
+
+
+def test_a_sweep_moves_its_cursor_with_what_it_found(queue):
+    assert queue.read_cursor("models") is None
+    assert queue.accept_swept("models", "c1", [make(), make()]) == 1
+    assert queue.read_cursor("models") == "c1"
+    assert [job.uri for job in queue.list_jobs()] == ["models:/digits/1"]
+
+
+def test_what_fails_in_the_middle_leaves_nothing(queue):
+    def requests():
+        yield make()
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        queue.accept(requests(), delivery="a")
+    assert queue.list_jobs() == ()
+    assert queue.accept([make()], delivery="a") == 1
+
+
+def test_threads_that_accept_the_same_add_it_once(queue):
+    counts = []
+    threads = [
+        threading.Thread(target=lambda: counts.append(queue.accept([make(f"models:/m/{n}") for n in range(5)])))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(counts) == 5
+
+
+ACCEPT = """
+import sys
+from pathlib import Path
+from kedro_hone.events.queue import Queue, Request
+queue = Queue(Path(sys.argv[1]))
+for number in range(100_000):
+    one = Request.make(uri=f"models:/m/{number}", rule="r", told={}, device="cpu", hardware="h")
+    queue.accept([one], delivery=str(number))
+    print(number, flush=True)
+"""
+
+
+def test_what_was_accepted_outlives_a_kill(tmp_path):
+    path = tmp_path / "queue.db"
+    process = subprocess.Popen([sys.executable, "-c", ACCEPT, str(path)], stdout=subprocess.PIPE, text=True)
+    accepted = [process.stdout.readline() for _ in range(50)]
+    os.kill(process.pid, signal.SIGKILL)
+    rest = process.stdout.read().split()
+    process.wait()
+    last = int(rest[-1]) if rest else int(accepted[-1])
+    queue = Queue(path)
+    assert queue.count_states()[State.QUEUED] in {last + 1, last + 2}  # the last one may not have been told
+
+
+def test_a_file_that_is_none_of_ours_is_explained(tmp_path):
+    (tmp_path / "queue.db").write_text("no database at all, but long enough to be taken for one" * 50)
+    with pytest.raises(HoneError) as raised:
+        Queue(tmp_path / "queue.db")
+    assert raised.value.slug == "queue-broken"
+
+
+def test_a_full_disk_is_explained(queue, monkeypatch):
+    real = sqlite3.connect
+
+    def connect(*args, **named):
+        connection = real(*args, **named)
+        connection.execute("PRAGMA max_page_count = 1")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    with pytest.raises(HoneError, match="full") as raised:
+        queue.accept([make(f"models:/m/{n}" + "x" * 500) for n in range(500)])
+    assert raised.value.slug == "queue-broken"

@@ -44,6 +44,12 @@ _COLUMNS = (
     "id, uri, rule, told, device, state, attempts, not_before, created, changed, exit_code, verdict, published, reason"
 )
 
+_CLAIM = f"""
+UPDATE jobs SET state = 'running', attempts = attempts + 1, changed = ? WHERE id = (
+    SELECT id FROM jobs WHERE state = 'queued' AND device = ? AND not_before <= ? ORDER BY id LIMIT 1
+) RETURNING {_COLUMNS}
+"""  # noqa: S608 - the names of columns
+
 
 class State(StrEnum):
     """How far a job is."""
@@ -147,12 +153,7 @@ class Queue:
             busy = connection.execute("SELECT 1 FROM jobs WHERE state = 'running' AND device = ?", (device,)).fetchone()
             if busy:
                 return None
-            row = connection.execute(
-                "UPDATE jobs SET state = 'running', attempts = attempts + 1, changed = ? WHERE id = ("
-                "SELECT id FROM jobs WHERE state = 'queued' AND device = ? AND not_before <= ? ORDER BY id LIMIT 1"
-                f") RETURNING {_COLUMNS}",
-                (self._now(), device, self._now()),
-            ).fetchone()
+            row = connection.execute(_CLAIM, (self._now(), device, self._now())).fetchone()
             return _read_job(row) if row else None
 
     def finish(
@@ -265,7 +266,8 @@ class Queue:
             try:
                 yield connection
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # SQLite ends one by itself where the disk is full
+                    connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
 

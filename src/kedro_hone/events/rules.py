@@ -96,5 +96,5 @@ def _explain(why: str) -> HoneError:
         "rules-invalid",
         "The rules in listen.yml cannot be used.",
         why=f"{why}.",
-        hint="Mend conf/base/listen.yml, or that of the environment; docs/how-to/listen-to-a-registry.md shows one.",
+        hint="Mend conf/base/listen.yml, or that of the environment.",
     )

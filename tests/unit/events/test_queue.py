@@ -137,6 +137,7 @@ def test_what_was_accepted_outlives_a_kill(tmp_path):
     accepted = [process.stdout.readline() for _ in range(50)]
     os.kill(process.pid, signal.SIGKILL)
     rest = process.stdout.read().split()
+    process.stdout.close()
     process.wait()
     last = int(rest[-1]) if rest else int(accepted[-1])
     queue = Queue(path)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from github import GithubException
+from github import Auth, Github, GithubException
 from github.IssueComment import IssueComment
 from github.Repository import Repository
-from github_action_toolkit import GitHubAPIClient
 
 from kedro_hone.github.annotations import Annotation
 from kedro_hone.github.context import Context
@@ -38,8 +37,9 @@ class Talk:
             GithubException: GitHub refuses.
         """
         self._context = context
-        client = GitHubAPIClient(token=token, api_base_url=context.api).github
-        self._repository: Repository = client.get_repo(context.repository, lazy=True)
+        # The toolkit's own client gives PyGithub the token in a way that is deprecated.
+        client = Github(auth=Auth.Token(token), base_url=context.api, lazy=True)
+        self._repository: Repository = client.get_repo(context.repository)
         self._comment: IssueComment | None = None
         if context.pull_request is not None:
             own = _find_login(client)
@@ -87,7 +87,7 @@ class Talk:
         )
 
 
-def _find_login(client: Any) -> str | None:
+def _find_login(client: Github) -> str | None:
     """Return whose token it is; None for a job's own token, which may not ask."""
     try:
         return str(client.get_user().login)

@@ -13,7 +13,7 @@ from kedro_hone.github.inputs import Inputs
 LIMIT: Final = 65_536
 """GitHub refuses a comment, and the summary of a check, with more characters."""
 
-_DETAILS: Final = "<details>"  # ours alone: what is foreign is escaped
+_DETAILS: Final = "\n<details>"  # at the beginning of a line it is ours: what is foreign has no line of its own
 
 
 def make_id(inputs: Inputs) -> str:

@@ -13,7 +13,7 @@ from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.rendering import escape_code, escape_markdown
 
-_HIDDEN: Final = re.compile(r"<!-- kedro-hone:figures ([A-Za-z0-9_=-]{1,8000}) -->")
+_HIDDEN: Final = re.compile(r"<!-- kedro-hone:figures ([A-Za-z0-9_=-]{1,8000}) -->\s*\Z")  # ours is the last
 _NONE: Final = "–"  # noqa: RUF001 - the sign that reports have for what there is none of
 _ROWS: Final = 16  # of shapes, and of metrics: a comment has room for so many
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Final
@@ -12,7 +11,8 @@ from github_action_toolkit import JobSummary, info, set_output
 from requests import RequestException
 
 from kedro_hone.core.contract.proof import EVIDENCE
-from kedro_hone.core.errors import ExitCode
+from kedro_hone.core.contract.registry import Publication
+from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.text import clean_text, hide_secrets
 from kedro_hone.github import comment
 from kedro_hone.github.annotations import Annotation, list_annotations, print_annotations, print_warning
@@ -36,8 +36,7 @@ def report() -> int:
     """Write outputs, summary, annotations, comment and check run.
 
     The variables ``HONE_CODE`` and ``HONE_FOLDER`` are the outputs of ``run``, which writes none where it refuses its
-    inputs; ``HONE_BASE`` is the evidence of the
-    base branch, if it exists; ``GITHUB_TOKEN`` may be empty.
+    inputs; ``HONE_BASE`` is the evidence of the base branch, if it exists; ``GITHUB_TOKEN`` may be empty.
 
     Returns:
         The job's exit code: that of the run where the verdict is to fail it, or where there is no verdict; else 0.
@@ -47,29 +46,22 @@ def report() -> int:
     """
     context, inputs = read_context(), read_inputs()
     code, folder = int(os.environ.get("HONE_CODE") or ExitCode.INPUT), os.environ.get("HONE_FOLDER", "")
-    evidence = (
-        parse_evidence((context.workspace / folder / EVIDENCE).read_bytes()) if folder and code in _VERDICTS else None
-    )
-    ends = code if code not in _VERDICTS or evidence is None or code in _FAILING[inputs.fail_on] else 0
-    if evidence is None:
-        ends = ends or ExitCode.BUG
-        _tell(
-            context,
-            inputs,
-            body=comment.explain_absence(code, context.run_url),
-            conclusion="failure",
-            title="No verdict",
-        )
-        return ends
+    if not folder or code not in _VERDICTS:
+        body = comment.explain_absence(code, context.run_url)
+        _tell(context, inputs, body=body, conclusion="failure", title="No verdict")
+        return code or ExitCode.BUG
+    evidence = parse_evidence((context.workspace / folder / EVIDENCE).read_bytes())
+    ends = code if code in _FAILING[inputs.fail_on] else 0
     recipes = _list_recipes(inputs, context.workspace)
     annotations = list_annotations(evidence, recipes, context.workspace)
-    _write_outputs(evidence, context.workspace / folder, folder)
+    published = _read_publication(context.workspace / folder)
+    _write_outputs(evidence, published, folder)
     print_annotations(annotations)
     calm: Conclusion = "success" if code == ExitCode.SUCCESS else "neutral"
     _tell(
         context,
         inputs,
-        body=render_markdown(evidence),
+        body=render_markdown(evidence, published),
         figures=read_figures(evidence, commit=context.commit),
         title=clean_text(f"{evidence.verdict.value}: {wording.say_headline(evidence)}"),
         conclusion="failure" if ends else calm,
@@ -98,7 +90,7 @@ def _tell(
         _warn(error)
     if figures is not None:
         body = comment.compose_body(body, figures, base=base, last=last, run_url=context.run_url)
-    JobSummary().add_raw(body, add_eol=True).write()
+    JobSummary().add_raw(body, add_eol=True).write(overwrite=True)  # the file is this step's own
     if talk is None:
         return
     try:
@@ -131,7 +123,13 @@ def _read_base(context: Context) -> Figures | None:
     """Return the figures of the base branch's last run, as a cache brought them."""
     named = os.environ.get("HONE_BASE", "")
     path = context.workspace / named
-    return read_figures(parse_evidence(path.read_bytes()), commit="") if named and path.is_file() else None
+    if not named or not path.is_file():
+        return None
+    try:
+        return read_figures(parse_evidence(path.read_bytes()), commit="")
+    except HoneError as error:  # of another version of kedro-hone, whose verdict this run does not depend on
+        print_warning(f"The base branch's result is left out. {error.why}")
+        return None
 
 
 def _list_recipes(inputs: Inputs, workspace: Path) -> list[Path]:
@@ -139,17 +137,21 @@ def _list_recipes(inputs: Inputs, workspace: Path) -> list[Path]:
     return [*([workspace / inputs.recipe] if inputs.recipe else []), *own]
 
 
-def _write_outputs(evidence: Evidence, folder: Path, path: str) -> None:
+def _read_publication(folder: Path) -> Publication | None:
+    path = folder / "publication.json"
+    return Publication.model_validate_json(path.read_bytes()) if path.is_file() else None
+
+
+def _write_outputs(evidence: Evidence, published: Publication | None, path: str) -> None:
     ratio = evidence.speedup.ratio if evidence.speedup else None
     drop = evidence.subject_quality[0].drop.estimate if evidence.subject_quality else None
-    published = folder / "publication.json"
     values = {
         "verdict": evidence.verdict.value,
         "winner": wording.name_candidate(evidence, evidence.winner.candidate) if evidence.winner else "",
         "speedup": "" if ratio is None else f"{ratio.estimate:.4g}",
         "speedup-low": "" if ratio is None else f"{ratio.low:.4g}",
         "accuracy-drop": "" if drop is None else f"{drop:.6g}",
-        "published-uri": json.loads(published.read_text())["uri"] if published.is_file() else "",
+        "published-uri": published.uri if published else "",
         "report-path": f"{path}/report.html",
     }
     for name, value in values.items():

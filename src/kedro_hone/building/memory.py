@@ -43,7 +43,7 @@ class Memory:
             outcome="",
         )
         self._rows: dict[tuple[str, str, str], list[Cost]] = {}
-        for row in (*read_costs(store.memory), *_read_shipped()):
+        for row in (*reversed(read_costs(store.memory)), *_read_shipped()):  # of equals the newest count
             self._rows.setdefault((row.what, row.format, row.options), []).append(row)
 
     @property

@@ -48,6 +48,12 @@ def keep_race(memory, ratios=None, **speedups):
     )
 
 
+def test_of_the_same_model_the_newest_rows_count(make_memory):
+    for speed in (1.0,) * 6 + (4.0,) * 5:  # a newer version of the toolchain is as fast as the best
+        keep_race(make_memory(), fast=4.0, slow=speed)
+    assert make_memory().find_share(SLOW).share == pytest.approx(1.0)
+
+
 def test_who_failed_in_the_race_is_not_remembered(make_memory):
     memory = make_memory()
     validation = Validation(

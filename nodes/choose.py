@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from typing import Final
 
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.errors import HoneError
@@ -11,11 +10,9 @@ from kedro_hone.core.stats.levels import spend_on_choice
 from kedro_hone.core.store.choices import count_choice
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Choice, RaceResult, Standing, Status
+from kedro_hone.core.values.measurement import RACED, Choice, RaceResult, Standing, Status
 
 logger = open_logger(__name__)
-
-_RACED: Final = frozenset({Status.MEASURED, Status.DROPPED})
 
 
 def choose(*, setting: Setting, result: RaceResult) -> RaceResult:
@@ -28,7 +25,7 @@ def choose(*, setting: Setting, result: RaceResult) -> RaceResult:
         HoneError: ``candidate-unknown``: there is no such candidate, or it was not raced; ``store-missing``: its files
             are not in the store any more.
     """
-    offered = [one for one in result.standings if one.status in _RACED and _find_artifact(one.id, result)]
+    offered = [one for one in result.standings if one.status in RACED and _find_artifact(one.id, result)]
     name = setting.recipe.choose or ""
     chosen = next((one for one in offered if one.id == name), None)
     artifact = _find_artifact(name, result)

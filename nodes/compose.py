@@ -16,7 +16,7 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.composite import COMPOSITE, PARTS, Part, can_be_part
-from kedro_hone.core.values.measurement import RaceResult, Standing, Status, Validation
+from kedro_hone.core.values.measurement import RACED, RaceResult, Standing, Status, Validation
 from kedro_hone.core.values.outcome import Outcome, Refused
 from kedro_hone.core.workers.inside.shapes import find_shapes
 
@@ -35,7 +35,8 @@ def compose(*, setting: Setting, result: RaceResult) -> Outcome:
     best = next((one for one in result.standings if one.status is Status.MEASURED), None)
     if best is None or best.id not in artifacts or not best.ratios:
         return refuse(reason="the best candidate of the race cannot be a part")
-    chosen = _choose(best, [one for one in result.standings if one.id in artifacts], artifacts)
+    lasted = [one for one in result.standings if one.id in artifacts and one.status in RACED]
+    chosen = _choose(best, lasted, artifacts)
     inputs = [spec.model_dump(mode="json") for spec in artifacts[best.id].inputs]
     keys = {name: find_shapes(inputs, dict(sizes)) for name, sizes in setting.recipe.shapes.items()}
     if None in keys.values() or len(set(keys.values())) < len(keys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from kedro_hone.core.contract.gates import Measurements
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.composite import read_parts
 from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.measurement import (
     BUDGET,
@@ -49,7 +51,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         **reference.model_dump(include={*Predicted.model_fields}),
     )
     with setting.store.workspace() as scratch:
-        outcomes, chosen = {name: found[name].candidate.outcome for name in finalists}, result.choice
+        outcomes, chosen = {name: one.candidate.outcome for name, one in found.items()}, result.choice
         shared = share_confidence(recipe.gates.confidence, finalists=recipe.confirm.finalists)
         scorer = _Scorer(setting, scratch, outcomes, level=chosen.confidence if chosen else shared)
         results = GateResults(gates=recipe.gates, source=itself, score=scorer.score)
@@ -77,6 +79,18 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         golden=golden,
         workers=scorer.workers,
     )
+
+
+def find_worst(name: str, qualities: Sequence[Quality]) -> Quality:
+    """Return what is judged of a candidate that was scored in several ways: each metric by its largest possible drop.
+
+    All of them must hold, so that the level is not divided: an intersection-union test (R. L. Berger, "Multiparameter
+    hypothesis testing and acceptance sampling", Technometrics 24, 1982).
+    """
+    worst = max(qualities, key=lambda one: one.drop.high)
+    columns = zip(*(one.others for one in qualities), strict=True)
+    others = tuple(max(column, key=lambda one: one.drop.high) for column in columns)
+    return worst.model_copy(update={"id": name, "others": others})
 
 
 def _gather(finalist: Finalist, validation: Validation) -> Measurements:
@@ -125,13 +139,25 @@ class _Scorer:
             raise explain_source_failure(failed, "on the gate split")
         if name == SOURCE:
             return score_source(reference, split, setting)
-        outputs = {name: self.scratch / f"candidate{len(self.outputs)}.npz"}
-        if failed := self._predict(name, self.outcomes[name], outputs[name]):
-            return f"{name} failed on the gate split: {failed.reason}"
-        self.outputs |= outputs
+        number, outputs = len(self.outputs), dict[str, Path]()
+        for one in (name, *self._list_parts(name)):
+            outputs[one] = self.scratch / f"candidate{number}-{len(outputs)}.npz"
+            if failed := self._predict(one, self.outcomes[one], outputs[one]):
+                return f"{one} failed on the gate split: {failed.reason}"
+        self.outputs[name] = outputs[name]
         scores = score_predictions(outputs, reference=reference, split=split, setting=setting, confidence=self.level)
-        found = scores[name]
-        return f"{name} cannot be scored on the gate split: {found}" if isinstance(found, str) else found
+        for one, found in scores.items():
+            if isinstance(found, str):
+                return f"{one} cannot be scored on the gate split: {found}"
+        return find_worst(name, [one for one in scores.values() if isinstance(one, Quality)])
+
+    def _list_parts(self, name: str) -> list[str]:
+        """Return the candidates that are the parts of a composite, and none of any other candidate.
+
+        Its calls here have one size, which one of the parts computes: so each part is judged on all rows by itself.
+        """
+        outcome = self.outcomes[name]
+        return [part.candidate for part in read_parts(outcome)] if isinstance(outcome, Artifact) else []
 
     def _predict(self, name: str, artifact: Artifact, path: Path) -> Failed | None:
         self.workers += 1

@@ -233,7 +233,7 @@ class Race:
             rounds=rounds,
             ratios={shape: float(np.exp(np.log(values).mean())) for shape, values in ratios.items()},
             latency=self.timings.summarize(name),
-            objective=self._find_objective(name) if rounds else None,
+            objective=self._find_objective(name) if rounds > 1 else None,  # one round has no interval
             **self._left.get(name, {"status": Status.MEASURED}),
         )
 

@@ -84,6 +84,18 @@ def template(shared) -> Path:
     return make_once(shared / "template", make_template) / "shop"
 
 
+@pytest.fixture(scope="session")
+def node(shared) -> Path:
+    """A folder with the scripts of ``action/`` and the packages of their lock."""
+
+    def make(folder: Path) -> None:
+        shutil.copytree(Path(__file__).parent / "action", folder, dirs_exist_ok=True)
+        command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"]
+        subprocess.run(command, cwd=folder, check=True, timeout=120)
+
+    return make_once(shared / "node", make)
+
+
 @pytest.fixture
 def project(template, tmp_path) -> Project:
     """A project of the test's own that never ran."""

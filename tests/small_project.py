@@ -198,7 +198,9 @@ class Project:
 
     @property
     def variables(self) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("KEDRO_", "MLFLOW_"))}
+        # pytest sets and removes a variable of its own while other threads read them: those are looked up one by one.
+        names = [name for name in list(os.environ) if not name.startswith(("KEDRO_", "MLFLOW_", "PYTEST_CURRENT"))]
+        inherited = {name: os.environ[name] for name in names}
         return {
             **inherited,
             "PYTHONPATH": f"{SOURCE}:{TESTS}",

@@ -72,8 +72,8 @@ class StaticOptions(DynamicOptions):
     """Options of ``onnxruntime.int8-static``."""
 
     activations: Literal["int8", "uint8"] | None = None
-    """The activations' type; weights are always int8. None: uint8 on x86, where networks with int8 took up to
-    4.8 times as long, and int8 elsewhere."""
+    """The activations' type; weights are always int8. None: uint8 on x86, int8 elsewhere. On a Xeon with VNNI networks
+    with int8 took up to 4.8 times as long; x86 with AVX2 only was not measured."""
     calibration: Literal["minmax", "entropy", "percentile"] = "minmax"
     """How the ranges of activations are computed from the calibration data."""
     operators: tuple[str, ...] = ()

@@ -22,6 +22,7 @@ from kedro_hone.core.workers.inside.loading import load_file
 from kedro_hone.learner.golden import make_golden
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.nodes.compose import compose
+from kedro_hone.nodes.gate import _Scorer
 
 pytestmark = pytest.mark.toolchain
 
@@ -60,9 +61,9 @@ def convert(bench, folder, *, add=0.0):
     return bench.setting.store.seal(folder, **form, **SPECS)
 
 
-def make(bench, other):
-    """Return the composite of the source, which is best at batch 1, and another one, which is at batch 64."""
-    ratios = {"onnx": {"batch1": 5.0, "batch64": 4.0}, "ir": {"batch1": 4.0, "batch64": 9.0}}
+def make(bench, other, *, shape="batch64"):
+    """Return the composite of the source, the best of the race, and another one, which is faster at a shape."""
+    ratios = {"onnx": {"batch1": 5.0, "batch64": 4.0}, "ir": {"batch1": 4.0, "batch64": 4.0, shape: 9.0}}
     artifacts = {"onnx": bench.setting.source, "ir": other}
     made = [Candidate(id=name, route=(name,), outcome=artifact) for name, artifact in artifacts.items()]
     result = RaceResult(
@@ -107,6 +108,20 @@ def test_a_part_that_is_wrong_at_its_shape_is_found(bench, tmp_path):
     feeds = {"image": np.random.default_rng(0).random((64, 1, 8, 8), dtype=np.float32)}
     assert (learner.run(feeds)["logits"].argmax(1) == 0).all()  # it is the part for 64 rows that is wrong
     assert not (learner.run({"image": feeds["image"][:63]})["logits"].argmax(1) == 0).all()
+
+
+@pytest.mark.parametrize("shape", ["batch1", "batch64"])
+def test_each_part_is_judged_on_all_rows(bench, tmp_path, shape):
+    """The gate's rows are predicted in calls of 64, and no other part would be called."""
+    other = convert(bench, tmp_path / "ir", add=100.0)
+    outcomes = {"composite": make(bench, other, shape=shape), "onnx": bench.setting.source, "ir": other}
+    (tmp_path / "gate").mkdir()
+    scorer = _Scorer(bench.setting, tmp_path / "gate", outcomes, level=0.95)
+    quality = scorer.score("composite")
+    assert quality.id == "composite"
+    assert quality.drop.low > 0.5
+    assert scorer.score("onnx").drop.high < 0.05
+    assert set(scorer.outputs) == {"composite", "onnx"}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ai_edge_litert.interpreter import Interpreter
 from ai_edge_quantizer import quantizer, recipe
 
 from . import session
@@ -36,33 +37,42 @@ _FLOAT_ENDS = [
 def quantize(job: Json, output: Path) -> Json:
     """Write the job's model with int8 weights, and int8 activations where its adaptor says so.
 
-    All files get the ranges that one of them was calibrated with, so that a row has the same result at every shape, but
-    for the order of sums.
+    Files of the same graph get the same ranges, so that a row has the same result at every shape, but for the order of
+    sums. A transformer has another graph for one row than for many: what need not be broadcast is left out.
     """
     folder, adaptor = Path(job["input"]["path"]), job["adaptor"]
     rules, static = _RECIPES[adaptor](), adaptor == "litert.int8-static"
     if static:
         rules = rules + _FLOAT_ENDS
-    index, described = session.read_index(folder), job["input"]["static_shapes"]
-    ranges = None
-    if static:
-        rows = _read_rows(job, index["inputs"])
-        shape = _choose_shape(described, len(next(iter(rows.values()))), index["inputs"])
-        if shape is None:
-            return {"refused": "there are too few rows of calibration data for one call of any shape"}
-        tool = _open(session.find_file(folder, shape), rules)
-        ranges = tool.calibrate({session.SIGNATURE: _make_batches(rows, index["inputs"], shape["sizes"])})
+    index = session.read_index(folder)
+    rows = _read_rows(job, index["inputs"]) if static else {}
     changed = False
-    for path in {session.find_file(folder, shape): None for shape in described}:
-        made = _open(path, rules).quantize(ranges)
-        made.export_model(str(output / path.name))
-        changed |= (output / path.name).stat().st_size < path.stat().st_size
+    for shapes in _group_files(folder, job["input"]["static_shapes"]):
+        ranges = None
+        if static:
+            shape = _choose_shape(shapes, len(next(iter(rows.values()))), index["inputs"])
+            if shape is None:
+                return {"refused": "there are too few rows of calibration data for one call of a shape"}
+            tool = _open(session.find_file(folder, shape), rules)
+            ranges = tool.calibrate({session.SIGNATURE: _make_batches(rows, index["inputs"], shape["sizes"])})
+        for path in (session.find_file(folder, shape) for shape in shapes):
+            _open(path, rules).quantize(ranges).export_model(str(output / path.name))
+            changed |= (output / path.name).stat().st_size < path.stat().st_size
     if not changed:
         for path in output.iterdir():
             path.unlink()
         return {"nothing_to_do": "the quantizer found no weights that it could quantize"}
     shutil.copyfile(folder / session.INDEX, output / session.INDEX)
     return {"metadata": {"quantization": adaptor}}
+
+
+def _group_files(folder: Path, shapes: list[Json]) -> list[list[Json]]:
+    """Return the shapes by the graphs of their files: those with tensors of the same names in the same order."""
+    groups: dict[tuple[str, ...], list[Json]] = {}
+    for shape in shapes:
+        details = Interpreter(str(session.find_file(folder, shape))).get_tensor_details()
+        groups.setdefault(tuple(str(tensor["name"]) for tensor in details), []).append(shape)
+    return [*groups.values()]
 
 
 def _open(path: Path, rules: list[Json]) -> quantizer.Quantizer:

@@ -40,7 +40,7 @@ def transform(job: Json) -> Json:
     metric, measure = ("", None) if smooth else _open_metric(job)
     made = quantization.fit(
         str(graphs.stage(model, job)),
-        _configure(job, smooth=smooth, rows=len(rows)),
+        _configure(job, smooth=smooth, rows=len(rows) * rows.batch_size),
         calib_dataloader=rows,
         **({"eval_func": measure} if measure else {}),
     )
@@ -84,7 +84,7 @@ def _configure(job: Json, *, smooth: bool, rows: int) -> Any:
         approach="static",
         quant_format="QDQ" if options["layout"] == "QDQ" else "default",
         quant_level=1,  # the named strategy, and not the tool's own choice of several
-        calibration_sampling_size=[rows * _BATCH],
+        calibration_sampling_size=[rows],
         reduce_range=options["reduce_range"],
         excluded_precisions=["bf16", "fp16"],
         recipes=recipes,

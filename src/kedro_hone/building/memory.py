@@ -16,7 +16,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.costs import Cost, Share, guess_seconds, guess_share, read_costs, write_cost
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Format, Json
-from kedro_hone.core.values.measurement import Standing, Validation
+from kedro_hone.core.values.measurement import RACED, Standing, Validation
 from kedro_hone.recipe.schema import Recipe
 
 SHIPPED: Final = Path(__file__).with_name("costs.jsonl")
@@ -43,7 +43,7 @@ class Memory:
             outcome="",
         )
         self._rows: dict[tuple[str, str, str], list[Cost]] = {}
-        for row in (*read_costs(store.memory), *_read_shipped()):
+        for row in (*reversed(read_costs(store.memory)), *_read_shipped()):  # of equals the newest count
             self._rows.setdefault((row.what, row.format, row.options), []).append(row)
 
     @property
@@ -111,7 +111,7 @@ class Memory:
 
         The largest share counts: who is the fastest at one shape only can be a part of the winner.
         """
-        raced = [one for one in standings if one.objective and one.objective.estimate > 0]
+        raced = [one for one in standings if one.status in RACED and one.objective and one.objective.estimate > 0]
         speeds = {one.id: {"": one.objective.estimate, **one.ratios} for one in raced if one.objective}
         best: dict[str, float] = {}
         for mine in speeds.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,13 @@ def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -
     """Hold the devices of all that a node measures, the source too, and yield what tells afterwards how it went.
 
     These are ``seconds``, and ``other_load``, the share of the cores' time that other processes took, if known. The
-    wait for another run's measuring does not count; the run's events get its seconds, as ``waited``.
+    wait for another run's measuring does not count, nor does the search's budget; the run's events get its seconds, as
+    ``waited``.
     """
-    with hold_devices(find_home() / "locks", {artifact.device for artifact in artifacts}) as waited:
+    with ExitStack() as stack:
+        with run.clock.exclude():
+            devices = {artifact.device for artifact in artifacts}
+            waited = stack.enter_context(hold_devices(find_home() / "locks", devices))
         run.note("waited", node=node, seconds=waited)
         took: dict[str, Any] = {}
         started, load = time.monotonic(), read_load()

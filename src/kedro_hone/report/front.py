@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kedro_hone.core.values.measurement import Status
+from kedro_hone.core.values.measurement import RACED
 from kedro_hone.report.records import CandidateRecord
-
-_MEASURED = frozenset({Status.MEASURED, Status.DROPPED})
 
 
 def find_front(candidates: Iterable[CandidateRecord]) -> tuple[str, ...]:
@@ -25,7 +23,7 @@ def find_front(candidates: Iterable[CandidateRecord]) -> tuple[str, ...]:
 def _locate(candidate: CandidateRecord) -> tuple[float, float, float] | None:
     """Return what is to be small: the speed-up's reciprocal, the drop, and the bytes; None where one is unknown."""
     speedup, quality, size = candidate.speedup, candidate.quality, candidate.size_bytes
-    if candidate.status not in _MEASURED or speedup is None or quality is None or size is None:
+    if candidate.status not in RACED or speedup is None or quality is None or size is None:
         return None
     return 1 / speedup.estimate, quality.drop.estimate, float(size)
 

@@ -15,6 +15,7 @@ import kedro_hone
 from kedro_hone.adaptors.onnxruntime import adaptor as ONNXRUNTIME  # noqa: N812 - it is not the worker
 from kedro_hone.adaptors.openvino import adaptor as OPENVINO  # noqa: N812 - as above
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.inside import loading
@@ -403,7 +404,8 @@ def rewrite(worker, files, adaptor, output, metadata=None):
     output.mkdir()
     rows = {"input_ids": IDS.numpy(), "attention_mask": MASK.numpy()}
     np.savez(output.parent / "rows.npz", **rows)
-    options = next(each for each in ONNXRUNTIME.ADAPTORS if each.name == adaptor).options().model_dump()
+    defaults = next(each for each in ONNXRUNTIME.ADAPTORS if each.name == adaptor).options()
+    options = defaults.resolve(read_host()).model_dump()
     given = {"path": str(files), "metadata": metadata, "inputs": INPUTS}
     job = {"adaptor": adaptor, "input": given, "output": str(output), "options": options, "threads": 1}
     job |= {"temporary": str(output.parent), "calibration": str(output.parent / "rows.npz")}

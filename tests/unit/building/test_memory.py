@@ -48,6 +48,22 @@ def keep_race(memory, ratios=None, **speedups):
     )
 
 
+def test_of_the_same_model_the_newest_rows_count(make_memory):
+    for speed in (1.0,) * 6 + (4.0,) * 5:  # a newer version of the toolchain is as fast as the best
+        keep_race(make_memory(), fast=4.0, slow=speed)
+    assert make_memory().find_share(SLOW).share == pytest.approx(1.0)
+
+
+def test_who_failed_in_the_race_is_not_remembered(make_memory):
+    memory = make_memory()
+    validation = Validation(
+        candidate=Candidate(id="fast", route=FAST, outcome=memory.source), status=Status.MEASURED, seconds=2.0
+    )
+    failed = Standing(id="fast", status=Status.FAILED, rounds=3, objective=Interval(estimate=9.0, low=9.0, high=9.0))
+    memory.keep_race({"fast": validation}, [failed])
+    assert make_memory().find_share(FAST) is None
+
+
 def test_a_step_takes_what_it_took(make_memory):
     assert make_memory().guess_step("x.fast", "toy") is None
     facts = StepFacts(key="k", adaptor="x.fast", run="r", folder="f", seconds=4.0, outcome="artifact")

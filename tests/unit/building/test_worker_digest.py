@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kedro_hone.building import runtimes
 from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
+from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, find_used, read_catalogue
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.steps import step_key
 from kedro_hone.core.values.artifact import Artifact
@@ -72,3 +73,18 @@ def test_what_the_interpreter_leaves_rebuilds_nothing(adaptor):
     (adaptor.toolchain.worker.parent / "__pycache__").mkdir(exist_ok=True)
     (adaptor.toolchain.worker.parent / "__pycache__" / "x.pyc").write_bytes(b"x")
     assert make_key(adaptor) == before
+
+
+def test_a_worker_that_it_uses_rebuilds(tmp_path, monkeypatch):
+    toolchain = read_catalogue().find_toolchain("litert_torch")
+    copies = [
+        shutil.copytree(worker.parent, tmp_path / worker.parent.parent.name) / worker.name
+        for worker in find_used(toolchain)
+    ]
+    assert [path.parent.name for path in copies] == ["pytorch", "litert"]
+    monkeypatch.setattr(runtimes, "find_used", lambda _: copies)
+    digests = [runtimes.digest_workers(toolchain)]
+    for path in copies:
+        touch(path)
+        digests.append(runtimes.digest_workers(toolchain))
+    assert len(set(digests)) == 3

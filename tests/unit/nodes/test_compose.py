@@ -54,6 +54,11 @@ def test_what_is_no_faster_or_cannot_be_a_part_is_none(rival):
     assert "no candidate is faster than a at any shape by 10%" in refuse(race(make("a", BEST), rival))
 
 
+def test_what_failed_in_the_race_is_no_part():
+    failed = make("b", {"batch1": 1.0, "batch64": 9.0}, status=Status.FAILED)
+    assert "no candidate is faster" in refuse(race(make("a", BEST), failed))
+
+
 def test_what_was_found_wrong_is_no_part():
     validation, standing = make("b", {"batch1": 1.0, "batch64": 9.0})
     wrong = (validation.model_copy(update={"status": Status.DROPPED}), standing)

@@ -101,3 +101,17 @@ def test_no_more_rounds_than_the_recipe_allows(tmp_path, monkeypatch):
     monkeypatch.setattr(race, "_drop_slow", lambda: None)
     race._run_heat(random.Random(0), budget=600.0)
     assert len(rounds) == 8
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2])
+def test_who_fails_early_has_a_standing(rounds):
+    """Of one round there is no interval, and there was an error that ended the run."""
+    race = line_up(validation("a", "sha256:a"), validation("b", "sha256:b"))
+    measured = {"batch1": [1000, 1100]}
+    for number in range(5):
+        race.timings.rounds.append({"source": measured, "a": measured, **({"b": measured} if number < rounds else {})})
+    race._left["b"] = {"status": Status.FAILED, "reason": "it crashed"}
+    standings = {one.id: one for one in race.rank()}
+    assert standings["b"].rounds == rounds
+    assert (standings["b"].objective is not None) is (rounds > 1)
+    assert standings["a"].objective is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import site
 import sys
+import threading
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +13,9 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+_PARSING = threading.Lock()
+"""Markers are parsed by ``ast.literal_eval``, whose counter of depth all threads of an interpreter share: where another
+one parses in the middle, CPython 3.11 raises ``SystemError: AST constructor recursion depth mismatch``."""
 _HARMLESS = re.compile(r"(-i|-f|--(extra-)?index-url|--find-links|--pre|--prefer-binary|--only-binary)\b")
 """Options of a requirements file that name where to look, not what is needed."""
 
@@ -82,7 +86,7 @@ def find_closure(lines: Iterable[str]) -> dict[str, str]:
             continue
         seen.add((name, extras))
         versions[name] = distribution.version
-        needs = map(Requirement, distribution.requires or ())
+        needs = map(_parse, distribution.requires or ())
         wanted = {"", *extras}
         pending += [one for one in needs if not one.marker or any(one.marker.evaluate({"extra": x}) for x in wanted)]
     return dict(sorted(versions.items()))
@@ -91,6 +95,11 @@ def find_closure(lines: Iterable[str]) -> dict[str, str]:
 def _read_requirement(line: str) -> Requirement | str:
     """Return a requirement, or why the line is none."""
     try:
-        return Requirement(line)
+        return _parse(line)
     except InvalidRequirement as error:
         return f"the line {line!r} is no requirement: {str(error).splitlines()[0]}"
+
+
+def _parse(text: str) -> Requirement:
+    with _PARSING:
+        return Requirement(text)

@@ -86,6 +86,7 @@ class Share(NamedTuple):
 
 def write_cost(root: Path, cost: Cost) -> None:
     """Add a row to those of a store's folder, in one write."""
+    root.mkdir(parents=True, exist_ok=True)  # on a worker of a cluster nobody made it
     append_line(root / _FILE, json.dumps(cost.model_dump(mode="json")))
 
 

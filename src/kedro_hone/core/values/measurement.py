@@ -96,6 +96,11 @@ class Checks(Value):
     note: str = Field("", description="Anything else that a reader must know, such as that licence.")
 
 
+RACED: Final = frozenset({Status.MEASURED, Status.DROPPED})
+"""Of a standing: it was measured until the end, or until it was too far behind. One that failed has figures of the
+rounds before, which say nothing of it."""
+
+
 class Validation(Checks, Made):
     """The result of validating one candidate."""
 

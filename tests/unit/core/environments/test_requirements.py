@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from kedro_hone.core.environments import requirements
@@ -87,3 +90,23 @@ def test_the_closure_follows_markers_extras_and_circles(site):
 def test_the_closure_of_this_interpreter_holds_what_runs_the_tests():
     versions = find_closure(["pytest"])
     assert {"pytest", "pluggy"} <= set(versions)
+
+
+def test_one_thread_parses_at_a_time(monkeypatch):
+    """Two at once ended a run with ``SystemError: AST constructor recursion depth mismatch``, once in many."""
+    parsing, most, real = [], [], requirements.Requirement
+
+    class Requirement(real):
+        def __init__(self, text):
+            parsing.append(text)
+            time.sleep(0.002)
+            most.append(len(parsing))
+            super().__init__(text)
+            parsing.pop()
+
+    monkeypatch.setattr(requirements, "Requirement", Requirement)
+    with ThreadPoolExecutor(4) as pool:
+        closures = list(pool.map(find_closure, [["pytest"]] * 4))
+    assert len(most) > 10
+    assert max(most) == 1
+    assert all(found == closures[0] for found in closures)

@@ -20,6 +20,11 @@ def test_rows_come_back(tmp_path):
     assert read_costs(tmp_path / "costs.jsonl") == tuple(rows)
 
 
+def test_a_folder_that_nobody_made_is_made(tmp_path):
+    write_cost(tmp_path / "cache" / "of" / "a worker", row(2.0))
+    assert len(read_costs(tmp_path / "cache" / "of" / "a worker")) == 1
+
+
 def test_without_a_file_there_are_none(tmp_path):
     assert read_costs(tmp_path) == ()
     assert read_costs(tmp_path / "nothing.jsonl") == ()

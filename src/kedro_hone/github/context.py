@@ -1,0 +1,66 @@
+"""Where the Action runs: the repository, the commit, and the pull request, as GitHub's runner describes them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from github_action_toolkit import EventPayload
+
+from kedro_hone.core.errors import HoneError
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One job.
+
+    Attributes:
+        repository: Such as ``owner/name``.
+        commit: The commit that a check run belongs to: of a pull request its head, and not the merge that is tested.
+        pull_request: Its number; None for any other event.
+        foreign: Whether the pull request comes from another repository, whose jobs have no secrets.
+        api: Where GitHub's API is.
+        run_url: Where a reader finds the job's log and the report.
+        workspace: The folder of the user's checkout.
+    """
+
+    repository: str
+    commit: str
+    pull_request: int | None
+    foreign: bool
+    api: str
+    run_url: str
+    workspace: Path
+
+
+def read_context() -> Context:
+    """Read what the runner says of its job.
+
+    Raises:
+        HoneError: ``action-input-invalid`` under ``pull_request_target``, which gives a stranger's code the secrets.
+    """
+    event = EventPayload()
+    if event.get_event_name() == "pull_request_target":
+        raise HoneError(
+            "action-input-invalid",
+            "The action does not run under pull_request_target.",
+            why="The pull request's code would run with the secrets and the write access of your repository.",
+            hint="Use pull_request; for pull requests of forks the documentation shows two workflows.",
+        )
+    payload = event.get_payload()
+    pull: dict[str, Any] = payload.get("pull_request") or {}
+    repository = os.environ["GITHUB_REPOSITORY"]
+    head: dict[str, Any] = pull.get("head") or {}
+    server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
+    return Context(
+        repository=repository,
+        commit=head.get("sha") or os.environ["GITHUB_SHA"],
+        pull_request=pull.get("number"),
+        # The repository of a head is null where the fork was deleted.
+        foreign=bool(pull) and (head.get("repo") or {}).get("full_name") != repository,
+        api=os.environ.get("GITHUB_API_URL", "https://api.github.com"),
+        run_url=f"{server}/{repository}/actions/runs/{os.environ['GITHUB_RUN_ID']}",
+        workspace=Path(os.environ["GITHUB_WORKSPACE"]),
+    )

@@ -1,0 +1,116 @@
+"""The Action's inputs, as ``action.yml`` hands them on in the environment, and the options of the run they ask for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import yaml
+from github_action_toolkit import get_user_input
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from kedro_hone.core.errors import HoneError
+
+REMOTE: Final = "data_remote"
+"""The runtime parameter that a catalog reads the name of the DVC remote from."""
+
+
+class Inputs(BaseModel):
+    """The inputs of one call.
+
+    Attributes:
+        project: The Kedro project, relative to the workspace.
+        model: Where the model is, in place of the recipe's ``model.uri``; empty for the recipe's own.
+        recipe: A YAML file with the section ``hone``, relative to the workspace; empty for the project's own.
+        params: Lines such as ``hone.budget=60``.
+        data_remote: The DVC remote that the catalog asks for the data; empty for the repository's own.
+        publish: Whether a winner is published.
+        comment: Whether a pull request gets a comment.
+        fail_on: The mildest verdict that fails the job. An error always does.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    project: str = "."
+    model: str = ""
+    recipe: str = ""
+    params: str = ""
+    data_remote: str = ""
+    publish: Literal["never", "on-pass"] = "never"
+    comment: Literal["true", "false"] = "true"
+    fail_on: Literal["fail", "inconclusive", "never"] = "fail"
+
+
+def read_inputs() -> Inputs:
+    """Read the inputs from ``INPUT_MODEL`` and the like; what is not set has its default.
+
+    Raises:
+        HoneError: ``action-input-invalid``.
+    """
+    given = {name: (get_user_input(name) or "").strip() for name in Inputs.model_fields}
+    try:
+        return Inputs.model_validate({name: value for name, value in given.items() if value})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = str(first["loc"][0]).replace("_", "-")
+        raise _explain(f"The input {name!r} cannot be {first['input']!r}.", why=f"{first['msg']}.") from error
+
+
+def write_options(inputs: Inputs, workspace: Path, file: Path) -> None:
+    """Write the options of ``kedro run`` into a file for its ``--config``: no value passes through a shell.
+
+    Args:
+        inputs: What was asked for.
+        workspace: The folder that the paths are relative to.
+        file: Where to write to.
+
+    Raises:
+        HoneError: ``action-input-invalid``.
+    """
+    parameters = _read_parameters(inputs, workspace)
+    options: dict[str, Any] = {"params": parameters} if parameters else {}
+    if inputs.publish == "never":
+        options["pipelines"] = "assess"
+    file.write_text(yaml.safe_dump({"run": options}))
+
+
+def _read_parameters(inputs: Inputs, workspace: Path) -> dict[str, Any]:
+    parts: list[Any] = [_read_recipe(workspace / inputs.recipe)] if inputs.recipe else []
+    lines = [line.strip() for line in inputs.params.splitlines() if line.strip()]
+    if wrong := [line for line in lines if not re.fullmatch(r"[\w.\-]+=.*", line)]:
+        raise _explain(f"The input 'params' has the line {wrong[0]!r}.", why="It is not of the form name=value.")
+    if inputs.model:
+        parts.append({"hone": {"model": {"uri": inputs.model}}})
+    if inputs.data_remote:
+        _check_remote(workspace / inputs.project)
+        parts.append({REMOTE: inputs.data_remote})
+    try:
+        merged = OmegaConf.merge({}, *parts, OmegaConf.from_dotlist(lines))
+    except (OmegaConfBaseException, yaml.YAMLError) as error:
+        raise _explain("The input 'params' cannot be read.", why=str(error)) from error
+    found: dict[str, Any] = OmegaConf.to_container(merged)  # type: ignore[assignment]  # a mapping stays one
+    return found
+
+
+def _read_recipe(path: Path) -> dict[str, Any]:
+    try:
+        recipe = yaml.safe_load(path.read_text())
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise _explain(f"The recipe {path} cannot be read.", why=str(error)) from error
+    if not isinstance(recipe, dict) or set(recipe) != {"hone"} or not isinstance(recipe["hone"], dict):
+        raise _explain(f"The recipe {path} is not one.", why="A recipe's only key is 'hone', with settings below it.")
+    return recipe
+
+
+def _check_remote(project: Path) -> None:
+    """Refuse a remote that no catalog would ask: Kedro ignores a parameter that nothing reads."""
+    if not any(REMOTE in file.read_text() for file in project.glob("conf/**/catalog*.y*ml")):
+        hint = f"Write `remote: ${{runtime_params:{REMOTE},null}}` into the catalog's DVC datasets."
+        raise _explain("The input 'data-remote' changes nothing.", why="No catalog reads it.", hint=hint)
+
+
+def _explain(what: str, *, why: str, hint: str = "Correct the step that uses the action.") -> HoneError:
+    return HoneError("action-input-invalid", what, why=why, hint=hint)

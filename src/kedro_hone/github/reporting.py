@@ -1,0 +1,158 @@
+"""The Action's second step: say the verdict in the job, in a comment and in a check run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from github import GithubException
+from github_action_toolkit import JobSummary, info, set_output
+from requests import RequestException
+
+from kedro_hone.core.contract.proof import EVIDENCE
+from kedro_hone.core.contract.registry import Publication
+from kedro_hone.core.errors import ExitCode, HoneError
+from kedro_hone.core.text import clean_text, hide_secrets
+from kedro_hone.github import comment
+from kedro_hone.github.annotations import Annotation, list_annotations, print_annotations, print_warning
+from kedro_hone.github.api import Conclusion, Talk
+from kedro_hone.github.context import Context, read_context
+from kedro_hone.github.figures import Figures, find_figures, read_figures
+from kedro_hone.github.inputs import Inputs, read_inputs
+from kedro_hone.report import wording
+from kedro_hone.report.evidence import Evidence, parse_evidence
+from kedro_hone.report.rendering import render_markdown
+
+_FAILING: Final = {
+    "fail": {ExitCode.FAIL},
+    "inconclusive": {ExitCode.FAIL, ExitCode.INCONCLUSIVE},
+    "never": set[ExitCode](),
+}
+_VERDICTS: Final = (ExitCode.SUCCESS, ExitCode.FAIL, ExitCode.INCONCLUSIVE)
+
+
+def report() -> int:
+    """Write outputs, summary, annotations, comment and check run.
+
+    The variables ``HONE_CODE`` and ``HONE_FOLDER`` are the outputs of ``run``, which writes none where it refuses its
+    inputs; ``HONE_BASE`` is the evidence of the base branch, if it exists; ``GITHUB_TOKEN`` may be empty.
+
+    Returns:
+        The job's exit code: that of the run where the verdict is to fail it, or where there is no verdict; else 0.
+
+    Raises:
+        HoneError: ``action-input-invalid``, ``evidence-unreadable``.
+    """
+    context, inputs = read_context(), read_inputs()
+    code, folder = int(os.environ.get("HONE_CODE") or ExitCode.INPUT), os.environ.get("HONE_FOLDER", "")
+    if not folder or code not in _VERDICTS:
+        body = comment.explain_absence(code, context.run_url)
+        _tell(context, inputs, body=body, conclusion="failure", title="No verdict")
+        return code or ExitCode.BUG
+    evidence = parse_evidence((context.workspace / folder / EVIDENCE).read_bytes())
+    ends = code if code in _FAILING[inputs.fail_on] else 0
+    recipes = _list_recipes(inputs, context.workspace)
+    annotations = list_annotations(evidence, recipes, context.workspace)
+    published = _read_publication(context.workspace / folder)
+    _write_outputs(evidence, published, folder)
+    print_annotations(annotations)
+    calm: Conclusion = "success" if code == ExitCode.SUCCESS else "neutral"
+    _tell(
+        context,
+        inputs,
+        body=render_markdown(evidence, published),
+        figures=read_figures(evidence, commit=context.commit),
+        title=clean_text(f"{evidence.verdict.value}: {wording.say_headline(evidence)}"),
+        conclusion="failure" if ends else calm,
+        annotations=annotations,
+    )
+    return ends
+
+
+def _tell(
+    context: Context,
+    inputs: Inputs,
+    *,
+    body: str,
+    title: str,
+    conclusion: Conclusion,
+    figures: Figures | None = None,
+    annotations: list[Annotation] | None = None,
+) -> None:
+    """Write the summary always, and comment and check where the token allows it."""
+    base = None if figures is None or context.pull_request is None else _read_base(context)
+    talk, last = None, None
+    try:
+        talk = _open(context, inputs)
+        last = find_figures(talk.last) if talk and talk.last else None
+    except (GithubException, RequestException) as error:
+        _warn(error)
+    if figures is not None:
+        body = comment.compose_body(body, figures, base=base, last=last, run_url=context.run_url)
+    JobSummary().add_raw(body, add_eol=True).write(overwrite=True)  # the file is this step's own
+    if talk is None:
+        return
+    try:
+        if inputs.comment == "true":
+            talk.write_comment(comment.seal_comment(body, marker=comment.make_marker(inputs), figures=figures))
+        summary = body if len(body) < comment.LIMIT else body[: comment.LIMIT - 1]
+        talk.write_check(title=title, summary=summary, conclusion=conclusion, annotations=annotations or [])
+    except (GithubException, RequestException) as error:
+        _warn(error)
+
+
+def _open(context: Context, inputs: Inputs) -> Talk | None:
+    token = os.environ.get("GITHUB_TOKEN", "")
+    if context.foreign:
+        info("The pull request comes from a fork: its jobs may not comment, so the job's summary is all there is.")
+        return None
+    if not token:
+        info("There is no token: the job's summary is all there is.")
+        return None
+    return Talk(context, token=token, marker=comment.make_marker(inputs))
+
+
+def _warn(error: Exception) -> None:
+    said = f"{error.status}: {error.message}" if isinstance(error, GithubException) else repr(error)
+    needs = "It needs `pull-requests: write` and `checks: write`; the job's summary has the report"
+    print_warning(hide_secrets(f"GitHub took no comment or no check run ({said}). {needs}."))
+
+
+def _read_base(context: Context) -> Figures | None:
+    """Return the figures of the base branch's last run, as a cache brought them."""
+    named = os.environ.get("HONE_BASE", "")
+    path = context.workspace / named
+    if not named or not path.is_file():
+        return None
+    try:
+        return read_figures(parse_evidence(path.read_bytes()), commit="")
+    except HoneError as error:  # of another version of kedro-hone, whose verdict this run does not depend on
+        print_warning(f"The base branch's result is left out. {error.why}")
+        return None
+
+
+def _list_recipes(inputs: Inputs, workspace: Path) -> list[Path]:
+    own = sorted((workspace / inputs.project).glob("conf/base/parameters*.y*ml"))
+    return [*([workspace / inputs.recipe] if inputs.recipe else []), *own]
+
+
+def _read_publication(folder: Path) -> Publication | None:
+    path = folder / "publication.json"
+    return Publication.model_validate_json(path.read_bytes()) if path.is_file() else None
+
+
+def _write_outputs(evidence: Evidence, published: Publication | None, path: str) -> None:
+    ratio = evidence.speedup.ratio if evidence.speedup else None
+    drop = evidence.subject_quality[0].drop.estimate if evidence.subject_quality else None
+    values = {
+        "verdict": evidence.verdict.value,
+        "winner": wording.name_candidate(evidence, evidence.winner.candidate) if evidence.winner else "",
+        "speedup": "" if ratio is None else f"{ratio.estimate:.4g}",
+        "speedup-low": "" if ratio is None else f"{ratio.low:.4g}",
+        "accuracy-drop": "" if drop is None else f"{drop:.6g}",
+        "published-uri": published.uri if published else "",
+        "report-path": f"{path}/report.html",
+    }
+    for name, value in values.items():
+        set_output(name, clean_text(value))

@@ -1,0 +1,62 @@
+"""The Action's first step: one process of ``kedro run``, and where its result is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from github_action_toolkit import set_output
+
+from kedro_hone.github.comment import make_id
+from kedro_hone.github.context import read_context
+from kedro_hone.github.inputs import Inputs, read_inputs, write_options
+
+LATEST: Final = Path("data", "hone", "latest")
+"""The link to the latest run's folder, below a project."""
+
+_PRIVATE: Final = (
+    "ACTIONS_",
+    "GITHUB_ENV",
+    "GITHUB_OUTPUT",
+    "GITHUB_PATH",
+    "GITHUB_STEP_SUMMARY",
+    "GITHUB_TOKEN",
+    "INPUT_",
+)
+
+
+def run() -> None:
+    """Run the pipelines in the project, and write the outputs ``id``, ``code`` and ``folder``.
+
+    ``folder`` stays empty where the run left no new folder: what is there is then an earlier run's.
+
+    Raises:
+        HoneError: ``action-input-invalid``.
+    """
+    context, inputs = read_context(), read_inputs()
+    set_output("id", make_id(inputs))
+    project = context.workspace / inputs.project
+    before = _find_latest(project)
+    code = _start(inputs, context.workspace, project)
+    after = _find_latest(project)
+    set_output("code", code)
+    set_output("folder", "" if after is None or after == before else os.path.relpath(after, context.workspace))
+
+
+def _start(inputs: Inputs, workspace: Path, project: Path) -> int:
+    """Run ``kedro run``; its process has neither the token nor the runner's own credentials."""
+    with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
+        options = Path(scratch, "run.yml")
+        write_options(inputs, workspace, options)
+        command = [sys.executable, "-m", "kedro", "run", "--config", str(options)]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE)}
+        return subprocess.run(command, cwd=project, env=environment, check=False).returncode
+
+
+def _find_latest(project: Path) -> Path | None:
+    found = (project / LATEST).resolve()
+    return found if found.is_dir() else None

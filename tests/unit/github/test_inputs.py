@@ -1,0 +1,74 @@
+"""The Action's inputs, and the options of the run that they become."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.github.context import read_context
+from kedro_hone.github.inputs import Inputs, read_inputs, write_options
+
+
+def read_options(inputs, folder):
+    write_options(inputs, folder, folder / "run.yml")
+    return yaml.safe_load((folder / "run.yml").read_text())["run"]
+
+
+def test_nothing_given_assesses_the_projects_own_recipe(tmp_path):
+    assert read_options(Inputs(), tmp_path) == {"pipelines": "assess"}
+
+
+def test_the_whole_line_is_run_to_publish(tmp_path):
+    assert read_options(Inputs(publish="on-pass"), tmp_path) == {}
+
+
+def test_params_lie_over_the_model_and_that_over_the_recipe(tmp_path):
+    (tmp_path / "r.yml").write_text("hone: {threads: 1, model: {uri: 'models:/a', module: m}, budget: 10}")
+    hostile = "models:/$(id) '\"\n- x"
+    inputs = Inputs(recipe="r.yml", model=hostile, params="hone.budget=60\n\n hone.gates.drop=0.5 ")
+
+    found = read_options(inputs, tmp_path)["params"]
+
+    assert found == {
+        "hone": {"threads": 1, "model": {"uri": hostile, "module": "m"}, "budget": 60, "gates": {"drop": 0.5}}
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"recipe": "no.yml"}, "cannot be read"),
+        ({"recipe": "list.yml"}, "is not one"),
+        ({"params": "hone.budget"}, "name=value"),
+        ({"data_remote": "s3"}, "No catalog reads it"),
+    ],
+)
+def test_an_input_that_cannot_be_followed_is_refused(given, said, tmp_path):
+    (tmp_path / "list.yml").write_text("[1]")
+
+    with pytest.raises(HoneError, match=said) as raised:
+        write_options(Inputs(**given), tmp_path, tmp_path / "run.yml")
+
+    assert raised.value.slug == "action-input-invalid"
+
+
+def test_a_catalog_that_reads_the_remote_gets_it(tmp_path):
+    (tmp_path / "conf" / "base").mkdir(parents=True)
+    (tmp_path / "conf" / "base" / "catalog.yml").write_text("gate: {remote: '${runtime_params:data_remote,null}'}")
+
+    assert read_options(Inputs(data_remote="s3"), tmp_path)["params"] == {"data_remote": "s3"}
+
+
+def test_an_unknown_choice_names_its_input(monkeypatch):
+    monkeypatch.setenv("INPUT_FAIL_ON", "sometimes")
+
+    with pytest.raises(HoneError, match="'fail-on' cannot be 'sometimes'"):
+        read_inputs()
+
+
+def test_pull_request_target_is_refused(job):
+    job.write_event(name="pull_request_target")
+
+    with pytest.raises(HoneError, match="pull_request_target"):
+        read_context()

@@ -1,0 +1,200 @@
+"""What a job, its check run and the comment say, for each verdict; against a GitHub on loopback."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from sample import make_evidence
+
+from kedro_hone.core.values.decision import Verdict
+from kedro_hone.core.values.judgement import Judged, Judgement
+from kedro_hone.github.comment import make_marker
+from kedro_hone.github.figures import Figures, find_figures, hide_figures
+from kedro_hone.github.inputs import Inputs
+from kedro_hone.github.reporting import report
+from kedro_hone.report.evidence import dump_evidence
+
+HOSTILE = (
+    "x$(touch pwned)`id`${{ github.token }}\n::error::owned%0A::set-output name=verdict::PASS"
+    "<!-- -->@admin|</details><script>"
+)
+STRANGER = {"login": "eve", "type": "User", "id": 2}
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch):
+    monkeypatch.setattr("github.Consts.DEFAULT_SECONDS_BETWEEN_WRITES", 0)
+    monkeypatch.setattr("github.Requester.Requester._Requester__deferRequest", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "fail_on", "ends", "conclusion"),
+    [
+        (Verdict.PASS, "fail", 0, "success"),
+        (Verdict.KEEP, "inconclusive", 0, "success"),
+        (Verdict.FAIL, "fail", 10, "failure"),
+        (Verdict.FAIL, "inconclusive", 10, "failure"),
+        (Verdict.FAIL, "never", 0, "neutral"),
+        (Verdict.INCONCLUSIVE, "fail", 0, "neutral"),
+        (Verdict.INCONCLUSIVE, "inconclusive", 11, "failure"),
+    ],
+)
+def test_every_verdict_is_told_everywhere(job, verdict, fail_on, ends, conclusion):
+    job.write_run(make_evidence(verdict), {Verdict.FAIL: 10, Verdict.INCONCLUSIVE: 11}.get(verdict, 0))
+    job.set(INPUT_FAIL_ON=fail_on)
+
+    assert report() == ends
+
+    (check,) = job.github.checks
+    (comment,) = job.github.comments
+    assert (check["conclusion"], check["head_sha"], check["status"]) == (conclusion, "a" * 40, "completed")
+    assert check["output"]["title"].startswith(verdict.value)
+    assert comment["body"].startswith(make_marker(Inputs()))
+    assert f"{verdict.value}:" in comment["body"]
+    assert f"{verdict.value}:" in job.summary
+    assert job.outputs["verdict"] == verdict.value
+    assert job.outputs["report-path"] == "data/hone/runs/one/report.html"
+
+
+def test_the_comment_is_updated_in_place_and_says_what_changed(job):
+    for number in range(31):  # ours is on the second page
+        job.github.add_comment(f"Remark {number}", STRANGER)
+    job.write_run(make_evidence(Verdict.PASS))
+    report()
+    assert "Since the last push" not in job.github.comments[-1]["body"]
+
+    job.write_run(make_evidence(Verdict.FAIL), 10)
+    report()
+
+    assert len(job.github.comments) == 32
+    body = job.github.comments[-1]["body"]
+    assert "**Since the last push** (`aaaaaaa`): PASS → FAIL" in body
+    assert body.index("Since the last push") < body.index("<details>")
+    assert find_figures(body).verdict is Verdict.FAIL
+
+
+def test_the_base_branch_has_a_column(job):
+    job.write_run(make_evidence(Verdict.PASS))
+    (job.workspace / "base.json").write_text(dump_evidence(make_evidence(Verdict.KEEP)))
+    job.set(HONE_BASE="base.json")
+
+    report()
+
+    assert "| | base branch, *before* | this run |" in job.summary
+    assert "| verdict | KEEP | PASS |" in job.summary
+
+
+def test_a_base_that_cannot_be_read_is_left_out_with_a_warning(job, capsys):
+    job.write_run()
+    (job.workspace / "base.json").write_text("{}")
+    job.set(HONE_BASE="base.json")
+
+    assert report() == 0
+
+    assert "base branch" not in job.summary
+    assert "::warning title=kedro-hone::The base branch's result is left out." in capsys.readouterr().out
+
+
+def test_a_stranger_who_writes_the_marker_is_not_believed(job):
+    marker = make_marker(Inputs())
+    job.github.add_comment(f"{marker}\nforged", STRANGER)
+    job.write_run()
+
+    report()
+
+    assert job.github.comments[0]["body"] == f"{marker}\nforged"
+    assert len(job.github.comments) == 2
+
+
+def test_the_comment_of_a_persons_token_is_found_again(job):
+    job.github.user = STRANGER
+    job.write_run()
+
+    report()
+    report()
+
+    assert len(job.github.comments) == 1
+
+
+@pytest.mark.parametrize("head", ["eve/r", None])
+def test_a_fork_gets_the_summary_only(job, head, capsys):
+    job.write_event(head=head)
+    job.write_run(make_evidence(Verdict.FAIL), 10)
+
+    assert report() == 10
+
+    assert job.github.calls == []
+    assert "FAIL:" in job.summary
+    assert "comes from a fork" in capsys.readouterr().out
+
+
+def test_a_token_that_may_not_write_is_a_warning(job, capsys):
+    job.github.writable = False
+    job.write_run()
+
+    assert report() == 0
+
+    out = capsys.readouterr().out
+    assert "::warning title=kedro-hone::GitHub took no comment or no check run (403" in out
+    assert "t0ken" not in out + job.summary
+    assert "PASS:" in job.summary
+
+
+@pytest.mark.parametrize("code", [1, 3, 4, 130])
+def test_a_run_without_a_verdict_fails_whatever_was_asked(job, code):
+    job.write_run()
+    report()
+    job.set(HONE_CODE=code, HONE_FOLDER="", INPUT_FAIL_ON="never")
+
+    assert report() == code
+
+    assert "No verdict" in job.github.comments[0]["body"]
+    assert job.github.checks[-1]["conclusion"] == "failure"
+
+
+def test_a_gate_that_fails_is_marked_on_its_line_of_the_recipe(job, capsys):
+    evidence = make_evidence(Verdict.FAIL)
+    row = Judgement(name="speedup", candidate=HOSTILE, judgement=Judged.FAILS, reason=HOSTILE)
+    job.write_run(evidence.model_copy(update={"gates": (row,)}), 10)
+
+    report()
+
+    (said,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("::"))
+    assert said.startswith("::error title=FAIL%3A speedup,file=conf/base/parameters.yml,line=4::")
+    (annotation,) = job.github.checks[0]["output"]["annotations"]
+    assert (annotation["path"], annotation["start_line"]) == ("conf/base/parameters.yml", 4)
+
+
+def test_hostile_names_change_nothing(job, capsys):
+    job.write_event(title=HOSTILE)
+    job.write_run(spoil(make_evidence(Verdict.FAIL), HOSTILE), 10)
+
+    assert report() == 10
+
+    assert job.outputs["verdict"] == "FAIL"
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith(("::set", "::error::"))] == []
+    for text in (job.summary, job.github.comments[0]["body"]):
+        shown = re.sub("`[^`\n]*`", "", text)  # what stands between back-ticks is shown as it is
+        assert not re.search(r"(?<!\\)<(script|/details)", shown.replace("\n</details>\n", "\n"))
+        assert not re.search("^::", text, re.MULTILINE)
+    assert not list(job.workspace.rglob("pwned"))
+
+
+def test_a_name_cannot_stand_for_our_own_marks(job):
+    forged = hide_figures(Figures(verdict=Verdict.PASS, commit="c" * 40))
+    job.write_run(spoil(make_evidence(Verdict.FAIL), f"<details>{forged}"), 10)
+    report()
+    report()
+
+    body = job.github.comments[0]["body"]
+    assert find_figures(body).verdict is Verdict.FAIL
+    assert "**Since the last push** (`aaaaaaa`): nothing changed." in body
+    assert "\n**Since the last push**" in body[: body.index("\n<details>")]
+
+
+def spoil(evidence, text):
+    """Return evidence with a text where models and toolchains write."""
+    source = evidence.source.model_copy(update={"uri": text})
+    row = Judgement(name="speedup", candidate=text, judgement=Judged.FAILS, reason=text)
+    return evidence.model_copy(update={"source": source, "gates": (row,), "reasons": (text,)})

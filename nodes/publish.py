@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.aliases import PULL
+from kedro_hone.core.contract.aliases import PULL, read_aliases
 from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
-from kedro_hone.core.contract.registry import Publication, VersionInfo
-from kedro_hone.core.contract.tags import SIGNER, make_tags
+from kedro_hone.core.contract.registry import Publication, Registry, VersionInfo
+from kedro_hone.core.contract.tags import AWAITS, SIGNER, make_tags
 from kedro_hone.core.contract.target import find_target, find_writer
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
+from kedro_hone.recipe.schema import PublishSection
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, write_publication
 from kedro_hone.signing.sign import find_signer
@@ -57,6 +58,7 @@ def publish(
     place, signer = recipe.publish, find_signer()
     registry, name = find_target(version.uri, uri=place.uri, name=place.name, project=run.project)
     name = name or registry.resolve(version.uri).name
+    awaits = find_approval(recipe.publish, registry, name)
     pulled = {"before": version.pointers[name]} if name in version.pointers else {}
     publication = find_writer(registry, pull_request=place.pull_request)(
         winner,
@@ -68,13 +70,17 @@ def publish(
             data={row.name: row.md5 for row in evidence.data},
         )
         | ({SIGNER: signer.name} if signer else {})
-        | ({PULL: version.pulled} if version.pulled else {}),
-        alias=recipe.publish.alias,
+        | ({PULL: version.pulled} if version.pulled else {})
+        | ({AWAITS: awaits} if awaits else {}),
+        alias=None if awaits else recipe.publish.alias,
         metrics=find_metrics(evidence),
         **pulled,
     )
-    signed = {"signer": signer.name if signer else ""}
-    publication = publication.model_copy(update={"uri": run.relate(publication.uri), **signed})
+    changes = {"uri": run.relate(publication.uri), "signer": signer.name if signer else "", "awaits": awaits}
+    if awaits:
+        note = f"It waits for approval: `kedro hone approve {changes['uri']}` moves the alias {awaits!r} to it."
+        changes |= {"note": publication.note or note}
+    publication = publication.model_copy(update=changes)
     copy_evidence(files, run.folder)
     keep_winner(winner.artifact, winner.files, run.folder)
     write_publication(publication, evidence, run.folder)
@@ -83,6 +89,15 @@ def publish(
     if publication.note:
         logger.warning("warning   %s", publication.note)
     return (publication,)
+
+
+def find_approval(place: PublishSection, registry: Registry, name: str) -> str:
+    """Return the alias that a person's approval is to move; empty where it is moved at once.
+
+    A pull request is an approval already.
+    """
+    known = place.approval == "first" and place.alias in read_aliases(registry, name).get(name, {})
+    return "" if place.approval == "never" or place.pull_request or known else place.alias
 
 
 def find_metrics(evidence: Evidence) -> dict[str, float]:

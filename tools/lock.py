@@ -40,7 +40,7 @@ def main() -> None:
     extras = project["project"]["optional-dependencies"]
     builder = project["build-system"]["requires"]  # the project itself is installed without another environment
     wanted = [*builder, *project["project"]["dependencies"]]
-    wanted += [need for extra in ("pipeline", "signing", "github", "toolchains") for need in extras[extra]]
+    wanted += [need for extra in ("pipeline", "signing", "github", "events", "toolchains") for need in extras[extra]]
     run = resolve(wanted, prefer=[RUN, CUDA] if keep else [])
     write(RUN, run)
     CUDA.write_text(HEAD + "".join(text for name, text in run.items() if OF_TORCH.match(name)))

@@ -261,16 +261,15 @@ def _keep_companions(hub: Connection, head: Snapshot, winner: ProvenWinner, fold
     return replace(winner, companions=folder)
 
 
-def move_alias(hub: Connection, order: Order, alias: str, sha: str, *, known: bool) -> None:
+def move_alias(hub: Connection, place: Place, alias: str, sha: str, *, known: bool) -> None:
     """Let a git tag point to a commit; the Hub cannot move one, so that it is removed and made again.
 
     Raises:
         HoneError: As ``commit``.
     """
-    name = order.target.name
     if known:
-        hub.ask(lambda: hub.api.delete_tag(name, tag=alias), order.place, tries=1)
-    hub.ask(lambda: hub.api.create_tag(name, tag=alias, revision=sha, exist_ok=False), order.place, tries=1)
+        hub.ask(lambda: hub.api.delete_tag(place.name, tag=alias), place, tries=1)
+    hub.ask(lambda: hub.api.create_tag(place.name, tag=alias, revision=sha, exist_ok=False), place, tries=1)
 
 
 def find_given(hub: Connection, name: str, sha: str | None, pull: str | None) -> str | None:

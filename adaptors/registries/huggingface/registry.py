@@ -8,6 +8,7 @@ from pathlib import Path
 from kedro_hone.adaptors.registries.huggingface import publishing, references, versions
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
 from kedro_hone.adaptors.registries.huggingface.download import fetch, place_files
+from kedro_hone.adaptors.registries.huggingface.explaining import Place
 from kedro_hone.adaptors.registries.huggingface.files import choose_files, list_sources
 from kedro_hone.adaptors.registries.huggingface.publishing import Order
 from kedro_hone.adaptors.registries.locks import lock_publication
@@ -78,6 +79,18 @@ class HuggingFaceRegistry:
     def list_aliases(self, name: str) -> dict[str, str]:
         """Return the commit that each git tag of a repository points to; none where there is no such repository."""
         return versions.read_aliases(self._hub, references.read_target(name).name)
+
+    def move_alias(self, uri: str, alias: str) -> None:
+        """Let an alias, which is a git tag, point to a commit.
+
+        Raises:
+            HoneError: As ``resolve``; ``recipe-invalid``: the alias cannot be a tag; ``registry-denied``.
+        """
+        info = self.resolve(uri)
+        check_names(self, name=info.name, alias=alias)
+        known = alias in versions.read_aliases(self._hub, info.name)
+        place = Place(info.name, info.version, writes=True)
+        publishing.move_alias(self._hub, place, alias, info.version, known=known)
 
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return the newest commits of the models of the token's account and organizations, as the contract says.
@@ -175,5 +188,5 @@ class HuggingFaceRegistry:
         ours = publishing.find_given(hub, name, now.get(alias), order.tags.get(PULL))
         note = find_move(alias, before=before, now=now, ours=ours)
         if not note:
-            publishing.move_alias(hub, order, alias, sha, known=alias in now)
+            publishing.move_alias(hub, order.place, alias, sha, known=alias in now)
         return note

@@ -94,6 +94,20 @@ class LocalRegistry:
         """Return the version that each link next to the winners of a model points to."""
         return versions.read_aliases(self._find_home(name))
 
+    def move_alias(self, uri: str, alias: str) -> None:
+        """Let an alias, which is a link, point to a published winner.
+
+        Raises:
+            HoneError: As ``resolve``; ``recipe-invalid``: no link can have that name.
+        """
+        info = self.resolve(uri)
+        check_names(self, name=info.name, alias=alias)
+        place = Path(info.uri)
+        with lock_publication("", str(place.parent)):
+            publishing.move_alias(place.parent, alias, place)
+            if PULL in info.tags:
+                publishing.move_alias(place.parent, name_record(alias), place)
+
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return the models in the root folder that are new or changed, and new winners of them, oldest first.
 

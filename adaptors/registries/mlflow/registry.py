@@ -83,6 +83,17 @@ class MlflowRegistry:
         with self._open() as client:
             return versions.read_aliases(client, name)
 
+    def move_alias(self, uri: str, alias: str) -> None:
+        """Let an alias point to a version.
+
+        Raises:
+            HoneError: As ``resolve``; ``recipe-invalid``: MLflow refuses the alias.
+        """
+        reference = versions.read_uri(uri)
+        with self._open() as client:
+            info = versions.find_version(client, reference)
+            publishing.finish_version(client, info.name, info.version, alias)
+
     def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
         """Return what is new since a cursor, as the contract says, or raise ``registry-unreachable``."""
         with self._open() as client:

@@ -13,6 +13,7 @@ from kedro.framework.cli.project import run as kedro_run
 from kedro.framework.project import settings
 
 from kedro_hone.cli.failures import explain, explain_failures
+from kedro_hone.cli.listen import approve, arrivals, job, listen
 from kedro_hone.cli.plugins import adaptor, registries, toolchains
 from kedro_hone.cli.routes import routes
 from kedro_hone.cli.runs import replay, report
@@ -76,7 +77,10 @@ def choose(context: click.Context, *, candidate: str, env: str | None) -> None:
 
 hone = _Commands(
     "hone",
-    commands=[routes, choose, toolchains, registries, report, replay, verify, explain, adaptor],
+    commands=[
+        *(routes, choose, listen, approve, toolchains, registries, report, replay, verify, explain, adaptor),
+        *(job, arrivals),
+    ],
     help="Routes, choices, toolchains, registries, reports, replays, published versions and errors of kedro-hone.",
 )
 cli = click.Group("kedro-hone", commands=[run, hone], help=_SUMMARY)

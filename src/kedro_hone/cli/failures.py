@@ -16,7 +16,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -26,6 +26,7 @@ from kedro_hone.core.errors import SLUGS, ExitCode, HoneError, read_page
 from kedro_hone.core.store.disk import find_disk_error
 from kedro_hone.core.text import clean_text, hide_secrets
 from kedro_hone.graph import find_work
+from kedro_hone.report.result_file import note_result
 
 _SCARCE_BYTES = 1 << 20  # with fewer free bytes than this, a worker's log may be missing
 _WRITTEN = re.compile(r"\[Errno (\d+)\] [^:\n]*(?:: '([^'\n]+)')?")
@@ -60,6 +61,8 @@ def explain_failures() -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 - the outermost frame: every error is reported
         known = _find_disk_error(error) or HoneError.find(error)
         if known is not None:
+            with suppress(OSError):  # the disk may be full, which is what is told
+                note_result(slug=known.slug, message=f"{known.what} {known.why}")
             click.secho(clean_text(f"\n{known}"), fg="red", err=True)
             sys.exit(ExitCode.INPUT)
         log = _write_log(error)

@@ -19,7 +19,7 @@ _LOG = open_logger(__name__)
 
 
 @contextmanager
-def hold_lock(path: Path, *, purpose: str) -> Iterator[float]:
+def hold_lock(path: Path, *, purpose: str, waits: bool = True) -> Iterator[float]:
     """Hold a lock that one process at a time can hold; wait for it if need be, and log who holds it.
 
     The same process must not take a lock twice in one thread: it would wait for itself. The file, made with its parents
@@ -27,6 +27,7 @@ def hold_lock(path: Path, *, purpose: str) -> Iterator[float]:
     which purpose. Yielded are the seconds that were spent waiting.
 
     Raises:
+        BlockingIOError: Another process holds it, and it is not to be waited for.
         OSError: The file cannot be made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,6 +37,8 @@ def hold_lock(path: Path, *, purpose: str) -> Iterator[float]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if not waits:
+                raise
             _LOG.warning("Waiting for %s: held by %s.", path.stem, read_holder(path) or "another process")
             # Sleeping in the kernel, not polling: who waits for a device must not disturb the one that measures on it.
             fcntl.flock(handle, fcntl.LOCK_EX)

@@ -25,6 +25,7 @@ class Event(Value):
         key: The alias, or the tag's name; empty for a new version.
         value: The tag's value.
         delivery: What the sender calls this delivery, the same when it is sent again; unique with its sender.
+        version: The version's own name as the registry tells it, which tells one content of a path from the next.
     """
 
     kind: Kind
@@ -33,6 +34,7 @@ class Event(Value):
     key: str = ""
     value: str = ""
     delivery: str
+    version: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:

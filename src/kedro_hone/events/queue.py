@@ -11,12 +11,10 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.digest import digest_json
+from kedro_hone.events.job import Job, Request, State
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS deliveries (id TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
@@ -36,79 +34,23 @@ CREATE TABLE IF NOT EXISTS jobs (
     exit_code INTEGER,
     verdict TEXT NOT NULL DEFAULT '',
     published TEXT NOT NULL DEFAULT '',
-    reason TEXT NOT NULL DEFAULT ''
+    reason TEXT NOT NULL DEFAULT '',
+    process TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX IF NOT EXISTS waiting ON jobs (state, device, not_before);
 """
 _COLUMNS = (
-    "id, uri, rule, told, device, state, attempts, not_before, created, changed, exit_code, verdict, published, reason"
+    "id, uri, rule, told, device, state, attempts, not_before, created, changed, exit_code, verdict, published, "
+    "reason, process"
 )
+_KEPT_SECONDS = 30 * 86400.0
+"""How long the id of a delivery is remembered: no sender retries for so long."""
 
 _CLAIM = f"""
 UPDATE jobs SET state = 'running', attempts = attempts + 1, changed = ? WHERE id = (
     SELECT id FROM jobs WHERE state = 'queued' AND device = ? AND not_before <= ? ORDER BY id LIMIT 1
 ) RETURNING {_COLUMNS}
 """  # noqa: S608 - the names of columns
-
-
-class State(StrEnum):
-    """How far a job is."""
-
-    QUEUED = "queued"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-class Request(Value):
-    """A run that is wanted.
-
-    Attributes:
-        uri: The version, pinned.
-        rule: The rule's name, or who asked.
-        told: What the run is told: ``recipe``, ``env``.
-        device: What it measures on.
-        key: The same for requests of which one run is enough.
-    """
-
-    uri: str
-    rule: str
-    told: dict[str, Json]
-    device: str = "cpu"
-    key: str
-
-    @classmethod
-    def make(cls, *, uri: str, rule: str, told: dict[str, Json], device: str, hardware: str) -> Request:
-        """Return a request; one run is enough for a version, what the run is told, and the hardware."""
-        return cls(uri=uri, rule=rule, told=told, device=device, key=digest_json([uri, told, device, hardware]))
-
-
-class Job(Value):
-    """A request in the queue, and what became of it.
-
-    Attributes:
-        not_before: Seconds since 1970 before which it is not started; 0 for at once.
-        created: Seconds since 1970; ``changed`` is when the state changed last.
-        exit_code: That of ``kedro run``; None until it ended.
-        published: The URI of the new version; empty where there is none.
-        reason: Why it failed, or was cancelled.
-    """
-
-    id: int
-    uri: str
-    rule: str
-    told: dict[str, Json]
-    device: str
-    state: State
-    attempts: int
-    not_before: float
-    created: float
-    changed: float
-    exit_code: int | None = None
-    verdict: str = ""
-    published: str = ""
-    reason: str = ""
 
 
 class Queue:
@@ -134,27 +76,35 @@ class Queue:
 
         A delivery that was accepted before adds nothing; nor does a request whose key is known.
         """
-        with self._write() as connection:
-            if (
-                delivery
-                and not connection.execute(
-                    "INSERT OR IGNORE INTO deliveries VALUES (?, ?)", (delivery, self._now())
-                ).rowcount
-            ):
-                return 0
-            return sum(self._insert(connection, one) for one in requests)
+        return self.accept_all([(delivery, tuple(requests))])[0]
 
-    def claim(self, device: str) -> Job | None:
+    def accept_all(self, deliveries: Iterable[tuple[str, tuple[Request, ...]]]) -> list[int]:
+        """Put the requests of several deliveries into the queue in one transaction; return how many of each are new."""
+        with self._write() as connection:
+            return [self._accept(connection, delivery, requests) for delivery, requests in deliveries]
+
+    def _accept(self, connection: sqlite3.Connection, delivery: str, requests: Iterable[Request]) -> int:
+        sql = "INSERT OR IGNORE INTO deliveries VALUES (?, ?)"
+        if delivery and not connection.execute(sql, (delivery, self._now())).rowcount:
+            return 0
+        return sum(self._insert(connection, one) for one in requests)
+
+    def claim(self, device: str, *, at_most: int = 1) -> Job | None:
         """Return the oldest job of a device that may start, which is running from now on; None where there is none.
 
-        While one of a device is running there is none.
+        While ``at_most`` of a device are running there is none.
         """
         with self._write() as connection:
-            busy = connection.execute("SELECT 1 FROM jobs WHERE state = 'running' AND device = ?", (device,)).fetchone()
-            if busy:
+            running = "SELECT COUNT(*) FROM jobs WHERE state = 'running' AND device = ?"
+            if connection.execute(running, (device,)).fetchone()[0] >= at_most:
                 return None
             row = connection.execute(_CLAIM, (self._now(), device, self._now())).fetchone()
             return _read_job(row) if row else None
+
+    def note_process(self, number: int, process: str) -> None:
+        """Remember which process runs a job, for who has to end it when the service died."""
+        with self._write() as connection:
+            connection.execute("UPDATE jobs SET process = ? WHERE id = ?", (process, number))
 
     def finish(
         self,
@@ -183,14 +133,23 @@ class Queue:
                 (self._now() + seconds, reason, self._now(), number),
             )
 
-    def recover(self) -> int:
-        """Queue again what was running when the service ended, and return how many there were."""
+    def start_again(self, number: int) -> bool:
+        """Queue a job that ended once more, with all its attempts; return whether it had ended."""
         with self._write() as connection:
-            return connection.execute(
-                "UPDATE jobs SET state = 'queued', not_before = 0, changed = ?, reason = 'the service ended' "
-                "WHERE state = 'running'",
-                (self._now(),),
-            ).rowcount
+            return bool(
+                connection.execute(
+                    "UPDATE jobs SET state = 'queued', attempts = 0, not_before = 0, changed = ?, exit_code = NULL, "
+                    "verdict = '', published = '', reason = '', process = '' "
+                    "WHERE id = ? AND state NOT IN ('queued', 'running')",
+                    (self._now(), number),
+                ).rowcount
+            )
+
+    def forget_deliveries(self) -> int:
+        """Forget the ids of deliveries that nobody sends again, and return how many there were."""
+        with self._write() as connection:
+            old = (self._now() - _KEPT_SECONDS,)
+            return connection.execute("DELETE FROM deliveries WHERE at < ?", old).rowcount
 
     def cancel(self, number: int, *, reason: str) -> bool:
         """Cancel a job that is queued or running; return whether it was."""
@@ -209,11 +168,18 @@ class Queue:
             row = connection.execute(f"SELECT {_COLUMNS} FROM jobs WHERE id = ?", (number,)).fetchone()  # noqa: S608
             return _read_job(row) if row else None
 
-    def list_jobs(self, *, limit: int = 100) -> tuple[Job, ...]:
-        """Return the newest jobs, newest first."""
+    def find_key(self, key: str) -> Job | None:
+        """Return the job of a request; None where it was not accepted."""
         with self._open() as connection:
-            rows = connection.execute(f"SELECT {_COLUMNS} FROM jobs ORDER BY id DESC LIMIT ?", (limit,))  # noqa: S608
-            return tuple(map(_read_job, rows))
+            row = connection.execute(f"SELECT {_COLUMNS} FROM jobs WHERE key = ?", (key,)).fetchone()  # noqa: S608
+            return _read_job(row) if row else None
+
+    def list_jobs(self, *, limit: int = 100, state: State | None = None) -> tuple[Job, ...]:
+        """Return the newest jobs, of one state or of all, newest first."""
+        wanted, given = ("WHERE state = ?", (state,)) if state else ("", ())
+        with self._open() as connection:
+            sql = f"SELECT {_COLUMNS} FROM jobs {wanted} ORDER BY id DESC LIMIT ?"  # noqa: S608 - the names of columns
+            return tuple(map(_read_job, connection.execute(sql, (*given, limit))))
 
     def count_states(self) -> dict[State, int]:
         """Return how many jobs there are in each state."""

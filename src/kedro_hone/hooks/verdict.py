@@ -12,6 +12,7 @@ from rich.console import Console
 from kedro_hone.core.errors import ExitCode
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.report.console import print_verdict
+from kedro_hone.report.result_file import note_result
 
 _EXIT_CODES = {Verdict.FAIL: ExitCode.FAIL, Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE}  # keeping it is a success
 
@@ -24,6 +25,12 @@ class VerdictHooks:
         self.exit_code = ExitCode.SUCCESS
 
     @hook_impl
+    def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
+        """Tell the program that started the run where its folder is."""
+        if "run" in pipeline.inputs():
+            note_result(folder=str(catalog.load("run").folder))
+
+    @hook_impl
     def after_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
         """Print the verdict, where the report is, and how to call the winner."""
         made = pipeline.all_outputs()
@@ -32,4 +39,6 @@ class VerdictHooks:
         evidence, run = catalog.load("evidence"), catalog.load("run")
         published = catalog.load("publications") if "publications" in made else ()
         self.exit_code = _EXIT_CODES.get(evidence.verdict, ExitCode.SUCCESS)
+        where = {"published": published[0].uri, "awaits": published[0].awaits} if published else {}
+        note_result(verdict=evidence.verdict.value, **where)
         print_verdict(evidence, self._console, folder=run.folder, publication=published[0] if published else None)

@@ -118,6 +118,12 @@ class PublishSection(Section):
     alias: str = Field(
         "honed", min_length=1, max_length=255, description="The alias that is moved to the new version, last."
     )
+    approval: Literal["never", "first", "always"] = Field(
+        "never",
+        description="Whose word moves the alias: nobody's (never), a person's while no version of the model has it "
+        "(first), or for each winner (always). Until then the winner is a version without the alias; "
+        "`kedro hone approve URI` moves it.",
+    )
 
 
 def _split_names(value: object) -> object:

@@ -10,7 +10,8 @@ import threading
 import pytest
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.events.queue import Queue, Request, State
+from kedro_hone.events.job import Request, State
+from kedro_hone.events.queue import Queue
 
 
 def make(uri="models:/digits/1", **changes):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from kedro_hone.core.contract.registry import Registry
+from kedro_hone.core.contract.registry import Publication, Registry
+from kedro_hone.core.contract.tags import AWAITS
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.digest import digest_json
 
@@ -23,6 +24,13 @@ class AliasRegistry(Protocol):
             HoneError: ``registry-unreachable`` or ``registry-denied``.
         """
 
+    def move_alias(self, uri: str, alias: str) -> None:
+        """Let an alias point to a version, wherever it was.
+
+        Raises:
+            HoneError: As ``Registry.resolve``; ``recipe-invalid``: the registry refuses the alias.
+        """
+
 
 def read_aliases(registry: Registry, name: str) -> dict[str, dict[str, str]]:
     """Return where the aliases of a model point, by its name; empty where the registry cannot tell."""
@@ -34,6 +42,27 @@ def read_aliases(registry: Registry, name: str) -> dict[str, dict[str, str]]:
         if error.slug != "registry-offline":
             raise
         return {}  # nothing can be published now; at the time when it is, nobody knows who moved an alias
+
+
+def approve(registry: Registry, uri: str) -> Publication:
+    """Move the alias that a winner waits for to it, and return where it points now; twice is as good as once.
+
+    Raises:
+        HoneError: ``approval-unneeded``: the version waits for no approval, or its registry has no aliases; and as
+            ``AliasRegistry.move_alias``.
+    """
+    info, move = registry.resolve(uri), getattr(registry, "move_alias", None)
+    alias = info.tags.get(AWAITS, "")
+    if not alias or not info.is_optimized or not callable(move):
+        raise HoneError(
+            "approval-unneeded",
+            f"{info.uri} waits for no approval.",
+            why=f"It has no tag {AWAITS}: {'nobody asked for one' if info.is_optimized else 'it is no winner'}.",
+            hint="Name a version that a run with hone.publish.approval published; its summary has the command.",
+        )
+    if alias not in info.aliases:
+        move(info.uri, alias)
+    return Publication(uri=info.uri, version=info.version, alias=alias)
 
 
 def name_record(alias: str) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import NoneType
 from typing import Any, Final, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
@@ -65,6 +66,7 @@ class Publication(Value):
     Attributes:
         version: Its new version.
         alias: The alias that points to it; None where none does, and ``note`` says why if one was to.
+        awaits: The alias that a person's approval moves to it; empty where none is waited for.
         signer: What signed it, as the tag ``hone.signer``; empty where it is not signed. The node ``publish`` sets it.
     """
 
@@ -73,6 +75,7 @@ class Publication(Value):
     alias: str | None
     note: str = ""
     signer: str = ""
+    awaits: str = ""
 
 
 PUBLICATIONS: TypeAdapter[tuple[Publication, ...]] = TypeAdapter(tuple[Publication, ...])
@@ -173,6 +176,7 @@ _RETURNS: Final[Mapping[str, type]] = {
     "find_source": str,
     "find_problem": str,
     "list_aliases": dict,
+    "move_alias": NoneType,
 }
 
 
@@ -207,7 +211,7 @@ def _check_returned(value: Any, scheme: str) -> Any:
             _check_returned(check_kind(info, VersionInfo), scheme)
     elif isinstance(value, dict):
         TypeAdapter(dict[str, str]).validate_python(value, strict=True)
-    elif not isinstance(value, str):
+    elif not isinstance(value, str | None):
         if urlsplit(value.uri).scheme != scheme:
             raise ValueError(f"{value.uri!r} is no URI of {scheme}:/…")
         for attribute in ("name", "version"):

@@ -59,12 +59,13 @@ def _read_own() -> float:
     return sum(used.get(one, 0) for one in ours) / _TICK
 
 
-def name_process() -> str:
-    """Return ``host:pid:start``, which identifies this process even when its pid is used again.
+def name_process(pid: int | None = None) -> str:
+    """Return ``host:pid:start``, which identifies a process even when its pid is used again: this one if none is named.
 
-    The start is in clock ticks since the boot.
+    The start is in clock ticks since the boot; it is empty where the process is gone.
     """
-    return f"{socket.gethostname()}:{os.getpid()}:{_read_stat(os.getpid())[19]}"
+    pid = os.getpid() if pid is None else pid
+    return ":".join((socket.gethostname(), str(pid), *(_read_stat(pid)[19:20] or [""])))
 
 
 def may_be_alive(name: str | None, *, changed: float) -> bool:

@@ -1,0 +1,148 @@
+"""Runs that nobody starts by hand: ``kedro hone listen``, and the approval of what they publish."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from kedro.config import MissingConfigException
+from kedro.framework import project
+
+from kedro_hone.core.contract.aliases import approve as approve_version
+from kedro_hone.core.contract.registry import find_registry
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.locks import hold_lock, read_holder
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.values.digest import digest_json
+from kedro_hone.graph import configure, find_parameters, find_root
+from kedro_hone.recipe.schema import read_recipe
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8472, show_default=True, type=click.IntRange(0, 65535), help="The port; 0 for any.")
+@click.option("--env", "-e", help="Kedro's environment whose listen.yml is read.")
+def listen(*, host: str, port: int, env: str | None) -> None:
+    """Start a run for each new version that a rule in listen.yml takes, until it is ended.
+
+    Webhooks of MLflow and of the Hub tell of versions, and a sweep finds those that no webhook told of.
+    """
+    from kedro_hone.events.service import make_service  # noqa: PLC0415
+    from kedro_hone.events.serving import serve_http  # noqa: PLC0415 - needs the extra `events`
+    from kedro_hone.events.settings import read_secrets, read_settings  # noqa: PLC0415
+
+    configure()
+    root = find_root()
+    settings = read_settings(_read_section(_open_loader(root, env), "listen"))
+    secrets = read_secrets(settings.secrets)
+    recipes = {rule.name: _digest_recipe(root, env=rule.env, recipe=rule.recipe) for rule in settings.rules}
+    hardware = read_host().fingerprint
+    with _hold_queue(root), _bind(host, port) as listener:
+        service = make_service(settings, secrets, project=root, hardware=hardware, recipes=recipes)
+        serve_http(service, listener)
+
+
+@click.command()
+@click.argument("uri")
+def approve(uri: str) -> None:
+    """Move the alias to the winner URI, which was published with `hone.publish.approval`."""
+    configure()
+    publication = approve_version(find_registry(uri, project=find_root()), uri)
+    click.echo(f"{publication.alias} points to {publication.uri}")
+
+
+@click.command(hidden=True)
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def job(folder: Path) -> None:
+    """Do what the job in FOLDER says; the service starts it."""
+    from kedro_hone.events.jobs import run_job  # noqa: PLC0415 - needs the extra `events`
+
+    configure()
+    run_job(folder, project=find_root(), token=os.environ.get("HONE_GITHUB_TOKEN", ""))
+
+
+@click.command(hidden=True)
+@click.argument("registry")
+def arrivals(registry: str) -> None:
+    """Print what is new in REGISTRY after the cursor on standard input; the service starts it."""
+    import json  # noqa: PLC0415
+
+    from kedro_hone.events.sweep import find_arrivals  # noqa: PLC0415 - needs the extra `events`
+
+    configure()
+    click.echo(find_arrivals(registry, json.load(sys.stdin), project=find_root()).model_dump_json())
+
+
+def _open_loader(root: Path, env: str | None) -> Any:
+    settings = project.settings
+    source, env = str(root / settings.CONF_SOURCE), env or os.environ.get("KEDRO_ENV")
+    loader = settings.CONFIG_LOADER_CLASS(conf_source=source, env=env, **settings.CONFIG_LOADER_ARGS)
+    loader.config_patterns["listen"] = ["listen*", "listen*/**"]
+    return loader
+
+
+def _read_section(loader: Any, name: str) -> Mapping[str, Any]:
+    try:
+        found: Mapping[str, Any] = loader[name]
+    except MissingConfigException as error:
+        why = "Without rules no event would start a run."
+        hint = "Write conf/base/listen.yml; Listen to a registry in the documentation has one to copy."
+        raise HoneError("rules-invalid", "There is no listen.yml.", why=why, hint=hint) from error
+    except Exception as error:
+        hint = "Mend the YAML in conf/base/listen.yml, or that of the environment."
+        raise HoneError("rules-invalid", "listen.yml cannot be read.", why=str(error), hint=hint) from error
+    return found
+
+
+def _digest_recipe(root: Path, *, env: str | None, recipe: Mapping[str, Any]) -> str:
+    """Return the digest of the project's recipe that a rule changes, which must be one with these changes."""
+    own = find_parameters(_open_loader(root, env)) or {}
+    merged = {**own, **recipe, "model": {**own.get("model", {}), **recipe.get("model", {}), "uri": "models:/any/1"}}
+    read_recipe(merged)
+    return digest_json(own)
+
+
+@contextmanager
+def _hold_queue(root: Path) -> Iterator[None]:
+    """Hold the lock of the project's queue.
+
+    Raises:
+        HoneError: ``listener-running``.
+    """
+    lock = root / "data" / "hone" / "listen.lock"
+    try:
+        with hold_lock(lock, purpose="kedro hone listen", waits=False):
+            yield
+    except BlockingIOError as error:
+        raise HoneError(
+            "listener-running",
+            "Another service works on the queue of this project.",
+            why=f"It is held by {read_holder(lock) or 'another process'}.",
+            hint="End that process, or start this one in another project.",
+        ) from error
+
+
+@contextmanager
+def _bind(host: str, port: int) -> Iterator[socket.socket]:
+    """Yield a socket that is bound to the address.
+
+    Raises:
+        HoneError: ``port-in-use``.
+    """
+    try:
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise HoneError(
+            "port-in-use",
+            f"The service cannot listen on {host}:{port}.",
+            why=f"{error.strerror or error}.",
+            hint="Choose another one with --host and --port, or end the program that listens there.",
+        ) from error
+    with listener:
+        yield listener

@@ -1,0 +1,103 @@
+"""What people ask of the queue, by the page or by the interface for programs: to run, to cancel, to approve."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from kedro_hone.core.contract.registry import read_registries
+from kedro_hone.events.job import Job, State
+from kedro_hone.events.job import Request as JobRequest
+from kedro_hone.events.journal import log
+from kedro_hone.events.rules import Rule
+from kedro_hone.events.service import Service, make_approval, make_request
+
+LARGEST_BODY: Final = 1 << 20
+"""Bytes of a delivery: a hundred times what any registry sends."""
+
+
+async def read_body(request: Request) -> bytes:
+    """Return the body; 413 where it is too large, whatever its length is said to be."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST_BODY:
+            raise HTTPException(413, "the body is too large")
+    return body
+
+
+async def submit(service: Service, *, uri: object, rule: object, key: str) -> Job:
+    """Put a run into the queue that somebody asked for, and return its job; 422 where it cannot be one.
+
+    Args:
+        service: The service.
+        uri: The version, as a recipe names it.
+        rule: The name of the rule by which it runs; None for the project's own recipe.
+        key: The same for requests of which one run is enough.
+    """
+    if not isinstance(uri, str) or not 0 < len(uri) <= 1000 or not uri.isprintable() or not _is_known(uri):
+        raise HTTPException(422, "the uri names no version, such as models:/digits/1")
+    own = Rule(name="by hand", models="*", device=next(iter(service.settings.devices)))
+    named = {one.name: one for one in service.settings.rules}
+    chosen = own if rule is None else named.get(str(rule))
+    if chosen is None:
+        raise HTTPException(422, f"there is no rule {str(rule)[:100]!r}")
+    recipe = service.recipes.get(chosen.name, "")
+    wanted: JobRequest = make_request(uri, chosen, hardware=service.hardware, recipe=recipe, version=key)
+    wanted = wanted.model_copy(update={"key": f"asked:{key}:{wanted.key}", "told": wanted.told | {"asked": True}})
+    await asyncio.wrap_future(service.intake.accept((wanted,)))
+    service.runner.wake()
+    job = await asyncio.to_thread(service.queue.find_key, wanted.key)
+    if job is None:
+        raise HTTPException(503, "the job is gone")
+    return job
+
+
+def _is_known(uri: str) -> bool:
+    """Whether some registry serves the URI. A path is one of the service's machine, and not the caller's: none."""
+    try:
+        scheme = urlsplit(uri).scheme
+    except ValueError:
+        return False
+    return bool(scheme) and scheme in read_registries()
+
+
+async def find_job(request: Request) -> Job:
+    """Return the job that the path names; 404 where there is none."""
+    number = request.path_params["number"]
+    service: Service = request.app.state.service
+    job = await asyncio.to_thread(service.queue.find, number) if number < 1 << 62 else None
+    if job is None:
+        raise HTTPException(404, f"there is no run {number}")
+    return job
+
+
+async def cancel(request: Request) -> None:
+    """Cancel the job that the path names; 409 where it has ended."""
+    job = await find_job(request)
+    if not await asyncio.to_thread(request.app.state.service.queue.cancel, job.id, reason="Somebody cancelled it."):
+        raise HTTPException(409, f"run {job.id} has ended: {job.state}")
+    log("job-cancelled", job=job.id, uri=job.uri)
+
+
+async def repeat(request: Request) -> None:
+    """Queue the job that the path names once more; 409 where it has not ended."""
+    job, service = await find_job(request), request.app.state.service
+    if not await asyncio.to_thread(service.queue.start_again, job.id):
+        raise HTTPException(409, f"run {job.id} has not ended: {job.state}")
+    service.runner.wake()
+
+
+async def approve(request: Request) -> None:
+    """Queue the approval of the winner that the job published; 409 where it published none."""
+    job = await find_job(request)
+    service: Service = request.app.state.service
+    if job.state is not State.DONE or not job.published:
+        raise HTTPException(409, f"run {job.id} has published nothing")
+    await asyncio.wrap_future(service.intake.accept((make_approval(job.published, device=job.device),)))
+    log("approved", job=job.id, uri=job.published)
+    service.runner.wake()

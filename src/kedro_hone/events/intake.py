@@ -1,0 +1,72 @@
+"""Accepting deliveries: many at once in one transaction, since each one waits for the disk."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from concurrent.futures import Future
+from typing import Final, NamedTuple
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.events.job import Request
+from kedro_hone.events.queue import Queue
+
+_BATCH: Final = 500
+"""Deliveries in one transaction at most, so that none of them waits long."""
+
+
+class _Waiting(NamedTuple):
+    delivery: str
+    requests: tuple[Request, ...]
+    future: Future[int]
+
+
+class Intake:
+    """Writes deliveries into the queue in a thread of its own; what waits for the disk is written together next time.
+
+    This is the group commit of databases (DeWitt et al., Implementation techniques for main memory database systems,
+    SIGMOD 1984).
+
+    Args:
+        jobs: The queue.
+    """
+
+    def __init__(self, jobs: Queue) -> None:
+        self._jobs = jobs
+        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="hone-intake", daemon=True)
+        self._thread.start()
+
+    def accept(self, requests: tuple[Request, ...], *, delivery: str = "") -> Future[int]:
+        """Return how many of the requests are new, once they are written; or why they could not be."""
+        future: Future[int] = Future()
+        self._waiting.put(_Waiting(delivery, requests, future))
+        return future
+
+    def close(self) -> None:
+        """Write what waits, and end."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (first := self._waiting.get()) is not None:
+            batch, ends = [first], False
+            while len(batch) < _BATCH and not self._waiting.empty():
+                one = self._waiting.get()
+                if one is None:
+                    ends = True
+                    break
+                batch.append(one)
+            self._write(batch)
+            if ends:
+                return
+
+    def _write(self, batch: list[_Waiting]) -> None:
+        try:
+            counts = self._jobs.accept_all((one.delivery, one.requests) for one in batch)
+        except HoneError as error:
+            for one in batch:
+                one.future.set_exception(error)
+            return
+        for one, count in zip(batch, counts, strict=True):
+            one.future.set_result(count)

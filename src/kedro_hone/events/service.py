@@ -1,0 +1,173 @@
+"""The service: what its parts share, and how they are started and ended."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from kedro_hone.core.values.base import Json
+from kedro_hone.events.event import Event
+from kedro_hone.events.intake import Intake
+from kedro_hone.events.job import Request
+from kedro_hone.events.journal import log
+from kedro_hone.events.queue import Queue
+from kedro_hone.events.rules import Rule, find_rule
+from kedro_hone.events.running import Runner
+from kedro_hone.events.settings import Secrets, Settings
+from kedro_hone.events.sweep import Sweep
+
+WORK: Final = Path("data", "hone")
+"""Below a project: the queue, and the folders of jobs."""
+
+
+class Counts:
+    """How many deliveries there were, by their sender and what became of them; threads may count at once."""
+
+    def __init__(self) -> None:
+        self._lock, self._counts = threading.Lock(), Counter[tuple[str, str]]()
+
+    def add(self, source: str, outcome: str) -> None:
+        """Count one."""
+        with self._lock:
+            self._counts[source, outcome] += 1
+
+    def read(self) -> dict[tuple[str, str], int]:
+        """Return all of them."""
+        with self._lock:
+            return dict(self._counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """What the parts of the service share.
+
+    Attributes:
+        settings: Those of ``listen.yml``.
+        secrets: What the senders have to know.
+        project: The root of the Kedro project.
+        hardware: A digest of this machine's.
+        recipes: The digest of the recipe that each rule changes, by the rule's name.
+        queue: The jobs.
+        intake: What writes deliveries into it.
+        runner: What starts them.
+        sweep: What asks the registries; None where nobody is to.
+        counts: The deliveries so far.
+    """
+
+    settings: Settings
+    secrets: Secrets
+    project: Path
+    hardware: str
+    recipes: Mapping[str, str]
+    queue: Queue
+    intake: Intake
+    runner: Runner
+    sweep: Sweep | None
+    counts: Counts = field(default_factory=Counts)
+
+    def choose(self, event: Event) -> tuple[Request, ...]:
+        """Return the request that an event leads to; none where no rule takes it."""
+        return choose_requests(event, self.settings, hardware=self.hardware, recipes=self.recipes)
+
+
+def choose_requests(
+    event: Event, settings: Settings, *, hardware: str, recipes: Mapping[str, str]
+) -> tuple[Request, ...]:
+    """Return the request that an event leads to by the first rule that takes it."""
+    rule = find_rule(settings.rules, event)
+    if rule is None:
+        return ()
+    return (make_request(event.uri, rule, hardware=hardware, recipe=recipes[rule.name], version=event.version),)
+
+
+def make_request(uri: str, rule: Rule, *, hardware: str, recipe: str, version: str = "") -> Request:
+    """Return the request of a run by a rule.
+
+    Args:
+        uri: The version, pinned, or a path.
+        rule: What the run is told.
+        hardware: A digest of this machine's.
+        recipe: That of the recipe that the rule changes.
+        version: The version's own name; it counts where the URI is a path, which may hold another model tomorrow.
+    """
+    told: dict[str, Json] = rule.describe()
+    version = "" if urlsplit(uri).scheme else version
+    return Request.make(
+        uri=uri, rule=rule.name, told=told, device=rule.device, hardware=hardware, version=version, recipe=recipe
+    )
+
+
+def make_approval(uri: str, *, device: str) -> Request:
+    """Return the request that moves the alias to a winner that waits for it."""
+    told: dict[str, Json] = {"approve": True}
+    return Request.make(uri=uri, rule="approval", told=told, device=device, hardware="")
+
+
+def make_service(
+    settings: Settings, secrets: Secrets, *, project: Path, hardware: str, recipes: Mapping[str, str]
+) -> Service:
+    """Return the parts, none of which has started but the intake.
+
+    Raises:
+        HoneError: ``queue-broken``.
+    """
+    queue = Queue(project / WORK / "queue.db")
+    hidden = [name for _, name in settings.secrets if name is not None]
+    runner = Runner(
+        queue,
+        project=project,
+        devices=settings.devices,
+        attempts=settings.attempts,
+        seconds=settings.seconds,
+        hidden=hidden,
+        for_dispatch={"HONE_GITHUB_TOKEN": secrets.github},
+    )
+    swept = settings.sweep
+    sweep = (
+        None
+        if swept is None
+        else Sweep(
+            queue,
+            registries=swept.registries,
+            project=project,
+            seconds=swept.every,
+            everything=swept.first == "all",
+            choose=lambda event: choose_requests(event, settings, hardware=hardware, recipes=recipes),
+            wake=runner.wake,
+        )
+    )
+    return Service(
+        settings=settings,
+        secrets=secrets,
+        project=project,
+        hardware=hardware,
+        recipes=recipes,
+        queue=queue,
+        intake=Intake(queue),
+        runner=runner,
+        sweep=sweep,
+    )
+
+
+@contextmanager
+def serve(service: Service) -> Iterator[None]:
+    """Run jobs and sweep for a while; at the end, what runs is ended and queued again."""
+    service.queue.forget_deliveries()
+    service.runner.start()
+    if service.sweep is not None:
+        service.sweep.start()
+    log("started", project=str(service.project), rules=[rule.name for rule in service.settings.rules])
+    try:
+        yield
+    finally:
+        if service.sweep is not None:
+            service.sweep.stop()
+        service.intake.close()
+        service.runner.stop()
+        log("stopped")

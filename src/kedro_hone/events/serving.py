@@ -1,0 +1,46 @@
+"""The server process: uvicorn with the service's application, on a socket that is bound already."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+
+import uvicorn
+
+from kedro_hone.events.application import make_application
+from kedro_hone.events.journal import log, write_to
+from kedro_hone.events.service import Service, serve
+
+
+def serve_http(service: Service, listener: socket.socket) -> None:
+    """Serve until SIGTERM or SIGINT: open requests are responded to, runs are ended and queued again.
+
+    Args:
+        service: The service, which has not started.
+        listener: A socket that is bound.
+    """
+    write_to(sys.stderr)
+    config = uvicorn.Config(
+        make_application(service),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=10,
+        limit_concurrency=1000,
+        proxy_headers=False,
+        lifespan="off",
+    )
+    server = uvicorn.Server(config)
+    with serve(service):
+        host, port = listener.getsockname()[:2]
+        log("listening", url=f"http://{'[' + host + ']' if ':' in host else host}:{port}")
+        try:
+            server.run(sockets=[listener])
+        except KeyboardInterrupt:  # uvicorn raises what it captured once more
+            pass
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):  # a second one must not interrupt the closing
+                signal.signal(number, signal.SIG_IGN)

@@ -1,0 +1,122 @@
+"""The settings of the service in ``conf/<env>/listen.yml``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.events.rules import Rule, Section
+
+Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+_SHORTEST_SECRET: Final = 16
+"""Characters: a shorter one can be guessed by who may try often."""
+
+
+class SecretsSection(Section):
+    """The names of the variables that hold the secrets; what has none is switched off."""
+
+    mlflow: Variable | None = None
+    """What MLflow signs its webhooks with: switches ``/webhooks/mlflow`` on."""
+    huggingface: Variable | None = None
+    """What the Hub sends with its webhooks: switches ``/webhooks/huggingface`` on."""
+    token: Variable | None = None
+    """The token of ``/runs``, and of the page: switches both on."""
+    github: Variable | None = None
+    """A token that may start workflows, for rules with ``dispatch``."""
+
+
+class SweepSection(Section):
+    """The sweep: it asks the registries what is new, and finds what webhooks lost."""
+
+    every: float = Field(300.0, ge=1, le=86400)
+    """Seconds between two sweeps."""
+    registries: tuple[str, ...] = ("models:/",)
+    """The registries: ``models:/`` for MLflow, ``hf://`` for what the token's account owns, a path for a folder."""
+    first: Literal["now", "all"] = "now"
+    """What the first sweep of a registry starts runs for: what comes after it, or all that the registry holds."""
+
+
+class Settings(Section):
+    """Everything in ``listen.yml``."""
+
+    rules: tuple[Rule, ...] = Field(min_length=1)
+    """What starts a run; the first rule that takes an event counts."""
+    secrets: SecretsSection = SecretsSection()
+    """The names of the variables that hold the secrets."""
+    sweep: SweepSection | None = SweepSection()
+    """How registries are asked; null for never."""
+    devices: dict[str, Annotated[int, Field(ge=1, le=64)]] = Field({"cpu": 1}, min_length=1)
+    """How many runs there may be at once on each device. Measuring waits for its device in any case."""
+    attempts: int = Field(5, ge=1, le=100)
+    """How often a run is started while it fails for a reason that may pass."""
+    seconds: float = Field(6 * 3600.0, gt=0)
+    """How long a run may take before it is ended."""
+    login: Literal["token", "proxy"] = "token"
+    """Who lets people see the page: the token, or a reverse proxy that is the only one that can reach the service."""
+
+
+def read_settings(given: Mapping[str, Any]) -> Settings:
+    """Return the settings of ``listen.yml``.
+
+    Raises:
+        HoneError: ``rules-invalid``: a name or value is unknown, two rules have one name, there is none, or a rule
+            names a device that there is not, or hands over without a token.
+    """
+    try:
+        settings = Settings.model_validate(dict(given))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "listen.yml"
+        raise _explain(f"{place}: {first['msg']}") from error
+    names = [rule.name for rule in settings.rules]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise _explain(f"two rules are named {twice!r}")
+    for rule in settings.rules:
+        if rule.device not in settings.devices:
+            raise _explain(f"the rule {rule.name!r} names the device {rule.device!r}, which is not among devices")
+        if rule.dispatch and settings.secrets.github is None:
+            raise _explain(f"the rule {rule.name!r} hands over to GitHub, and secrets.github names no variable")
+    return settings
+
+
+class Secrets(Section):
+    """The secrets themselves; empty where one is switched off."""
+
+    mlflow: str = Field("", repr=False)
+    huggingface: str = Field("", repr=False)
+    token: str = Field("", repr=False)
+    github: str = Field("", repr=False)
+
+
+def read_secrets(section: SecretsSection, variables: Mapping[str, str] = os.environ) -> Secrets:
+    """Return the secrets that the variables hold.
+
+    Raises:
+        HoneError: ``secret-missing``: a variable is not set, or its value is too short to be one.
+    """
+    found = {kind: variables.get(name, "").strip() for kind, name in section if name is not None}
+    for kind, value in found.items():
+        if len(value) < _SHORTEST_SECRET:
+            name = getattr(section, kind)
+            raise HoneError(
+                "secret-missing",
+                f"The secret of {kind} cannot be used.",
+                why=f"The variable {name} "
+                + (f"has fewer than {_SHORTEST_SECRET} characters." if value else "is not set, or is empty."),
+                hint=f"Make one, `export {name}=$(openssl rand -hex 32)`, and give it to the sender too; or leave "
+                f"secrets.{kind} out of listen.yml, which switches off what needs it.",
+            )
+    return Secrets.model_validate(found)
+
+
+def _explain(why: str) -> HoneError:
+    return HoneError(
+        "rules-invalid",
+        "The rules in listen.yml cannot be used.",
+        why=f"{why}.",
+        hint="Mend conf/base/listen.yml, or that of the environment.",
+    )

@@ -1,0 +1,146 @@
+"""The sweep: what is new in the registries, whether or not a webhook told of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from kedro_hone.core.contract.registry import VersionInfo, find_registry
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.base import Value
+from kedro_hone.events.event import Event, Kind
+from kedro_hone.events.job import Request
+from kedro_hone.events.journal import log
+from kedro_hone.events.queue import Queue
+
+_LIMIT_SECONDS: Final = 600.0
+
+
+class Arrivals(Value):
+    """What a registry holds that is new, without winners, and where to go on."""
+
+    events: tuple[Event, ...]
+    cursor: str
+
+
+def find_arrivals(registry: str, cursor: str | None, *, project: Path) -> Arrivals:
+    """Ask a registry what came after a cursor.
+
+    A version that has aliases and tags already counts as if each had been set now. What is set on a version that was
+    swept before is not found: registries tell of new versions only.
+
+    Raises:
+        HoneError: As ``Registry.versions_since``.
+    """
+    infos, cursor = find_registry(registry, project=project).versions_since(cursor)
+    events = tuple(event for info in infos if not info.is_optimized for event in _list_events(info))
+    return Arrivals(events=events, cursor=cursor)
+
+
+def _list_events(info: VersionInfo) -> list[Event]:
+    named = {"uri": info.uri, "name": info.name, "version": info.version, "delivery": ""}
+    made = [Event(kind=Kind.VERSION_CREATED, **named)]
+    made += [Event(kind=Kind.ALIAS_SET, key=alias, **named) for alias in info.aliases]
+    return made + [Event(kind=Kind.TAG_SET, key=key, value=value, **named) for key, value in info.tags.items()]
+
+
+class Sweep:
+    """Sweeps registries in a thread, each in a process of its own: their clients are large, and may hang.
+
+    Args:
+        queue: The queue, which keeps the cursors.
+        registries: Their URIs.
+        project: The root of the Kedro project.
+        seconds: The time between two sweeps.
+        everything: Whether the first sweep of a registry starts runs for all that it holds.
+        choose: Returns the requests of an event.
+        wake: Called when there is something new in the queue.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        *,
+        registries: tuple[str, ...],
+        project: Path,
+        seconds: float,
+        everything: bool,
+        choose: Callable[[Event], tuple[Request, ...]],
+        wake: Callable[[], None],
+    ) -> None:
+        self._queue, self._registries, self._project = queue, registries, project
+        self._seconds, self._everything, self._choose, self._wake = seconds, everything, choose, wake
+        self._stopping = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
+        self._thread = threading.Thread(target=self._serve, name="hone-sweep")
+        self.failing: dict[str, str] = {}
+        """Why registries could not be swept the last time."""
+
+    def start(self) -> None:
+        """Sweep now and then."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; return when it is ended."""
+        self._stopping.set()
+        if self._process is not None:
+            self._process.kill()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _serve(self) -> None:
+        while not self._stopping.is_set():
+            for registry in self._registries:
+                self.sweep(registry)
+            self._stopping.wait(self._seconds)
+
+    def sweep(self, registry: str) -> int:
+        """Sweep a registry once; return how many jobs are new."""
+        try:
+            cursor = self._queue.read_cursor(registry)
+            found = self._ask(registry, cursor)
+            silent = cursor is None and not self._everything
+            requests = () if silent else tuple(one for event in found.events for one in self._choose(event))
+            new = self._queue.accept_swept(registry, found.cursor, requests)
+        except (HoneError, ChildProcessError) as error:
+            if not self._stopping.is_set():
+                self.failing[registry] = str(error)
+                log("sweep-failed", level=logging.WARNING, registry=registry, reason=str(error))
+            return 0
+        self.failing.pop(registry, None)
+        if new:
+            log("sweep-found", registry=registry, jobs=new)
+            self._wake()
+        return new
+
+    def _ask(self, registry: str, cursor: str | None) -> Arrivals:
+        command = [sys.executable, "-m", "kedro_hone", "hone", "arrivals", registry]
+        with subprocess.Popen(
+            command,
+            cwd=self._project,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            self._process = process
+            try:
+                out, said = process.communicate(json.dumps(cursor), timeout=_LIMIT_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise ChildProcessError(f"it took longer than {_LIMIT_SECONDS:.0f} s") from None
+            finally:
+                self._process = None
+        try:
+            return Arrivals.model_validate_json(out.rstrip().rpartition("\n")[2])
+        except ValidationError:
+            raise ChildProcessError(said.strip()[-2000:] or f"exit code {process.returncode}") from None

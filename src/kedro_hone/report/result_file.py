@@ -1,0 +1,53 @@
+"""The result of a run for the program that started it: the file that ``HONE_RESULT`` names, as JSON."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from kedro_hone.core.store.disk import write_file
+from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.regular import read_regular
+
+VARIABLE: Final = "HONE_RESULT"
+"""The variable with the path of the file; without it nothing is written."""
+
+
+class RunResult(Value):
+    """What is known of a run so far; the file is written when it starts, and when something of this changes.
+
+    Attributes:
+        folder: The run's folder; empty before it has one.
+        verdict: ``PASS``, ``KEEP``, ``FAIL`` or ``INCONCLUSIVE``; empty before there is one.
+        published: The URI of the new version; empty where there is none.
+        awaits: The alias that a person's approval moves to it; empty where none is waited for.
+        slug: The name of the error that ended the run; empty where none did.
+        message: What happened, in one sentence, and why.
+    """
+
+    folder: str = ""
+    verdict: str = ""
+    published: str = ""
+    awaits: str = ""
+    slug: str = ""
+    message: str = ""
+
+
+def note_result(**changes: str) -> None:
+    """Change some of the attributes in the file; without the variable nothing happens.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    if path := os.environ.get(VARIABLE):
+        result = read_result(Path(path)).model_copy(update=changes)
+        write_file(Path(path), result.model_dump_json(indent=2).encode() + b"\n")
+
+
+def read_result(path: Path) -> RunResult:
+    """Return what a file says; nothing where it is missing, or says nothing of a run."""
+    try:
+        return RunResult.model_validate_json(read_regular(path))
+    except (OSError, ValueError):  # of pydantic, too
+        return RunResult()

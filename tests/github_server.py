@@ -29,6 +29,8 @@ class GitHub:
         writable: Whether the token may write.
         comments: Of the pull request, oldest first.
         checks: The bodies of the check runs.
+        dispatches: The bodies of the repository's dispatches.
+        refusal: What every call gets, if anything.
         calls: Method and path of every call.
     """
 
@@ -37,6 +39,8 @@ class GitHub:
     writable: bool = True
     comments: list[dict[str, Any]] = field(default_factory=list)
     checks: list[dict[str, Any]] = field(default_factory=list)
+    dispatches: list[dict[str, Any]] = field(default_factory=list)
+    refusal: tuple[int, Any] | None = None
     calls: list[str] = field(default_factory=list)
 
     def add_comment(self, body: str, user: dict[str, Any]) -> dict[str, Any]:
@@ -50,8 +54,15 @@ class GitHub:
         self.calls.append(f"{method} {path}")
         if method == "GET":
             return self._read(path, query)
-        if not self.writable:
-            return DENIED
+        if self.refusal or not self.writable:
+            return self.refusal or DENIED
+        if method == "POST" and path == "/repos/o/r/dispatches":
+            self._check("POST /repos/{owner}/{repo}/dispatches", body)
+            self.dispatches.append(body)
+            return 204, None
+        return self._write(method, path, body)
+
+    def _write(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         if method == "POST" and path == "/repos/o/r/issues/7/comments":
             self._check("POST /repos/{owner}/{repo}/issues/{issue_number}/comments", body)
             return 201, self.add_comment(body["body"], self.user or BOT)

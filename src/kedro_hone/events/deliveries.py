@@ -1,6 +1,7 @@
 """Webhooks of MLflow and of the Hugging Face Hub: who sent them, and what they say.
 
 MLflow signs ``<delivery id>.<timestamp>.<body>`` with HMAC-SHA256 (https://mlflow.org/docs/latest/ml/webhooks/). The
+registry of a Databricks workspace signs the body (https://docs.databricks.com/mlflow/model-registry-webhooks.html). The
 Hub sends its secret as it is (https://huggingface.co/docs/hub/webhooks), which TLS has to hide.
 """
 
@@ -13,11 +14,13 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kedro_hone.core.contract.tags import SOURCE
 from kedro_hone.events.event import Event, Kind
 
 WINDOW: Final = 300.0
 """Seconds by which the sender's clock and ours may differ; an older delivery may be one that was overheard."""
 _SIGNATURE, _TIMESTAMP, _DELIVERY = "x-mlflow-signature", "x-mlflow-timestamp", "x-mlflow-delivery-id"
+_WORKSPACE = "x-databricks-signature"
 _SECRET = "x-webhook-secret"  # noqa: S105 - the name of a header
 _BRANCH: Final = "refs/heads/main"
 
@@ -33,6 +36,8 @@ class UnreadableError(ValueError):
 def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: float) -> str:
     """Check the signature of a delivery of MLflow, and return its id.
 
+    What a workspace of Databricks sends has no id and no time: the same body is the same delivery.
+
     Args:
         headers: By their names in lower case.
         body: As it came.
@@ -42,6 +47,11 @@ def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: f
     Raises:
         ForgedError: The signature is missing or wrong, or the time is too far from now.
     """
+    if _WORKSPACE in headers and _SIGNATURE not in headers:
+        wanted = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+        if not hmac.compare_digest(wanted.encode(), headers[_WORKSPACE].encode()):
+            raise ForgedError("its signature is of another secret")
+        return f"workspace-{hashlib.sha256(body).hexdigest()}"
     delivery, stamp, given = (headers.get(name, "") for name in (_DELIVERY, _TIMESTAMP, _SIGNATURE))
     signed = f"{delivery}.{stamp}.".encode() + body
     wanted = "v1," + base64.b64encode(hmac.new(secret.encode(), signed, hashlib.sha256).digest()).decode()
@@ -63,12 +73,15 @@ def check_hub(headers: Mapping[str, str], *, secret: str) -> None:
 
 
 def read_mlflow(body: bytes, *, delivery: str) -> tuple[Event, ...]:
-    """Return what a delivery of MLflow says; nothing where it is of no version.
+    """Return what a delivery of MLflow says; nothing where it is of no version, or of a winner.
 
     Raises:
         UnreadableError: It is no JSON, or lacks the model or the version.
     """
     told = _read(body)
+    if told.get("event") == "MODEL_VERSION_CREATED":  # of a workspace of Databricks
+        created = {"entity": "model_version", "action": "created"}
+        told = {**created, "data": {"name": told.get("model_name"), "version": told.get("version")}}
     data = told.get("data")
     kinds = {
         ("model_version", "created"): (Kind.VERSION_CREATED, "", ""),
@@ -84,6 +97,9 @@ def read_mlflow(body: bytes, *, delivery: str) -> tuple[Event, ...]:
     name, version = _take(data, "name"), _take(data, "version")
     if not version.isdecimal() or set(name) & set("/:@"):
         raise UnreadableError("it names no version of a model")
+    tags = data.get("tags")
+    if kind is Kind.VERSION_CREATED and isinstance(tags, dict) and SOURCE in tags:
+        return ()  # a winner: no event optimizes it again
     event = Event(
         kind=kind,
         uri=f"models:/{name}/{version}",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from github import Auth, Github, GithubException
+from github import Auth, Github, GithubException, GithubRetry
 
 from kedro_hone.core.contract.aliases import approve
 from kedro_hone.core.contract.registry import find_registry
@@ -21,6 +21,10 @@ from kedro_hone.report.result_file import note_result
 
 _LARGEST_PAYLOAD: Final = 60_000
 """Bytes: GitHub takes 65,535 (https://docs.github.com/rest/repos/repos#create-a-repository-dispatch-event)."""
+
+_RETRIES: Final = 4
+_PATIENCE_SECONDS: Final = 30
+"""How long the client waits where GitHub limits the rate; the job itself can wait for longer."""
 
 
 def run_job(folder: Path, *, project: Path, token: str) -> None:
@@ -80,22 +84,24 @@ def hand_over(uri: str, told: Mapping[str, Json], dispatch: Mapping[str, str], *
         hint = "Put it into the workflow's own project, and name its `env` in the rule."
         raise HoneError("rules-invalid", "The rule's recipe cannot be handed over to GitHub.", why=why, hint=hint)
     place = os.environ.get("GITHUB_API_URL", "https://api.github.com")
-    client = Github(auth=Auth.Token(token), base_url=place, lazy=True)
+    retry = GithubRetry(total=_RETRIES, max_rate_limit_wait=_PATIENCE_SECONDS)
+    client = Github(auth=Auth.Token(token), base_url=place, lazy=True, timeout=20, retry=retry)
     try:
-        client.get_repo(dispatch["repository"]).create_repository_dispatch(dispatch["event_type"], payload)
+        repository = client.get_repo(dispatch["repository"])
+        taken = repository.create_repository_dispatch(dispatch["event_type"], payload)
     except GithubException as error:
         raise _explain(error, dispatch["repository"]) from error
     except OSError as error:  # of requests, too
         raise _make_error("registry-unreachable", dispatch["repository"], f"{type(error).__name__}: {error}") from error
+    if not taken:
+        why = "It takes no event with this token, or there is no such repository"
+        raise _make_error("registry-denied", dispatch["repository"], why)
 
 
 def _explain(error: GithubException, repository: str) -> HoneError:
-    why = f"It responded {error.status}: {error.data}"
-    limited = error.status == 429 or (error.status == 403 and "rate limit" in str(error.data).lower())
-    if limited:
-        return _make_error("registry-limited", repository, why)
-    slug = "registry-denied" if error.status in {401, 403, 404, 422} else "registry-unreachable"
-    return _make_error(slug, repository, why)
+    limited = error.status in {403, 429}  # what is denied raises nothing
+    slug = "registry-limited" if limited else "registry-unreachable"
+    return _make_error(slug, repository, f"It responded {error.status}: {error.data}")
 
 
 def _make_error(slug: str, repository: str, why: str) -> HoneError:

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
-import hmac
 import json
 
 import pytest
+from deliveries import CREATED, NOW, PUSHED, SECRET, SHA, sign
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,29 +17,6 @@ from kedro_hone.events.deliveries import (
     read_mlflow,
 )
 from kedro_hone.events.event import Kind
-
-NOW, SECRET, SHA = 1795168247.0, "s3cret", "0123456789abcdef0123456789abcdef01234567"
-CREATED = {
-    "entity": "model_version",
-    "action": "created",
-    "timestamp": "2026-11-20T09:50:47.147492+00:00",
-    "data": {"name": "clf", "version": "2", "source": "models:/m-8e4ba11b", "run_id": None, "tags": {}},
-}
-PUSHED = {
-    "event": {"action": "update", "scope": "repo.content"},
-    "repo": {"type": "model", "name": "org/clf", "head_sha": SHA},
-    "updatedRefs": [{"ref": "refs/heads/main", "oldSha": "0" * 40, "newSha": SHA}],
-    "webhook": {"id": "x", "version": 3},
-}
-
-
-def sign(body, *, stamp=str(int(NOW)), delivery="d-1", secret=SECRET):
-    digest = hmac.new(secret.encode(), f"{delivery}.{stamp}.".encode() + body, hashlib.sha256).digest()
-    return {
-        "x-mlflow-delivery-id": delivery,
-        "x-mlflow-timestamp": stamp,
-        "x-mlflow-signature": "v1," + base64.b64encode(digest).decode(),
-    }
 
 
 def test_a_signature_as_mlflow_makes_it():

@@ -8,15 +8,11 @@ import sys
 import threading
 
 import pytest
+from deliveries import make_job as make
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.events.job import Request, State
+from kedro_hone.events.job import State
 from kedro_hone.events.queue import Queue
-
-
-def make(uri="models:/digits/1", **changes):
-    given = {"rule": "all", "told": {"recipe": {}}, "device": "cpu", "hardware": "h"}
-    return Request.make(uri=uri, **{**given, **changes})
 
 
 @pytest.fixture
@@ -73,9 +69,10 @@ def test_a_job_that_is_put_back_waits(queue, clock):
 def test_what_was_running_is_queued_again(queue):
     queue.accept([make()])
     number = queue.claim("cpu").id
-    assert queue.recover() == 1
-    assert queue.claim("cpu").id == number
-    assert queue.recover() == 1
+    assert [job.id for job in queue.list_jobs(state=State.RUNNING)] == [number]
+    queue.put_back(number, seconds=0, reason="the service died")
+    again = queue.claim("cpu")
+    assert (again.id, again.attempts) == (number, 2)
 
 
 def test_what_was_cancelled_stays_so(queue):

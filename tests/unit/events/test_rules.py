@@ -4,7 +4,8 @@ import pytest
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events.event import Event, Kind
-from kedro_hone.events.rules import read_rules
+from kedro_hone.events.rules import find_rule, list_hidden
+from kedro_hone.events.settings import SecretsSection, read_secrets, read_settings
 
 
 def make_event(name="fraud-card", kind=Kind.VERSION_CREATED, key="", uri="models:/fraud-card/1"):
@@ -27,30 +28,30 @@ def rule(**changes):
     ],
 )
 def test_a_rule_takes_its_models_and_events(event, takes):
-    assert bool(read_rules({"rules": [rule()]}).find(event)) is takes
+    assert bool(find_rule(read_settings({"rules": [rule()]}).rules, event)) is takes
 
 
 def test_repositories_of_the_hub_are_named_as_such():
-    rules = read_rules({"rules": [rule(models="hf://org/*")]})
-    assert rules.find(make_event(name="org/clf", uri="hf://org/clf@0"))
-    assert not rules.find(make_event(name="org/clf", uri="models:/org/1"))
+    rules = read_settings({"rules": [rule(models="hf://org/*")]})
+    assert find_rule(rules.rules, make_event(name="org/clf", uri="hf://org/clf@0"))
+    assert not find_rule(rules.rules, make_event(name="org/clf", uri="models:/org/1"))
 
 
 def test_an_event_without_its_key_is_any():
-    rules = read_rules({"rules": [rule(events=["alias_set"])]})
-    assert rules.find(make_event(kind=Kind.ALIAS_SET, key="anything"))
+    rules = read_settings({"rules": [rule(events=["alias_set"])]})
+    assert find_rule(rules.rules, make_event(kind=Kind.ALIAS_SET, key="anything"))
 
 
 def test_the_first_that_takes_it_counts():
-    rules = read_rules({"rules": [rule(models="fraud-card", name="card"), rule()]})
-    assert rules.find(make_event()).name == "card"
-    assert rules.find(make_event(name="fraud-loan")).name == "fraud"
-    assert rules.list_hidden() == []
+    rules = read_settings({"rules": [rule(models="fraud-card", name="card"), rule()]})
+    assert find_rule(rules.rules, make_event()).name == "card"
+    assert find_rule(rules.rules, make_event(name="fraud-loan")).name == "fraud"
+    assert list_hidden(rules.rules) == []
 
 
 def test_a_rule_that_never_counts_is_told():
-    rules = read_rules({"rules": [rule(), rule(name="late", models="fraud-c*", events=["version_created"])]})
-    (said,) = rules.list_hidden()
+    rules = read_settings({"rules": [rule(), rule(name="late", models="fraud-c*", events=["version_created"])]})
+    (said,) = list_hidden(rules.rules)
     assert "'late' never counts" in said
 
 
@@ -65,14 +66,37 @@ def test_a_rule_that_never_counts_is_told():
         {"rules": [rule(events=[])]},
         {"rules": [rule(colour="red")]},
         {"rules": [rule()], "secret": "x"},
+        {"rules": [rule(device="cuda:0")]},
+        {"rules": [rule(dispatch={"repository": "owner/name"})]},
+        {"rules": [rule(dispatch={"repository": "../../user"})], "secrets": {"github": "TOKEN"}},
+        {"rules": [rule()], "devices": {"cpu": 0}},
+        {"rules": [rule()], "secrets": {"mlflow": "not a name"}},
     ],
 )
 def test_rules_that_cannot_be_used_are_an_error(settings):
     with pytest.raises(HoneError) as raised:
-        read_rules(settings)
+        read_settings(settings)
     assert raised.value.slug == "rules-invalid"
 
 
-def test_what_a_run_is_told_changes_the_digest():
-    one, other = (read_rules({"rules": [rule(recipe=told)]}).rules[0] for told in ({}, {"threads": 1}))
-    assert one.digest != other.digest
+def test_what_a_run_is_told_is_all_that_matters_of_a_rule():
+    (one,) = read_settings({"rules": [rule(recipe={"threads": 1}, env="prod")]}).rules
+    assert one.describe() == {"recipe": {"threads": 1}, "env": "prod"}
+    handed = rule(dispatch={"repository": "owner/name"})
+    (other,) = read_settings({"rules": [handed], "secrets": {"github": "TOKEN"}}).rules
+    assert other.describe()["dispatch"] == {"repository": "owner/name", "event_type": "model-version"}
+
+
+def test_secrets_are_read_and_never_shown():
+    secrets = read_secrets(SecretsSection(mlflow="ONE"), {"ONE": "a long enough secret"})
+    assert (secrets.mlflow, secrets.token) == ("a long enough secret", "")
+    assert "long enough" not in repr(secrets)
+
+
+@pytest.mark.parametrize("value", [None, "", "   ", "short"])
+def test_a_secret_that_is_none_is_an_error(value):
+    with pytest.raises(HoneError) as raised:
+        read_secrets(SecretsSection(token="ONE"), {} if value is None else {"ONE": value})  # noqa: S106 - a name
+    assert raised.value.slug == "secret-missing"
+    assert "ONE" in raised.value.why
+    assert value is None or not value.strip() or value not in str(raised.value)

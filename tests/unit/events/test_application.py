@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from deliveries import CREATED, PUSHED, SECRETS, SHA, sign
+from starlette.testclient import TestClient
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.events.application import make_application
+from kedro_hone.events.control import LARGEST_BODY
+from kedro_hone.events.job import State
+
+TOKEN = {"authorization": f"Bearer {SECRETS['token']}"}
+
+
+@pytest.fixture
+def client(service):
+    with TestClient(make_application(service), raise_server_exceptions=False) as client:
+        yield client
+
+
+def make_body(name="digits", version="1", **changes):
+    data = {"name": name, "version": version, "tags": {}}
+    return json.dumps({**CREATED, "data": data, **changes}).encode()
+
+
+def deliver(client, body, *, delivery="d-1", secret=SECRETS["mlflow"], stamp=None):
+    headers = sign(body, stamp=stamp or str(int(time.time())), delivery=delivery, secret=secret)
+    return client.post("/webhooks/mlflow", content=body, headers=headers)
+
+
+def test_a_version_that_a_rule_takes_becomes_a_job(client, service):
+    response = deliver(client, make_body())
+    assert (response.status_code, response.json()) == (202, {"jobs": 1})
+    (job,) = service.queue.list_jobs()
+    assert (job.uri, job.rule, job.state, job.told) == (
+        "models:/digits/1",
+        "digits",
+        State.QUEUED,
+        {"recipe": {}, "env": None},
+    )
+
+
+def test_the_same_delivery_and_the_same_version_are_one_job(client, service):
+    assert deliver(client, make_body()).json() == {"jobs": 1}
+    assert deliver(client, make_body()).json() == {"jobs": 0}
+    assert deliver(client, make_body(), delivery="d-2").json() == {"jobs": 0}
+    alias = {"entity": "model_version_alias", "data": {"name": "digits", "version": "1", "alias": "candidate"}}
+    assert deliver(client, make_body(**alias), delivery="d-3").json() == {"jobs": 0}
+    assert deliver(client, make_body(version="2"), delivery="d-4").json() == {"jobs": 1}
+    assert len(service.queue.list_jobs()) == 2
+
+
+def test_what_no_rule_takes_is_acknowledged(client, service):
+    assert deliver(client, make_body("spam")).status_code == 202
+    winner = {"name": "digits", "version": "7", "tags": {"hone.source": "models:/digits/1"}}
+    assert deliver(client, make_body(data=winner), delivery="d-2").status_code == 202
+    assert service.queue.list_jobs() == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ({"secret": "another secret"}, 401),
+        ({"stamp": "1"}, 401),
+        ({"stamp": "soon"}, 401),
+    ],
+)
+def test_a_forged_delivery_is_refused(client, service, arguments, status):
+    assert deliver(client, make_body(), **arguments).status_code == status
+    assert client.post("/webhooks/mlflow", content=make_body()).status_code == status
+    assert service.queue.list_jobs() == ()
+    assert service.counts.read() == {("mlflow", "forged"): 2}
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"\xff", b"", make_body(data={"name": "digits"}), make_body(data=[])])
+def test_a_delivery_that_cannot_be_read_is_refused(client, service, body):
+    assert deliver(client, body).status_code == 400
+    assert service.queue.list_jobs() == ()
+
+
+def test_a_delivery_of_any_length_takes_a_bounded_memory(client):
+    response = deliver(client, b"x" * (LARGEST_BODY + 1))
+    assert response.status_code == 413
+
+    def stream():
+        for _ in range(40):
+            yield b"x" * (LARGEST_BODY // 20)
+
+    assert client.post("/webhooks/mlflow", content=stream()).status_code == 413
+
+
+def test_the_hub_tells_of_commits_on_main(client, service):
+    headers = {"x-webhook-secret": SECRETS["huggingface"]}
+    assert client.post("/webhooks/huggingface", json=PUSHED, headers=headers).json() == {"jobs": 1}
+    assert client.post("/webhooks/huggingface", json=PUSHED, headers=headers).json() == {"jobs": 0}
+    other = {**PUSHED, "updatedRefs": [{"ref": "refs/pr/1", "oldSha": None, "newSha": SHA}]}
+    assert client.post("/webhooks/huggingface", json=other, headers=headers).json() == {"jobs": 0}
+    assert client.post("/webhooks/huggingface", json=PUSHED).status_code == 401
+    (job,) = service.queue.list_jobs()
+    assert (job.uri, job.told["recipe"]) == (f"hf://org/clf@{SHA}", {"threads": 1})
+
+
+def test_without_a_secret_there_is_no_webhook(open_service):
+    client = TestClient(make_application(open_service(secrets={})))
+    assert deliver(client, make_body()).status_code == 404
+    assert client.post("/webhooks/huggingface", json=PUSHED, headers={"x-webhook-secret": ""}).status_code == 404
+    assert client.get("/runs", headers={"authorization": "Bearer "}).status_code == 404
+    assert client.get("/").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/webhooks", "/webhooks/mlflow/x", "/.env", "/runs/x", "/view/x"])
+def test_a_wrong_path_is_not_found(client, path):
+    assert client.post(path, content=b"{}").status_code == 404
+
+
+def test_somebody_asks_for_a_run(client, service):
+    first = client.post("/runs", json={"uri": "models:/digits/1", "rule": "digits"}, headers=TOKEN)
+    assert first.status_code == 202
+    assert first.headers["location"] == f"/runs/{first.json()['id']}"
+    again = client.post("/runs", json={"uri": "models:/digits/1"}, headers=TOKEN)
+    assert again.json()["id"] != first.json()["id"]
+    assert [job["rule"] for job in client.get("/runs", headers=TOKEN).json()] == ["by hand", "digits"]
+    assert all(job.told["asked"] for job in service.queue.list_jobs())
+    key = {**TOKEN, "idempotency-key": "k"}
+    one, same = (client.post("/runs", json={"uri": "hf://org/clf"}, headers=key).json()["id"] for _ in range(2))
+    assert one == same
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"[]",
+        b'{"rule": "digits"}',
+        b'{"uri": 3}',
+        b'{"uri": ""}',
+        b'{"uri": "models/matrix"}',
+        b'{"uri": "../../etc"}',
+        b'{"uri": "ftp://x"}',
+        b'{"uri": "http://[x"}',
+        b'{"uri": "models:/a/1\\n"}',
+        b'{"uri": "models:/a/1", "rule": "none"}',
+        b"[" * 100_000,
+    ],
+)
+def test_what_names_no_version_is_refused(client, service, body):
+    assert client.post("/runs", content=body, headers=TOKEN).status_code == 422
+    assert service.queue.list_jobs() == ()
+
+
+@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer x"}, {"authorization": f"Basic {SECRETS['token']}"}])
+def test_without_the_token_nobody_sees_or_asks(client, headers):
+    calls = [("GET", "/runs"), ("POST", "/runs"), ("GET", "/runs/1"), ("DELETE", "/runs/1"), ("POST", "/runs/1/again")]
+    for method, path in [*calls, ("POST", "/runs/1/approve")]:
+        assert client.request(method, path, headers=headers).status_code == 401
+
+
+def test_a_job_is_shown_cancelled_and_queued_again(client):
+    job = client.post("/runs", json={"uri": "models:/digits/1"}, headers=TOKEN).json()
+    path = f"/runs/{job['id']}"
+    assert client.post(f"{path}/again", headers=TOKEN).status_code == 409
+    assert client.delete(path, headers=TOKEN).json()["state"] == "cancelled"
+    assert client.delete(path, headers=TOKEN).status_code == 409
+    assert client.post(f"{path}/again", headers=TOKEN).json()["state"] == "queued"
+    assert client.post(f"{path}/approve", headers=TOKEN).status_code == 409
+    for number in ("77", "9" * 40):
+        assert client.get(f"/runs/{number}", headers=TOKEN).status_code == 404
+
+
+def test_a_winner_that_waits_is_approved(client, service):
+    number = client.post("/runs", json={"uri": "models:/digits/1"}, headers=TOKEN).json()["id"]
+    service.queue.claim("cpu")
+    service.queue.finish(number, State.DONE, published="models:/digits/2")
+    assert client.post(f"/runs/{number}/approve", headers=TOKEN).status_code == 202
+    newest = service.queue.list_jobs()[0]
+    assert (newest.uri, newest.told) == ("models:/digits/2", {"approve": True})
+
+
+def test_monitors_see_counts_and_no_names(client, service):
+    deliver(client, make_body())
+    assert client.get("/health").json() == {"status": "ok"}
+    assert client.get("/ready").json() == {"status": "ok", "failing_registries": []}
+    text = client.get("/metrics").text
+    assert 'hone_jobs{state="queued"} 1.0' in text
+    assert 'hone_deliveries_total{outcome="accepted",source="mlflow"} 1.0' in text
+    assert "digits" not in text
+
+
+def test_a_queue_that_cannot_be_written_is_told_so_that_the_sender_tries_again(client, service, monkeypatch):
+    def fail(_):
+        raise HoneError("queue-broken", "The queue is full.", why="It is.", hint="Wait.")
+
+    monkeypatch.setattr(service.queue, "accept_all", fail)
+    monkeypatch.setattr(service.queue, "count_states", lambda: fail(None))
+    response = deliver(client, make_body())
+    assert (response.status_code, response.json()["slug"]) == (503, "queue-broken")
+    assert client.get("/ready").status_code == 503
+    assert client.get("/health").status_code == 200
+
+
+def test_many_deliveries_at_once_are_one_job_each(service):
+    application = make_application(service)
+
+    def send(number):
+        with TestClient(application) as client:
+            return deliver(client, make_body(version=str(number % 40 + 1)), delivery=f"d-{number % 50}").status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(send, range(200))) == {202}
+    assert sorted(int(job.uri.rpartition("/")[2]) for job in service.queue.list_jobs()) == list(range(1, 41))

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from deliveries import make_job as make
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.events.intake import Intake
+from kedro_hone.events.queue import Queue
+
+
+@pytest.fixture
+def queue(tmp_path):
+    return Queue(tmp_path / "queue.db")
+
+
+def test_what_waits_is_written_together(queue, monkeypatch):
+    sizes, begun, go = [], threading.Event(), threading.Event()
+    real = queue.accept_all
+
+    def accept_all(deliveries):
+        begun.set()
+        go.wait()
+        deliveries = list(deliveries)
+        sizes.append(len(deliveries))
+        return real(deliveries)
+
+    monkeypatch.setattr(queue, "accept_all", accept_all)
+    intake = Intake(queue)
+    first = intake.accept((make(),), delivery="a")
+    begun.wait()
+    later = [intake.accept((make(f"models:/m/{n}"),), delivery=f"b{n}") for n in range(700)]
+    later.append(intake.accept((make(),), delivery="a"))
+    go.set()
+    intake.close()
+    assert first.result() == 1
+    assert [future.result() for future in later] == [1] * 700 + [0]
+    assert sizes == [1, 500, 201]
+
+
+def test_what_cannot_be_written_is_an_error_of_each(queue, monkeypatch):
+    error = HoneError("queue-broken", "It is full.", why="It is.", hint="Wait.")
+
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr(queue, "accept_all", fail)
+    intake = Intake(queue)
+    futures = [intake.accept((make(),)) for _ in range(3)]
+    intake.close()
+    assert [future.exception() for future in futures] == [error] * 3

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import pytest
+
+from kedro_hone.events.journal import log, write_to
+
+
+@pytest.fixture
+def stream():
+    names = ("kedro_hone.events", "uvicorn", "kedro_hone")
+    before = [(logging.getLogger(name), list(logging.getLogger(name).handlers)) for name in names]
+    stream = io.StringIO()
+    write_to(stream)
+    yield stream
+    for logger, handlers in before:
+        logger.handlers, logger.propagate = handlers, True
+        logger.setLevel(logging.NOTSET)
+
+
+def test_each_line_is_an_object_without_secrets(stream, monkeypatch):
+    monkeypatch.setenv("HONE_LISTEN_TOKEN", "a token that nobody sees")
+    log("job-ended", job=1, reason="a token that nobody sees\x1b[2J\nsecond line", path=object)
+    error = ValueError("a token that nobody sees")
+    logging.getLogger("uvicorn.error").error("broken", exc_info=error)
+    text = stream.getvalue()
+    first, second = map(json.loads, text.splitlines())
+    assert (first["event"], first["level"], first["job"]) == ("job-ended", "info", 1)
+    assert first["reason"] == "***\ufffd[2J\nsecond line"
+    assert (second["event"], second["level"]) == ("broken", "error")
+    assert "ValueError" in second["trace"]
+    assert "nobody sees" not in text

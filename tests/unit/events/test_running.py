@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from deliveries import make_job
+
+from kedro_hone.core.machine.processes import name_process
+from kedro_hone.events.job import State
+from kedro_hone.events.queue import Queue
+from kedro_hone.events.running import SKIPPED, Runner, choose_pause
+
+HANG = 60.0
+NOTE = """
+import json, os, sys
+from kedro_hone.report.result_file import note_result
+note_result(**json.loads(sys.argv[1]))
+sys.exit(int(sys.argv[2]))
+"""
+SLEEP = """
+import signal, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True);" + SLEEP
+
+
+@pytest.fixture
+def queue(tmp_path):
+    return Queue(tmp_path / "queue.db")
+
+
+@pytest.fixture
+def open_runner(queue, tmp_path):
+    made = []
+
+    def open_(*command, **changes):
+        given = {"devices": {"cpu": 1}, "attempts": 2, "seconds": HANG, "command": lambda _: list(command), **changes}
+        runner = Runner(queue, project=tmp_path, **given)
+        made.append(runner)
+        runner.start()
+        return runner
+
+    yield open_
+    for runner in made:
+        runner.stop()
+
+
+def note(code=0, **result):
+    return [sys.executable, "-c", NOTE, json.dumps(result), str(code)]
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + HANG
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+def wait_for_end(queue, number=1):
+    return wait_for(lambda: job if (job := queue.find(number)).state not in {"queued", "running"} else None)
+
+
+@pytest.mark.parametrize(
+    ("code", "result", "ended"),
+    [
+        (0, {"verdict": "PASS", "published": "models:/digits/2"}, (State.DONE, "")),
+        (0, {"verdict": "KEEP"}, (State.DONE, "")),
+        (10, {"verdict": "FAIL"}, (State.DONE, "")),
+        (11, {"verdict": "INCONCLUSIVE"}, (State.DONE, "")),
+        (SKIPPED, {"message": "It is a winner."}, (State.SKIPPED, "It is a winner.")),
+        (3, {"slug": "model-unknown", "message": "There is none."}, (State.FAILED, "There is none.")),
+        (4, {}, (State.FAILED, "It ended with the exit code 4.")),
+        # Whatever went wrong afterwards: it is published, and nobody publishes it twice.
+        (4, {"published": "models:/digits/2"}, (State.DONE, "")),
+    ],
+)
+def test_what_becomes_of_a_job(queue, open_runner, code, result, ended):
+    queue.accept([make_job()])
+    open_runner(*note(code, **result))
+    job = wait_for_end(queue)
+    assert (job.state, job.reason) == ended
+    assert (job.exit_code, job.attempts) == (code, 1)
+    assert (job.verdict, job.published) == (result.get("verdict", ""), result.get("published", ""))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        note(3, slug="registry-unreachable", message="It does not respond."),
+        [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"],
+    ],
+)
+def test_what_may_pass_is_tried_again_for_a_while(queue, open_runner, command):
+    queue.accept([make_job()])
+    open_runner(*command)
+    waits = wait_for(lambda: job if (job := queue.find(1)).not_before else None)
+    assert (waits.state, waits.attempts) == (State.QUEUED, 1)
+    assert 10 < waits.not_before - time.time() < 31
+    assert queue.claim("cpu") is None
+
+
+def test_after_the_last_attempt_it_has_failed(queue, open_runner):
+    queue.accept([make_job()])
+    queue.put_back(queue.claim("cpu").id, seconds=0, reason="once")
+    open_runner(*note(3, slug="registry-unreachable", message="It does not respond."))
+    job = wait_for_end(queue)
+    assert (job.state, job.reason) == (State.FAILED, "It does not respond. Tried 2 times.")
+
+
+def test_what_a_job_is_given(queue, open_runner, tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_MLFLOW_SECRET", "hidden")
+    monkeypatch.setenv("HONE_OTHER", "shown")
+    queue.accept([make_job(), make_job("models:/digits/2", told={"dispatch": {"repository": "o/r"}})])
+    command = [sys.executable, "-c", "import os, json; print(json.dumps(dict(os.environ)))"]
+    hidden = {"hidden": ["HONE_MLFLOW_SECRET"], "for_dispatch": {"HONE_GITHUB_TOKEN": "given"}}
+    runner = open_runner(*command, **hidden)
+    wait_for_end(queue, 2)
+    first, second = (json.loads((runner.find_folder(number) / "log").read_text()) for number in (1, 2))
+    assert "HONE_MLFLOW_SECRET" not in {*first, *second}
+    assert first["HONE_OTHER"] == "shown"
+    assert "HONE_GITHUB_TOKEN" not in first
+    assert second["HONE_GITHUB_TOKEN"] == hidden["for_dispatch"]["HONE_GITHUB_TOKEN"]
+    assert json.loads((tmp_path / "data/hone/jobs/1/job.json").read_text()) == {
+        "uri": "models:/digits/1",
+        "told": {"recipe": {}},
+    }
+
+
+def read_child(runner, number=1):
+    """The process that a job's process has started, once it has."""
+    log = runner.find_folder(number) / "log"
+    text = wait_for(lambda: log.read_text() if log.exists() and log.read_text().endswith("\n") else None)
+    return wait_for(lambda: [int(word) for word in log.read_text().split() if word.isdigit()] or text == "")[-1]
+
+
+def is_there(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_job_that_is_cancelled_ends_with_all_its_processes(queue, open_runner):
+    queue.accept([make_job()])
+    child = read_child(open_runner(sys.executable, "-c", SLEEP))
+    assert queue.cancel(1, reason="by hand")
+    wait_for(lambda: not is_there(child))
+    assert queue.find(1).state is State.CANCELLED
+
+
+def test_a_job_that_is_late_has_failed(queue, open_runner):
+    queue.accept([make_job()])
+    child = read_child(open_runner(sys.executable, "-c", SLEEP, seconds=0.1))
+    job = wait_for_end(queue)
+    assert (job.state, job.reason) == (State.FAILED, "It took longer than 0 s.")
+    assert not is_there(child)
+
+
+def test_a_service_that_stops_ends_its_jobs_and_queues_them_again(queue, open_runner):
+    queue.accept([make_job()])
+    runner = open_runner(sys.executable, "-c", SLEEP)
+    child = read_child(runner)
+    runner.stop()
+    job = queue.find(1)
+    assert (job.state, job.not_before <= time.time()) == (State.QUEUED, True)
+    assert not is_there(child)
+
+
+def test_who_does_not_listen_is_killed(queue, open_runner, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.running._GRACE_SECONDS", 0.2)
+    queue.accept([make_job()])
+    runner = open_runner(sys.executable, "-c", DEAF)
+    child = read_child(runner)
+    runner.stop()
+    assert not is_there(child)
+
+
+def start_orphan(queue, tmp_path, *, result=None):
+    """What a service that was killed leaves: a running job, and its process."""
+    queue.accept([make_job()])
+    number = queue.claim("cpu").id
+    process = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True, stdout=subprocess.PIPE, text=True)
+    queue.note_process(number, name_process(process.pid))
+    folder = tmp_path / "data/hone/jobs/1"
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps(result or {}))
+    return process, int(process.stdout.readline())
+
+
+@pytest.mark.parametrize(
+    ("result", "published"),
+    [
+        ({}, "models:/digits/9"),  # run again
+        ({"published": "models:/digits/2"}, "models:/digits/2"),
+        ({"folder": "run"}, "models:/digits/3"),  # killed between the registry and the result
+    ],
+)
+def test_what_a_killed_service_left_running_is_ended_and_settled(queue, open_runner, tmp_path, result, published):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "publication.json").write_text(json.dumps({"uri": "models:/digits/3"}))
+    given = {**result, "folder": str(run)} if "folder" in result else result
+    process, child = start_orphan(queue, tmp_path, result=given)
+    open_runner(*note(0, published="models:/digits/9"))
+    job = wait_for_end(queue)
+    assert (job.state, job.published) == (State.DONE, published)
+    process.wait(HANG)
+    process.stdout.close()
+    assert not is_there(child)
+
+
+def test_a_process_that_has_the_number_of_an_old_one_is_left_alone(queue, open_runner, tmp_path):
+    process, child = start_orphan(queue, tmp_path)
+    host, pid, start = name_process(process.pid).split(":")
+    queue.note_process(1, f"{host}:{pid}:{int(start) + 1}")
+    open_runner(*note(0))
+    wait_for_end(queue)
+    assert is_there(process.pid)
+    assert is_there(child)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(HANG)
+    process.stdout.close()
+
+
+def test_a_job_whose_service_dies_each_time_is_given_up(queue, open_runner, tmp_path):
+    queue.accept([make_job()])
+    queue.put_back(queue.claim("cpu").id, seconds=0, reason="once")
+    queue.claim("cpu")
+    open_runner(*note(0))
+    assert wait_for_end(queue).state is State.FAILED
+
+
+def test_a_command_that_cannot_be_started_is_tried_again(queue, open_runner):
+    queue.accept([make_job()])
+    open_runner("/nowhere/python")
+    waits = wait_for(lambda: job if (job := queue.find(1)).not_before else None)
+    assert "could not be started" in waits.reason
+
+
+def test_devices_work_at_once_and_each_has_its_number(queue, open_runner):
+    queue.accept([make_job(f"models:/m/{n}", device=device) for n in range(3) for device in ("cpu", "cuda:0")])
+    open_runner(sys.executable, "-c", SLEEP, devices={"cpu": 2, "cuda:0": 1})
+    wait_for(lambda: queue.count_states()[State.RUNNING] == 3)
+    running = sorted(job.device for job in queue.list_jobs(state=State.RUNNING))
+    assert running == ["cpu", "cpu", "cuda:0"]
+
+
+def test_pauses_grow_to_an_hour():
+    pauses = [choose_pause(attempt) for attempt in range(1, 40)]
+    assert 15 <= pauses[0] <= 30
+    assert 30 <= pauses[1] <= 60
+    assert min(pauses[10:]) >= 1800
+    assert max(pauses) <= 3600

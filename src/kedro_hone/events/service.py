@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from kedro_hone.core.contract.tags import APPROVED
 from kedro_hone.core.values.base import Json
-from kedro_hone.events.event import Event
+from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.intake import Intake
 from kedro_hone.events.job import Request
 from kedro_hone.events.journal import log
@@ -79,7 +80,10 @@ class Service:
 def choose_requests(
     event: Event, settings: Settings, *, hardware: str, recipes: Mapping[str, str]
 ) -> tuple[Request, ...]:
-    """Return the request that an event leads to by the first rule that takes it."""
+    """Return the request that an event leads to: an approval, or a run by the first rule that takes it."""
+    if event.kind is Kind.TAG_SET and event.key == APPROVED:
+        device = next(iter(settings.devices))
+        return (make_approval(event.uri, device=device),) if event.value.lower() == "true" else ()
     rule = find_rule(settings.rules, event)
     if rule is None:
         return ()

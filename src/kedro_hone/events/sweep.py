@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -40,7 +41,9 @@ def find_arrivals(registry: str, cursor: str | None, *, project: Path) -> Arriva
     Raises:
         HoneError: As ``Registry.versions_since``.
     """
-    infos, cursor = find_registry(registry, project=project).versions_since(cursor)
+    # A registry of folders lists the one that it is made for.
+    root = project if urlsplit(registry).scheme else project / registry
+    infos, cursor = find_registry(registry, project=root).versions_since(cursor)
     events = tuple(event for info in infos if not info.is_optimized for event in _list_events(info))
     return Arrivals(events=events, cursor=cursor)
 
@@ -50,6 +53,11 @@ def _list_events(info: VersionInfo) -> list[Event]:
     made = [Event(kind=Kind.VERSION_CREATED, **named)]
     made += [Event(kind=Kind.ALIAS_SET, key=alias, **named) for alias in info.aliases]
     return made + [Event(kind=Kind.TAG_SET, key=key, value=value, **named) for key, value in info.tags.items()]
+
+
+def name_command(registry: str) -> list[str]:
+    """Return the command that prints what is new in a registry."""
+    return [sys.executable, "-m", "kedro_hone", "hone", "arrivals", registry]
 
 
 class Sweep:
@@ -122,9 +130,8 @@ class Sweep:
         return new
 
     def _ask(self, registry: str, cursor: str | None) -> Arrivals:
-        command = [sys.executable, "-m", "kedro_hone", "hone", "arrivals", registry]
         with subprocess.Popen(
-            command,
+            name_command(registry),
             cwd=self._project,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

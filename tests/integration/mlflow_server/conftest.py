@@ -12,6 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from cryptography.fernet import Fernet
 
 HERE = Path(__file__).parent
 HANG = 600
@@ -30,6 +31,9 @@ def uri(tmp_path_factory):
     stores = ["--backend-store-uri", f"sqlite:///{place}/mlflow.db", "--artifacts-destination", place / "artifacts"]
     more = {"PYTHONPATH": str(packages), "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
     more |= {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    # Webhooks may go to this machine, and a new one counts at once.
+    more |= {"MLFLOW_WEBHOOK_ALLOWED_SCHEMES": "http", "MLFLOW_WEBHOOK_ALLOW_PRIVATE_IPS": "true"}
+    more |= {"MLFLOW_WEBHOOK_CACHE_TTL": "0", "MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY": Fernet.generate_key().decode()}
     with (place / "log").open("wb") as log:
         server = subprocess.Popen(
             [*command, *stores], env=os.environ | more, stdout=log, stderr=log, cwd=place, start_new_session=True

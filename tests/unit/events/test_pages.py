@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from deliveries import SECRETS
+from starlette.testclient import TestClient
+
+from kedro_hone.events.application import make_application
+from kedro_hone.events.job import State
+
+FORM = {"sec-fetch-site": "same-origin"}
+HOSTILE = '<script>alert("x")</script>'
+
+
+@pytest.fixture
+def client(service):
+    return TestClient(make_application(service), follow_redirects=False)
+
+
+@pytest.fixture
+def inside(client):
+    done = client.post("/login", data={"token": SECRETS["token"]}, headers=FORM)
+    assert done.headers["location"] == "/"
+    return client
+
+
+def open_with(client, cookie):
+    client.cookies.clear()
+    return client.get("/", headers={"cookie": f"hone={cookie}"})
+
+
+def finish(service, number, **changes):
+    service.queue.claim("cpu")
+    service.queue.finish(number, State.DONE, **changes)
+
+
+def test_who_has_not_the_token_sees_nothing(client):
+    for path in ("/", "/view/1", "/view/1/report"):
+        assert client.get(path).headers["location"] == "/login"
+    for path in ("/submit", "/view/1/cancel", "/view/1/again", "/view/1/approve"):
+        assert client.post(path, headers=FORM).headers["location"] == "/login"
+    assert client.post("/login", data={"token": "wrong"}, headers=FORM).status_code == 401
+    assert "set-cookie" not in client.post("/login", data={}, headers=FORM).headers
+
+
+def test_a_session_cannot_be_made_up_and_ends(inside, monkeypatch):
+    cookie = inside.cookies["hone"]
+    assert SECRETS["token"] not in cookie
+    assert inside.get("/").status_code == 200
+    stamp, _, signature = cookie.partition(".")
+    for other in (f"{int(stamp) + 60}.{signature}", stamp, f".{signature}", f"{stamp}.", "x" * 5000):
+        assert open_with(inside, other).status_code == 303
+    later = time.time() + 13 * 3600
+    monkeypatch.setattr("kedro_hone.events.pages.time.time", lambda: later)
+    assert open_with(inside, cookie).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"sec-fetch-site": "same-origin"}, 303),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"origin": "http://testserver"}, 303),
+        ({"origin": "http://evil.example"}, 403),
+        ({}, 403),
+    ],
+)
+def test_a_form_of_another_site_does_nothing(inside, service, headers, status):
+    response = inside.post("/submit", data={"uri": "models:/digits/1"}, headers=headers)
+    assert response.status_code == status
+    assert len(service.queue.list_jobs()) == (status == 303)
+
+
+def test_a_model_is_submitted_once_and_shown(inside, service):
+    key = re.search(r'name="key" value="(\w+)"', inside.get("/").text)[1]
+    form = {"uri": " models:/digits/1 ", "rule": "digits", "key": key}
+    for _ in range(2):  # a double click
+        assert inside.post("/submit", data=form, headers=FORM).headers["location"] == "/view/1"
+    page = inside.get("/view/1").text
+    assert "models:/digits/1" in page
+    assert 'http-equiv="refresh"' in page
+    assert "Nothing was printed so far." in page
+    assert inside.post("/view/1/cancel", headers=FORM).headers["location"] == "/view/1"
+    assert "cancelled" in inside.get("/view/1").text
+    assert 'http-equiv="refresh"' not in inside.get("/view/1").text
+    inside.post("/view/1/again", headers=FORM)
+    assert service.queue.find(1).state is State.QUEUED
+    assert inside.post("/submit", data={"uri": "nonsense"}, headers=FORM).status_code == 422
+    assert inside.get("/view/9").status_code == 404
+
+
+def test_what_models_and_logs_say_is_text(inside, service):
+    inside.post("/submit", data={"uri": f"models:/{HOSTILE}/1"}, headers=FORM)
+    folder = service.runner.find_folder(1)
+    folder.mkdir(parents=True)
+    (folder / "log").write_bytes(HOSTILE.encode() + b"\x1b[2J\xff " + b"x" * 200_000 + b"the end")
+    finish(service, 1, verdict="PASS", published=f"models:/{HOSTILE}/2", reason=HOSTILE)
+    for path in ("/", "/view/1"):
+        response = inside.get(path)
+        assert "<script" not in response.text
+        assert "&lt;script&gt;" in response.text
+        assert "script-src" not in response.headers["content-security-policy"]
+        assert response.headers["content-security-policy"].startswith("default-src 'none'")
+    page = inside.get("/view/1").text
+    assert "the end" in page
+    assert "\x1b" not in page
+    assert len(page) < 100_000
+
+
+def test_the_report_is_shown_where_it_can_do_nothing(inside, service, tmp_path):
+    inside.post("/submit", data={"uri": "models:/digits/1"}, headers=FORM)
+    assert inside.get("/view/1/report").status_code == 404
+    folder, run = service.runner.find_folder(1), tmp_path / "run"
+    folder.mkdir(parents=True)
+    run.mkdir()
+    (run / "report.html").write_text("<h1>PASS</h1>")
+    (folder / "result.json").write_text(f'{{"folder": "{run}"}}')
+    response = inside.get("/view/1/report")
+    assert response.text == "<h1>PASS</h1>"
+    assert response.headers["content-security-policy"].startswith("sandbox;")
+    assert ">Report</a>" in inside.get("/view/1").text
+    (run / "report.html").unlink()
+    (run / "report.html").symlink_to("/etc/hostname")
+    assert inside.get("/view/1/report").status_code == 404
+
+
+def test_a_winner_that_waits_has_a_button(inside, service):
+    inside.post("/submit", data={"uri": "models:/digits/1"}, headers=FORM)
+    finish(service, 1, verdict="PASS", published="models:/digits/2")
+    assert "Approve" not in inside.get("/view/1").text
+    folder = service.runner.find_folder(1)
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text('{"awaits": "honed"}')
+    assert "Approve models:/digits/2" in inside.get("/view/1").text
+    inside.post("/view/1/approve", headers=FORM)
+    assert service.queue.find(2).told == {"approve": True}
+
+
+def test_models_are_listed_with_their_last_verdict(inside, service):
+    for number, (uri, verdict) in enumerate(
+        [("models:/digits/1", "FAIL"), ("models:/digits/3", "PASS"), ("hf://org/clf@" + "a" * 40, "KEEP")], 1
+    ):
+        inside.post("/submit", data={"uri": uri, "key": str(number)}, headers=FORM)
+        finish(service, number, verdict=verdict)
+    models = inside.get("/").text.partition("<h2>Models</h2>")[2]
+    rows = re.findall(r"<tr><td>(.*?)</td><td class=\"(\w+)\"", models)
+    assert rows == [("hf://org/clf", "KEEP"), ("models:/digits", "PASS")]
+
+
+def test_behind_a_proxy_that_asks_for_a_login_there_is_no_token(open_service):
+    client = TestClient(make_application(open_service(secrets={}, login="proxy")), follow_redirects=False)
+    assert client.get("/").status_code == 200
+    assert (
+        client.post("/submit", data={"uri": "models:/a/1"}, headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    )
+    assert client.post("/submit", data={"uri": "models:/a/1"}, headers=FORM).status_code == 303
+    assert client.get("/runs").status_code == 404

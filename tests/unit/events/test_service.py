@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.events.event import Event, Kind
+
+
+def make_event(uri="models:/digits/1", name="digits", kind=Kind.VERSION_CREATED, **more):
+    return Event(kind=kind, uri=uri, name=name, delivery="", **more)
+
+
+def test_a_version_that_a_webhook_and_the_sweep_tell_of_is_one_request(service):
+    (told,), (found,) = (service.choose(make_event(version=version)) for version in ("", "1"))
+    assert told.key == found.key
+
+
+def test_a_path_holds_another_version_tomorrow(open_service):
+    service = open_service(rules=[{"name": "folder", "models": "*"}])
+    (one,), (other,) = (service.choose(make_event("models/matrix", version=digest)) for digest in ("a", "b"))
+    assert one.key != other.key
+
+
+@pytest.mark.parametrize(("value", "count"), [("true", 1), ("True", 1), ("false", 0), ("", 0)])
+def test_a_tag_approves_a_winner(service, value, count):
+    event = make_event("models:/digits/2", kind=Kind.TAG_SET, key="hone.approved", value=value)
+    requests = service.choose(event)
+    assert [one.told for one in requests] == [{"approve": True}] * count
+
+
+def test_another_recipe_of_the_project_is_another_request(open_service, tmp_path):
+    service = open_service()
+    (one,) = service.choose(make_event())
+    changed = {**service.recipes, "digits": "another recipe"}
+    (other,) = type(service)(**{**vars(service), "recipes": changed}).choose(make_event())
+    assert one.key != other.key

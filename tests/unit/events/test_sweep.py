@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import pytest
+
+from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.errors import HoneError
+from kedro_hone.events.event import Event, Kind
+from kedro_hone.events.queue import Queue
+from kedro_hone.events.service import choose_requests
+from kedro_hone.events.settings import read_settings
+from kedro_hone.events.sweep import Arrivals, Sweep, find_arrivals
+
+HANG = 60.0
+SETTINGS = read_settings({"rules": [{"name": "all", "models": "*"}]})
+
+
+def write_model(folder, text="weights"):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.onnx").write_text(text)
+
+
+def test_what_is_new_in_a_folder_is_found(tmp_path):
+    write_model(tmp_path / "models" / "one")
+    first = find_arrivals("models", None, project=tmp_path)
+    assert [event.kind for event in first.events] == [Kind.VERSION_CREATED]
+    assert find_arrivals("models", first.cursor, project=tmp_path).events == ()
+    write_model(tmp_path / "models" / "one", "other weights")
+    (again,) = find_arrivals("models", first.cursor, project=tmp_path).events
+    assert again.uri == first.events[0].uri
+    assert again.version != first.events[0].version
+
+
+def test_a_registry_that_is_none_is_an_error(tmp_path):
+    with pytest.raises(HoneError):
+        find_arrivals("ftp://x", None, project=tmp_path)
+
+
+@pytest.fixture
+def queue(tmp_path):
+    return Queue(tmp_path / "queue.db")
+
+
+@pytest.fixture
+def open_sweep(queue, tmp_path, monkeypatch):
+    """Make sweeps whose process says what it is told to, in turn."""
+    made = []
+
+    def open_(*said, everything=False, seconds=3600.0):
+        script, turn = tmp_path / "arrivals.py", tmp_path / "turn"
+        turn.write_text("0")
+        script.write_text(
+            f"import sys, pathlib\nsaid = {list(said)!r}\nplace = pathlib.Path({str(turn)!r})\n"
+            "turn = int(place.read_text())\nplace.write_text(str(turn + 1))\n"
+            "code = said[min(turn, len(said) - 1)]\nexec(code)\n"
+        )
+        monkeypatch.setattr("kedro_hone.events.sweep.name_command", lambda _: [sys.executable, str(script)])
+        woken = threading.Event()
+        sweep = Sweep(
+            queue,
+            registries=("models:/",),
+            project=tmp_path,
+            seconds=seconds,
+            everything=everything,
+            choose=lambda event: choose_requests(event, SETTINGS, hardware="h", recipes={"all": "r"}),
+            wake=woken.set,
+        )
+        made.append(sweep)
+        return sweep
+
+    yield open_
+    for sweep in made:
+        sweep.stop()
+
+
+def say(*uris, cursor="c"):
+    events = tuple(Event(kind=Kind.VERSION_CREATED, uri=uri, name="digits", delivery="") for uri in uris)
+    return f"print('a warning'); print({Arrivals(events=events, cursor=cursor).model_dump_json()!r})"
+
+
+def test_the_first_sweep_only_remembers_where_it_is(queue, open_sweep):
+    sweep = open_sweep(say("models:/digits/1"), say("models:/digits/2", cursor="d"))
+    assert sweep.sweep("models:/") == 0
+    assert sweep.sweep("models:/") == 1
+    assert [job.uri for job in queue.list_jobs()] == ["models:/digits/2"]
+    assert queue.read_cursor("models:/") == "d"
+
+
+def test_the_first_sweep_takes_everything_where_it_is_asked_to(queue, open_sweep):
+    assert open_sweep(say("models:/digits/1"), everything=True).sweep("models:/") == 1
+
+
+def test_the_process_is_told_the_cursor(queue, open_sweep):
+    sweep = open_sweep(
+        say(cursor="first"),
+        'import json; told = json.load(sys.stdin); print(\'{"events": [], "cursor": "after \' + told + \'"}\')',
+    )
+    sweep.sweep("models:/")
+    sweep.sweep("models:/")
+    assert queue.read_cursor("models:/") == "after first"
+
+
+@pytest.mark.parametrize("said", ["sys.exit('It does not respond.')", "print('nonsense')", "print('{}')", "pass"])
+def test_a_registry_that_fails_is_told_and_asked_again(queue, open_sweep, said):
+    sweep = open_sweep(said, say(cursor="c"))
+    assert sweep.sweep("models:/") == 0
+    assert list(sweep.failing) == ["models:/"]
+    assert queue.read_cursor("models:/") is None
+    sweep.sweep("models:/")
+    assert sweep.failing == {}
+
+
+def test_it_sweeps_now_and_then_and_ends_at_once(queue, open_sweep, tmp_path):
+    sweep = open_sweep(say(), seconds=0.05)
+    sweep.start()
+    deadline = time.monotonic() + HANG
+    while int((tmp_path / "turn").read_text() or 0) < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    sweep.stop()
+
+
+def test_a_registry_that_hangs_does_not_hold_the_end_up(open_sweep, tmp_path):
+    sweep = open_sweep("import time; time.sleep(600)")
+    sweep.start()
+    deadline = time.monotonic() + HANG
+    while (tmp_path / "turn").read_text() != "1":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    sweep.stop()
+    assert sweep.failing == {}
+
+
+class Registered:
+    """A registry of two versions: a source with an alias and a tag, and a winner."""
+
+    def versions_since(self, cursor):
+        source = VersionInfo(uri="models:/a/1", name="a", version="1", aliases=("candidate",), tags={"optimize": "yes"})
+        winner = VersionInfo(uri="models:/a/2", name="a", version="2", tags={"hone.source": "models:/a/1"})
+        return (source, winner), f"after {cursor}"
+
+
+def test_aliases_and_tags_of_a_new_version_count_and_winners_do_not(tmp_path, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.sweep.find_registry", lambda *_, **__: Registered())
+    found = find_arrivals("models:/", "x", project=tmp_path)
+    assert found.cursor == "after x"
+    assert [(event.uri, *event.names[-1:], event.value) for event in found.events] == [
+        ("models:/a/1", "version_created", ""),
+        ("models:/a/1", "alias_set:candidate", ""),
+        ("models:/a/1", "tag_set:optimize", "yes"),
+    ]

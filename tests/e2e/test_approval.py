@@ -355,3 +355,22 @@ def test_a_gate_with_another_limit_is_asked_again_alone(assessed):
     assert second["recipe"]["gates"]["size_mb"] == 1000.0
     assert {gate["name"] for gate in second["gates"]} == {gate["name"] for gate in first["gates"]} | {"size_mb"}
     assert second["confirmation"] == first["confirmation"]
+
+
+def test_a_winner_waits_for_its_alias_the_first_time(assessed, tmp_path):
+    assessed.environment["HONE_RESULT"] = str(tmp_path / "result.json")
+    assessed.set(publish={"approval": "first"})
+    assert (
+        "waits for approval: `kedro hone approve models/matrix-hone/1`" in assessed.run("--pipelines", "publish").output
+    )
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (result["awaits"], result["published"]) == ("honed", "models/matrix-hone/1")
+    alias = assessed.root / "models" / "matrix-hone" / "honed"
+    assert not alias.exists()
+    done = assessed.call("hone", "approve", "models/matrix-hone/1")
+    assert (done.code, alias.resolve().name) == (0, "1"), done.output
+    assert "approval-unneeded" in assessed.call("hone", "approve", "models/matrix").output
+
+    assessed.set(seed=7)
+    assessed.run()
+    assert alias.resolve().name == "2"  # from the second one on nobody is asked

@@ -172,8 +172,7 @@ async def _ready(request: Request) -> Response:
     """Whether deliveries can be accepted: the queue can be read. Registries that fail are told; they may come back."""
     service: Service = request.app.state.service
     await asyncio.to_thread(service.queue.count_states)
-    failing = sorted(service.sweep.failing) if service.sweep else []
-    return JSONResponse({"status": "ok", "failing_registries": [clean_text(name) for name in failing]})
+    return JSONResponse({"status": "ok", "failing_registries": len(service.sweep.failing) if service.sweep else 0})
 
 
 async def _count(request: Request) -> Response:

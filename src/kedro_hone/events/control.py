@@ -14,7 +14,7 @@ from kedro_hone.events.job import Job, State
 from kedro_hone.events.job import Request as JobRequest
 from kedro_hone.events.journal import log
 from kedro_hone.events.rules import Rule
-from kedro_hone.events.service import Service, make_approval, make_request
+from kedro_hone.events.service import INTERPOLATION, Service, make_approval, make_request
 
 LARGEST_BODY: Final = 1 << 20
 """Bytes of a delivery: a hundred times what any registry sends."""
@@ -63,7 +63,7 @@ def _is_known(uri: str) -> bool:
         scheme = urlsplit(uri).scheme
     except ValueError:
         return False
-    return bool(scheme) and scheme in read_registries()
+    return scheme in read_registries() and bool(scheme) and INTERPOLATION not in uri
 
 
 async def find_job(request: Request) -> Job:

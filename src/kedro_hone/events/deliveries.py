@@ -58,7 +58,9 @@ def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: f
     if not hmac.compare_digest(wanted.encode(), given.encode()):
         raise ForgedError("its signature is missing, or of another secret")
     if not (stamp.isdecimal() and abs(now - int(stamp[:12])) <= WINDOW):
-        raise ForgedError(f"it was signed more than {WINDOW:.0f} s from now")
+        raise ForgedError(
+            f"it was signed at {stamp[:12]!r}, over {WINDOW:.0f} s from {now:.0f}: are both clocks right?"
+        )
     return delivery
 
 

@@ -142,7 +142,7 @@ async def _log_in(request: Request) -> Response:
         max_age=_SESSION_SECONDS,
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        secure="https" in {request.url.scheme, request.headers.get("x-forwarded-proto")},
     )
     return response
 

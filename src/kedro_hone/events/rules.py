@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from kedro_hone.core.values.base import Json
 from kedro_hone.events.event import Event, Kind
 
+_HUB: Final = "hf://"
 EventName = Annotated[str, StringConstraints(pattern=rf"^({'|'.join(Kind)})(:.+)?$")]
 
 
@@ -49,8 +50,12 @@ class Rule(Section):
 
     def takes(self, event: Event) -> bool:
         """Return whether an event starts a run by this rule."""
-        place = f"hf://{event.name}" if event.uri.startswith("hf:") else event.name
-        return fnmatchcase(place, self.models) and not {*self.events}.isdisjoint(event.names)
+        return self.names(event) and not {*self.events}.isdisjoint(event.names)
+
+    def names(self, event: Event) -> bool:
+        """Return whether an event is of a model that the rule names."""
+        place = f"{_HUB}{event.name}" if event.uri.startswith(_HUB) else event.name
+        return fnmatchcase(place, self.models)
 
     def describe(self) -> dict[str, Json]:
         """Return what a run by this rule is told."""
@@ -61,6 +66,18 @@ class Rule(Section):
 def find_rule(rules: Iterable[Rule], event: Event) -> Rule | None:
     """Return the first rule that takes an event; None where there is none."""
     return next((rule for rule in rules if rule.takes(event)), None)
+
+
+def list_unmatched(rules: Iterable[Rule], registry: str, events: Sequence[Event]) -> list[str]:
+    """Return the names of the rules for a registry that name none of the models in it.
+
+    Args:
+        rules: All rules; those for repositories of the Hub are for the Hub, and all others for all others.
+        registry: Its URI.
+        events: Of everything that it holds.
+    """
+    own = (rule for rule in rules if rule.models.startswith(_HUB) == registry.startswith(_HUB))
+    return [rule.name for rule in own if not any(rule.names(event) for event in events)]
 
 
 def list_hidden(rules: Sequence[Rule]) -> list[str]:

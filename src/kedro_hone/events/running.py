@@ -111,7 +111,7 @@ class Runner:
             try:
                 job = self._queue.claim(device, at_most=self._devices[device])
             except HoneError as error:
-                log("queue-broken", level=logging.ERROR, reason=str(error.why))
+                log("queue-broken", level=logging.ERROR, reason=error.why)
                 job = None
             if job is None:
                 with self._work:
@@ -143,10 +143,11 @@ class Runner:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._queue.note_process(job.id, name_process(process.pid))
+        with suppress(HoneError):  # the disk is full: without it, only a service that dies now leaves the run behind
+            self._queue.note_process(job.id, name_process(process.pid))
         log("job-started", job=job.id, uri=job.uri, rule=job.rule, attempt=job.attempts)
         end = self._wait(job, process)
-        self._judge(job, end, read_result(result))
+        self._insist(lambda: self._judge(job, end, read_result(result)))
 
     def _wait(self, job: Job, process: subprocess.Popen[bytes]) -> End:
         """Return how the process ended; end it where it is cancelled, is late, or the service stops."""
@@ -155,16 +156,33 @@ class Runner:
             try:
                 process.wait(_POLL_SECONDS)
             except subprocess.TimeoutExpired:
-                now = self._queue.find(job.id)
                 causes = {
                     "stopped": self._stopping.is_set(),
-                    "cancelled": now is None or now.state is not State.RUNNING,
+                    "cancelled": self._is_cancelled(job),
                     "late": time.monotonic() > deadline,
                 }
                 if cause := next((cause for cause, holds in causes.items() if holds), ""):
                     end_group(process.pid, process.poll)
                     return End(process.wait(), cause)
         return End(process.returncode)
+
+    def _is_cancelled(self, job: Job) -> bool:
+        try:
+            now = self._queue.find(job.id)
+        except HoneError as error:  # the run goes on, and its end is written once the queue can be
+            log("queue-broken", level=logging.ERROR, reason=error.why)
+            return False
+        return now is None or now.state is not State.RUNNING
+
+    def _insist(self, write: Callable[[], None]) -> None:
+        """Write into the queue what became of a job, as soon as it can be written, or the service stops."""
+        while True:
+            try:
+                return write()
+            except HoneError as error:
+                log("queue-broken", level=logging.ERROR, reason=error.why)
+                if self._stopping.wait(_POLL_SECONDS * 10):
+                    return None
 
     def _judge(self, job: Job, end: End, result: RunResult) -> None:
         """Write into the queue what became of a job."""

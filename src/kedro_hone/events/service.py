@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,11 +19,13 @@ from kedro_hone.events.intake import Intake
 from kedro_hone.events.job import Request
 from kedro_hone.events.journal import log
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.rules import Rule, find_rule
+from kedro_hone.events.rules import Rule, find_rule, list_hidden
 from kedro_hone.events.running import Runner
 from kedro_hone.events.settings import Secrets, Settings
 from kedro_hone.events.sweep import Sweep
 
+INTERPOLATION: Final = "${"
+"""What Kedro's configuration would resolve in a recipe: no stranger's name of a model may."""
 WORK: Final = Path("data", "hone")
 """Below a project: the queue, and the folders of jobs."""
 
@@ -85,7 +88,7 @@ def choose_requests(
         device = next(iter(settings.devices))
         return (make_approval(event.uri, device=device),) if event.value.lower() == "true" else ()
     rule = find_rule(settings.rules, event)
-    if rule is None:
+    if rule is None or INTERPOLATION in event.uri:
         return ()
     return (make_request(event.uri, rule, hardware=hardware, recipe=recipes[rule.name], version=event.version),)
 
@@ -142,6 +145,7 @@ def make_service(
             project=project,
             seconds=swept.every,
             everything=swept.first == "all",
+            rules=settings.rules,
             choose=lambda event: choose_requests(event, settings, hardware=hardware, recipes=recipes),
             wake=runner.wake,
         )
@@ -166,6 +170,8 @@ def serve(service: Service) -> Iterator[None]:
     service.runner.start()
     if service.sweep is not None:
         service.sweep.start()
+    for said in list_hidden(service.settings.rules):
+        log("rule-hidden", level=logging.WARNING, reason=said)
     log("started", project=str(service.project), rules=[rule.name for rule in service.settings.rules])
     try:
         yield

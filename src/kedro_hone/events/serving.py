@@ -29,7 +29,7 @@ def serve_http(service: Service, listener: socket.socket) -> None:
         date_header=False,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,
-        limit_concurrency=1000,
+        limit_concurrency=256,
         proxy_headers=False,
         lifespan="off",
     )

@@ -21,6 +21,7 @@ from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.job import Request
 from kedro_hone.events.journal import log
 from kedro_hone.events.queue import Queue
+from kedro_hone.events.rules import Rule, list_unmatched
 
 _LIMIT_SECONDS: Final = 600.0
 
@@ -69,6 +70,7 @@ class Sweep:
         project: The root of the Kedro project.
         seconds: The time between two sweeps.
         everything: Whether the first sweep of a registry starts runs for all that it holds.
+        rules: Those of ``listen.yml``: the first sweep of a registry tells which of them name nothing in it.
         choose: Returns the requests of an event.
         wake: Called when there is something new in the queue.
     """
@@ -81,12 +83,13 @@ class Sweep:
         project: Path,
         seconds: float,
         everything: bool,
+        rules: tuple[Rule, ...],
         choose: Callable[[Event], tuple[Request, ...]],
         wake: Callable[[], None],
     ) -> None:
         self._queue, self._registries, self._project = queue, registries, project
         self._seconds, self._everything, self._choose, self._wake = seconds, everything, choose, wake
-        self._stopping = threading.Event()
+        self._rules, self._stopping = rules, threading.Event()
         self._process: subprocess.Popen[str] | None = None
         self._thread = threading.Thread(target=self._serve, name="hone-sweep")
         self.failing: dict[str, str] = {}
@@ -115,6 +118,8 @@ class Sweep:
         try:
             cursor = self._queue.read_cursor(registry)
             found = self._ask(registry, cursor)
+            if cursor is None and (names := list_unmatched(self._rules, registry, found.events)):
+                log("rules-match-nothing", level=logging.WARNING, registry=registry, rules=names)
             silent = cursor is None and not self._everything
             requests = () if silent else tuple(one for event in found.events for one in self._choose(event))
             new = self._queue.accept_swept(registry, found.cursor, requests)

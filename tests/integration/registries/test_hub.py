@@ -18,7 +18,7 @@ from huggingface_hub import ModelCard, constants
 from proof import TAGS
 
 import kedro_hone
-from kedro_hone.core.contract.aliases import PULL, read_aliases
+from kedro_hone.core.contract.aliases import PULL, approve, read_aliases
 from kedro_hone.core.contract.registry import find_registry
 from kedro_hone.core.contract.tags import KEY, SOURCE
 from kedro_hone.core.errors import HoneError
@@ -257,6 +257,15 @@ def test_a_pull_request_moves_no_alias_until_it_is_merged(hub, registry, make_wi
     again = registry.propose(prove(winner), name="org/model", tags=TAGS, alias="honed")
     assert (again.version, again.alias, again.note) == (done.version, "honed", "")
     assert len(repository.pulls) == 1
+
+
+def test_an_alias_is_moved_when_a_person_says_so(hub, registry, make_winner, prove):
+    repository, tags = hub.repositories["org/model"], TAGS | {"hone.awaits": "honed"}
+    repository.refs["refs/tags/honed"] = repository.head
+    done = publish(registry, prove(make_winner()), tags=tags, alias=None)
+    assert repository.refs["refs/tags/honed"] != done.version
+    assert approve(registry, done.uri).alias == "honed"
+    assert repository.refs["refs/tags/honed"] == done.version
 
 
 def test_an_alias_that_others_moved_stays(hub, registry, make_winner, prove):

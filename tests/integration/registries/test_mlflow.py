@@ -8,6 +8,7 @@ import pytest
 from proof import TAGS
 
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
+from kedro_hone.core.contract.aliases import approve
 from kedro_hone.core.contract.registry import find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import TensorSpec
@@ -208,6 +209,18 @@ def test_without_an_alias_none_is_moved(make_winner, prove):
     done = registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias=None)
     assert registry.resolve(done.uri).aliases == ()
     assert registry.resolve(done.uri).tags["hone.state"] == "finished"
+
+
+def test_an_alias_is_moved_when_a_person_says_so(make_winner, prove):
+    registry, tags = MlflowRegistry(), TAGS | {"hone.awaits": "honed"}
+    first = registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias="honed")
+    done = registry.publish(prove(make_winner(), "2"), name="digits", tags=tags, alias=None)
+    assert registry.resolve(first.uri).aliases == ("honed",)
+    assert approve(registry, done.uri).alias == "honed"
+    assert registry.resolve("models:/digits@honed").uri == done.uri
+    with pytest.raises(HoneError) as caught:
+        registry.move_alias(done.uri, "1")
+    assert caught.value.slug == "recipe-invalid"
 
 
 def test_a_deleted_experiment_says_how_to_get_it_back(make_winner, prove, tracking_uri):

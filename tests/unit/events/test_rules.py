@@ -4,7 +4,7 @@ import pytest
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events.event import Event, Kind
-from kedro_hone.events.rules import find_rule, list_hidden
+from kedro_hone.events.rules import find_rule, list_hidden, list_unmatched
 from kedro_hone.events.settings import SecretsSection, read_secrets, read_settings
 
 
@@ -53,6 +53,14 @@ def test_a_rule_that_never_counts_is_told():
     rules = read_settings({"rules": [rule(), rule(name="late", models="fraud-c*", events=["version_created"])]})
     (said,) = list_hidden(rules.rules)
     assert "'late' never counts" in said
+
+
+def test_rules_for_a_registry_that_name_nothing_in_it():
+    hub = rule(name="hub", models="hf://org/*")
+    rules = read_settings({"rules": [rule(), hub, rule(name="spam", models="spam")]}).rules
+    assert list_unmatched(rules, "models:/", [make_event()]) == ["spam"]
+    assert list_unmatched(rules, "hf://", []) == ["hub"]
+    assert list_unmatched(rules, "hf://", [make_event(name="org/clf", uri="hf://org/clf@0")]) == []
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from deliveries import make_job
 
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.processes import name_process
 from kedro_hone.events.job import State
 from kedro_hone.events.queue import Queue
@@ -260,3 +261,20 @@ def test_pauses_grow_to_an_hour():
     assert 30 <= pauses[1] <= 60
     assert min(pauses[10:]) >= 1800
     assert max(pauses) <= 3600
+
+
+def test_a_queue_that_cannot_be_written_for_a_while_loses_no_end(queue, open_runner, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.running._POLL_SECONDS", 0.02)
+    real, tries = queue.finish, []
+
+    def finish(*args, **named):
+        tries.append(args)
+        if len(tries) < 3:
+            raise HoneError("queue-broken", "It is full.", why="It is.", hint="Wait.")
+        real(*args, **named)
+
+    monkeypatch.setattr(queue, "finish", finish)
+    queue.accept([make_job()])
+    open_runner(*note(0, published="models:/digits/2"))
+    assert wait_for_end(queue).published == "models:/digits/2"
+    assert len(tries) == 3

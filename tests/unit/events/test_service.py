@@ -33,3 +33,8 @@ def test_another_recipe_of_the_project_is_another_request(open_service, tmp_path
     changed = {**service.recipes, "digits": "another recipe"}
     (other,) = type(service)(**{**vars(service), "recipes": changed}).choose(make_event())
     assert one.key != other.key
+
+
+def test_a_name_that_the_configuration_would_resolve_starts_nothing(open_service):
+    service = open_service(rules=[{"name": "all", "models": "*"}])
+    assert service.choose(make_event("models:/${oc.env:HOME}/1", "${oc.env:HOME}")) == ()

@@ -65,6 +65,7 @@ def open_sweep(queue, tmp_path, monkeypatch):
             project=tmp_path,
             seconds=seconds,
             everything=everything,
+            rules=SETTINGS.rules,
             choose=lambda event: choose_requests(event, SETTINGS, hardware="h", recipes={"all": "r"}),
             wake=woken.set,
         )
@@ -87,6 +88,16 @@ def test_the_first_sweep_only_remembers_where_it_is(queue, open_sweep):
     assert sweep.sweep("models:/") == 1
     assert [job.uri for job in queue.list_jobs()] == ["models:/digits/2"]
     assert queue.read_cursor("models:/") == "d"
+
+
+def test_rules_that_name_nothing_are_told_once(open_sweep, caplog):
+    caplog.set_level("WARNING", logger="kedro_hone.events")
+    sweep = open_sweep(say(), say("models:/digits/1"))
+    for _ in range(2):
+        sweep.sweep("models:/")
+    assert [(record.getMessage(), record.details["rules"]) for record in caplog.records] == [
+        ("rules-match-nothing", ["all"])
+    ]
 
 
 def test_the_first_sweep_takes_everything_where_it_is_asked_to(queue, open_sweep):

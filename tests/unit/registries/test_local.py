@@ -15,6 +15,7 @@ from proof import TAGS, prove
 import kedro_hone
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.core.contract import catalogue as registry
+from kedro_hone.core.contract.aliases import approve
 from kedro_hone.core.errors import HoneError
 
 _SPEC = importlib.util.spec_from_file_location("hone_test_toy", Path(__file__).parents[1] / "learner" / "toy.py")
@@ -86,6 +87,17 @@ def test_the_same_publication_is_made_once(tmp_path, winner):
 def test_an_alias_may_be_none(tmp_path, winner):
     done = publish(tmp_path, winner, alias=None)
     assert LocalRegistry().resolve(done.uri).aliases == ()
+
+
+def test_an_alias_is_moved_when_a_person_says_so(tmp_path, winner):
+    tags = TAGS | {"hone.awaits": "honed"}
+    registry = LocalRegistry(tmp_path)
+    done = registry.publish(prove(tmp_path, winner), name="digits", tags=tags, alias=None)
+    assert approve(registry, done.uri).alias == "honed"
+    assert registry.resolve(done.uri).aliases == ("honed",)
+    with pytest.raises(HoneError) as caught:
+        registry.move_alias(done.uri, "../outside")
+    assert caught.value.slug == "recipe-invalid"
 
 
 @pytest.mark.attack(

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.core.contract.aliases import approve
+from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.errors import HoneError
+
+WAITS = {"hone.source": "models:/digits/1", "hone.awaits": "honed"}
+
+
+class Fixed:
+    """A registry of one version."""
+
+    def __init__(self, tags, aliases=()):
+        self.moved = []
+        self._info = VersionInfo(uri="models:/digits/2", name="digits", version="2", tags=tags, aliases=aliases)
+
+    def resolve(self, _):
+        return self._info
+
+    def move_alias(self, uri, alias):
+        self.moved.append((uri, alias))
+
+
+def test_a_winner_that_waits_gets_its_alias():
+    registry = Fixed(WAITS)
+    done = approve(registry, "models:/digits@newest")
+    assert (done.uri, done.alias) == ("models:/digits/2", "honed")
+    assert registry.moved == [("models:/digits/2", "honed")]
+
+
+def test_approved_twice_is_as_good_as_once():
+    registry = Fixed(WAITS, aliases=("honed",))
+    assert approve(registry, "models:/digits/2").alias == "honed"
+    assert registry.moved == []
+
+
+@pytest.mark.parametrize(
+    ("tags", "why"),
+    [
+        ({}, "it is no winner"),
+        ({"hone.awaits": "honed"}, "it is no winner"),
+        ({"hone.source": "models:/digits/1"}, "nobody asked for one"),
+    ],
+)
+def test_what_waits_for_nothing_is_told(tags, why):
+    with pytest.raises(HoneError) as raised:
+        approve(Fixed(tags), "models:/digits/2")
+    assert raised.value.slug == "approval-unneeded"
+    assert why in raised.value.why
+
+
+def test_a_registry_without_aliases_has_nothing_to_move():
+    class Plain(Fixed):
+        move_alias = None
+
+    with pytest.raises(HoneError) as raised:
+        approve(Plain(WAITS), "models:/digits/2")
+    assert raised.value.slug == "approval-unneeded"

@@ -22,6 +22,7 @@ from kedro_hone.comparing.timings import SOURCE, Timings
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.plan import Finding, LaunchPlan, LaunchStep, next_step
+from kedro_hone.core.stats.ranking import rank_finalists
 from kedro_hone.core.stats.speed import Faster, find_noise_floor, ratio_in_launch
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
@@ -102,11 +103,16 @@ class Launches:
             logger.info("confirmed %s", say_look(step, count=self.count, looks=plan.looks))
 
     def describe(self) -> tuple[Finalist, ...]:
-        """Return what is known of each finalist, fastest first; those that failed come last, with the reason."""
-        found = map(self._describe, self._artifacts)
-        return tuple(
-            sorted(found, key=lambda one: (bool(one.reason), -one.deciding.ratio.low if one.deciding else 0.0))
+        """Return what is known of each finalist, best first; those that failed come last, with the reason."""
+        recipe = self._setting.recipe
+        ranked = rank_finalists(
+            {name: self._ratios[name] for name in self._artifacts if name in self._ratios},
+            objective=recipe.race.objective,
+            weights=recipe.race.weights or None,
+            confidence=recipe.gates.confidence,
         )
+        names = [*ranked, *(name for name in self._artifacts if name not in ranked)]
+        return tuple(sorted(map(self._describe, names), key=lambda one: bool(one.reason)))
 
     def compare_control(self) -> tuple[Speedup, ...]:
         """Return the source over itself at each shape; nothing after fewer than two launches."""

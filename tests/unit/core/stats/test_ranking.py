@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kedro_hone.core.stats.ranking import rank_finalists
+
+NOISE = np.exp(np.random.default_rng(3).normal(0, 0.05, 7))
+"""Of the source, in seven launches: all finalists' ratios have it."""
+OWN = np.exp(np.random.default_rng(4).normal(0, 0.005, (4, 7)))
+
+
+def make(batch1, batch64, own=0, n=7):
+    return {"batch1": (batch1 * NOISE * OWN[own])[:n], "batch64": (batch64 * NOISE[::-1] * OWN[own + 1])[:n]}
+
+
+def test_who_is_as_fast_at_the_worst_shape_and_faster_at_another_is_first():
+    finalists = {"one": make(7.80, 7.92), "both": make(9.07, 7.84, own=2)}
+    assert rank_finalists(finalists) == ["both", "one"]
+
+
+def test_who_is_faster_at_the_worst_shape_is_first():
+    finalists = {"one": make(7.8, 7.9), "other": make(20.0, 7.0, own=2)}
+    assert rank_finalists(finalists) == ["one", "other"]
+    assert rank_finalists(finalists, objective="mean") == ["other", "one"]
+    assert rank_finalists(finalists, objective="batch1") == ["other", "one"]
+
+
+def test_those_behind_the_leader_are_ranked_among_themselves():
+    finalists = {
+        "last": make(3.0, 3.0),
+        "second": make(6.0, 5.02, own=1),
+        "third": make(5.0, 5.03, own=2),
+        "first": make(9.0, 9.0),
+    }
+    assert rank_finalists(finalists) == ["first", "second", "third", "last"]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_few_launches_rank_too(n):
+    finalists = {"slow": make(2.0, 2.0, n=n), "fast": make(4.0, 4.0, own=2, n=n)}
+    assert rank_finalists(finalists) == ["fast", "slow"]
+
+
+def test_who_was_launched_less_often_is_compared_where_both_were():
+    finalists = {"early": make(8.0, 8.0, n=3), "late": make(9.5, 7.98, own=2)}
+    assert rank_finalists(finalists) == ["late", "early"]
+
+
+def test_nobody_is_ranked_where_there_is_none():
+    assert rank_finalists({}) == []

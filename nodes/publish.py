@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from kedro_hone.building.toolset import name_machine, name_toolset
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.aliases import PULL, read_aliases
 from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
 from kedro_hone.core.contract.registry import Publication, Registry, VersionInfo
-from kedro_hone.core.contract.tags import AWAITS, SIGNER, make_tags
+from kedro_hone.core.contract.tags import AWAITS, MACHINE, SIGNER, TOOLSET, make_tags
 from kedro_hone.core.contract.target import find_target, find_writer
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
@@ -71,7 +72,8 @@ def publish(
         )
         | ({SIGNER: signer.name} if signer else {})
         | ({PULL: version.pulled} if version.pulled else {})
-        | ({AWAITS: awaits} if awaits else {}),
+        | ({AWAITS: awaits} if awaits else {})
+        | {TOOLSET: name_toolset(recipe), MACHINE: name_machine(evidence.hardware)},
         alias=None if awaits else recipe.publish.alias,
         metrics=find_metrics(evidence),
         **pulled,

@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Final
-
+from kedro_hone.building.fetching import fetch
 from kedro_hone.core.contract.aliases import read_aliases
-from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.registry import Registry, VersionInfo, find_registry
-from kedro_hone.core.contract.tags import DIGEST
 from kedro_hone.core.contract.target import find_source, find_target
-from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.core.errors import SLUGS, HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.outcome import Failed, Refused
-from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
-from kedro_hone.core.workers.host.run import call_worker
+from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.recipe.schema import Recipe
-from kedro_hone.signing.policy import SIGNATURE, Policy
-from kedro_hone.signing.sign import find_signer
-from kedro_hone.signing.verify import verify_version
-from kedro_hone.sources.catalogue import name_source, read_sources
-from kedro_hone.sources.detection import read_flavor
-from kedro_hone.sources.files import write_files
-from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = open_logger(__name__)
-
-MOST_OPERATORS: Final = 60
-"""Kinds of them that are remembered of a model."""
-
-_ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
 
 
 def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Artifact]:
@@ -50,18 +25,10 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
         HoneError: The model, version or alias does not exist, the registry cannot be reached, or the files are not
             what they should be.
     """
-    registry, model = find_registry(recipe.model.uri, project=run.project), recipe.model
-    author = AuthorClass(place=model.module, kwargs=model.kwargs, project=run.project) if model.module else None
-    with store.workspace() as scratch:
-        pulled, files = scratch / "pulled", scratch / "files"
-        pulled.mkdir()
-        # First: who moves an alias while a large model is copied has moved it since.
-        pointers = _read_pointers(recipe, registry, run)
-        version = registry.pull(find_source(registry, model.uri), pulled)
-        trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
-        flavor = read_flavor(pulled, trust=trust, author=author, task=model.task, due=version.tags.get(DIGEST))
-        (read_sources()[0][flavor.source][0].write or write_files)(flavor, pulled, files)
-        artifact = _seal(files, flavor, recipe, store, run)
+    registry = find_registry(recipe.model.uri, project=run.project)
+    # First: who moves an alias while a large model is copied has moved it since.
+    pointers = _read_pointers(recipe, registry, run)
+    version, artifact = fetch(find_source(registry, recipe.model.uri), registry, recipe, store, run)
     known = {"uri": run.relate(version.uri), "pointers": pointers, "pulled": run.run_id}
     version = version.model_copy(update=known)
     logger.info("pulled    %s (%s, %s)", version.uri, artifact.format, artifact.digest[:19])
@@ -75,122 +42,3 @@ def _read_pointers(recipe: Recipe, registry: Registry, run: RunFolder) -> dict[s
         return {}
     target = find_target(recipe.model.uri, uri=publish.uri, name=publish.name, project=run.project)
     return read_aliases(target.registry, target.name or registry.resolve(recipe.model.uri).name)
-
-
-def _is_ours(folder: Path, version: VersionInfo) -> bool:
-    """Return whether a version is signed by the key that signs what is published here."""
-    signer = find_signer() if (folder / SIGNATURE).is_file() else None
-    if signer is None or not signer.public:
-        return False
-    try:
-        verify_version(folder, Policy(keys=(signer.public,)), name=version.name)
-    except HoneError as error:
-        logger.warning("%s %s", error.what, error.why)
-        return False
-    return True
-
-
-def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFolder) -> Artifact:
-    toolchain = next((one for one in read_catalogue().toolchains.values() if flavor.format in one.runs), None)
-    if toolchain is None:
-        raise HoneError(
-            "model-unsupported",
-            f"No toolchain runs models of the format {flavor.format}.",
-            why="The source model is the baseline of every comparison, so it must run.",
-            hint="See `kedro hone toolchains` for the formats that can be run.",
-        )
-    inputs = recipe.model.inputs or flavor.inputs
-    given = {"inputs": inputs, "outputs": flavor.outputs, "metadata": flavor.metadata}
-    unread = JobInput(path=str(files), format=flavor.format, **given)
-    described = _describe(toolchain, unread, recipe, run)
-    for warning in _list_warnings(described):
-        logger.warning("warning   %s", warning)
-    specs, noted = _read_description(described, recipe.model.uri)
-    metadata: dict[str, Json] = {"interface": flavor.interface, **name_source(flavor), "threads": recipe.thread_count}
-    metadata |= flavor.metadata
-    return store.seal(
-        files,
-        format=flavor.format,
-        runtime=toolchain.name,
-        metadata={**metadata, **noted},
-        inputs=specs["inputs"] or unread.inputs,
-        outputs=specs["outputs"] or unread.outputs,
-    )
-
-
-def _list_warnings(described: Mapping[str, Json]) -> list[str]:
-    """Return what a worker warns of, such as a pickle of another version; no more than a log can hold."""
-    said = described.get("warnings")
-    return [" ".join(str(one).split())[:500] for one in said[:10]] if isinstance(said, list) else []
-
-
-def _read_description(
-    described: Mapping[str, Json], uri: str
-) -> tuple[dict[str, tuple[TensorSpec, ...]], dict[str, Json]]:
-    """Return the tensors of each side that a worker found in a model, and what else it noted."""
-    try:
-        specs = {
-            side: tuple(TensorSpec.model_validate(spec) for spec in described.get(side) or ())
-            for side in ("inputs", "outputs")
-        }
-        digest_json(described)
-    except (ValueError, TypeError) as error:
-        raise HoneError(
-            "model-corrupt",
-            f"{uri} cannot be read.",
-            why=f"Its worker described it in a way that cannot be read: {' '.join(str(error).split())}",
-            hint="Check the file in the registry.",
-        ) from error
-    noted = {name: described[name] for name in ("graph", "structure", "transformers", "sklearn") if described.get(name)}
-    listed = described.get("operators")
-    if isinstance(listed, list) and listed:
-        noted["operators"] = [str(one)[:60] for one in listed[:MOST_OPERATORS]]
-    return specs, noted
-
-
-def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder) -> dict[str, Json]:
-    """Let the toolchain read the model's specifications in a worker; a refusal's slug is kept where it is known."""
-    environment = EnvironmentStore().ensure(toolchain)
-    if isinstance(environment, Failed):
-        raise HoneError(
-            "toolchain-unbuildable",
-            f"The environment of {toolchain.name} cannot be built.",
-            why=environment.reason,
-            hint=f"Read {environment.log}, or run `kedro hone toolchains build {toolchain.name}`.",
-        )
-    job = Job(
-        function="describe",
-        worker=str(toolchain.worker),
-        adaptor="source",
-        input=unread,
-        threads=recipe.thread_count,
-        seed=recipe.seed,
-        shapes=recipe.all_shapes,
-        trust=tuple(sorted(recipe.trust)),
-    )
-    python, folder = Path(environment.python), run.claim_step("describe-source")
-    result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
-    if isinstance(result, StepResult):
-        return result.notes
-    if isinstance(result, Refused):
-        outside = result.slug == "model-external-data"
-        mended = (
-            "with its data next to its file"
-            if outside
-            else "so that it takes and returns tensors, by operators that its runtime has"
-        )
-        task = f" Or change model.task: it says {recipe.model.task}." if recipe.model.task else ""
-        raise HoneError(
-            result.slug if result.slug in SLUGS else "model-unsupported",
-            f"{recipe.model.uri} cannot be optimized as it is.",
-            why=result.reason,
-            hint=f"Save the model {mended}, and name the new file or version in the recipe.{task}",
-        )
-    named = "model.module and model.kwargs in the recipe, which made the model, then " if recipe.model.module else ""
-    alone = _ALONE if recipe.model.module and "ModuleNotFoundError" in result.reason else ""
-    raise HoneError(
-        "model-corrupt",
-        f"{recipe.model.uri} cannot be read.",
-        why=result.reason,
-        hint=f"Check {named}the file in the registry{f'; the log is {result.log}' if result.log else ''}.{alone}",
-    )

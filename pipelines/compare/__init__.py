@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from kedro.pipeline import Pipeline
 
 from kedro_hone.core.values.composite import COMPOSITE, RUNS
+from kedro_hone.nodes.challenge import challenge, defend
 from kedro_hone.nodes.choose import choose
 from kedro_hone.nodes.compose import compose, enter
 from kedro_hone.nodes.confirm import confirm
@@ -49,17 +51,20 @@ def create_pipeline(plan: Plan) -> Pipeline:
     explored = [_place_exploration(validations)] if plan.spaces else []
     entering = validations | ({"exploration": "exploration"} if explored else {})
     first = place_node(race, name="race", inputs=entering, output=raced, decided_by=RACED, tags=ALONE)
-    return Pipeline([*validated, *explored, first, *composed, *_place_verdict("race")], tags="compare")
+    return Pipeline(
+        [*validated, *explored, first, *composed, *_place_verdict("race", challenges=plan.challenges)], tags="compare"
+    )
 
 
-def create_choice_pipeline() -> Pipeline:
+def create_choice_pipeline(plan: Plan) -> Pipeline:
     """Return the pipeline of a person's choice: the last race in, the verdict on one of its candidates out."""
     chosen = place_node(choose, name="choose", inputs={"result": "race"}, output="chosen")
-    return Pipeline([chosen, *_place_verdict("chosen")], tags="compare")
+    return Pipeline([chosen, *_place_verdict("chosen", challenges=plan.challenges)], tags="compare")
 
 
-def _place_verdict(raced: str) -> list[Pipeline]:
+def _place_verdict(raced: str, *, challenges: bool) -> list[Pipeline]:
     """Return the nodes from a race's result to the evidence."""
+    verdict = "assessed" if challenges else "decision"
     asked = {"result": raced, "confirmation": "confirmation", "reference": "reference"}
     decided = {**asked, "decision": "decision", "version": "version"}
     return [
@@ -70,11 +75,39 @@ def _place_verdict(raced: str) -> list[Pipeline]:
             gate,
             name="gate",
             inputs=asked,
-            output="decision",
+            output=verdict,
             decided_by=["gates", "confirm", "golden_rows"],
             tags=ALONE,
         ),
+        *(_place_challenge(raced) if challenges else []),
         place_node(report, name="report", inputs=decided, output=["evidence", "evidence_folder"]),
+    ]
+
+
+def _place_challenge(raced: str) -> list[Pipeline]:
+    """Return the nodes that let the winner stand up to the published version, which takes the source's place."""
+    named = {name: f"published.{name}" for name in ("incumbent", "contest", "confirmation", "decision")}
+    against: dict[str, str] = {"result": named["contest"], "source": named["incumbent"]}
+    asked = {**against, "confirmation": named["confirmation"], "reference": "reference"}
+    defended = {
+        "assessed": "assessed",
+        "challenged": named["decision"],
+        **{n: named[n] for n in ("contest", "incumbent")},
+    }
+    common: dict[str, Any] = {"namespace": "published", "tags": ALONE}
+    return [
+        place_node(
+            challenge,
+            name="challenge",
+            inputs={"result": raced, "assessed": "assessed", "version": "version"},
+            output=["incumbent", "contest"],
+            namespace="published",
+        ),
+        place_node(confirm, name="confirm", inputs=against, output="confirmation", decided_by=CONFIRMED, **common),
+        place_node(
+            gate, name="gate", inputs=asked, output="decision", decided_by=["gates", "confirm", "golden_rows"], **common
+        ),
+        place_node(defend, name="defend", inputs=defended, output="decision"),
     ]
 
 

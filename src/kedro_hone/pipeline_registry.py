@@ -24,4 +24,4 @@ def register_pipelines() -> dict[str, Pipeline]:
         }
     assess = parts["pull"] + parts["build"] + parts["compare"]
     whole = {"assess": assess, "__default__": assess + parts["publish"]}
-    return {**parts, **whole, "choose": compare.create_choice_pipeline(), "demo": demo.create_pipeline()}
+    return {**parts, **whole, "choose": compare.create_choice_pipeline(plan), "demo": demo.create_pipeline()}

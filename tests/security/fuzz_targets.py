@@ -16,6 +16,7 @@ from toolchains.toy import adaptor as toy
 import kedro_hone
 from kedro_hone.adaptors.pytorch import adaptor as pytorch
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
+from kedro_hone.building.fetching import _read_description
 from kedro_hone.building.validation import _compare, _Trial
 from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, register
 from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FILES, EvidenceFolder, ProvenWinner
@@ -32,7 +33,6 @@ from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.core.workers.host.verification import verify_output
 from kedro_hone.core.workers.inside.loading import load_file
 from kedro_hone.learner.manifest import read_artifact
-from kedro_hone.nodes.pull import _read_description
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.evidence import parse_evidence
 from kedro_hone.sources.detection import read_flavor

@@ -23,6 +23,7 @@ from small_project import copy_project
 import kedro_hone
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
+from kedro_hone.building.fetching import _is_ours
 from kedro_hone.cli import hone
 from kedro_hone.comparing.recipe_checks import check_recipe
 from kedro_hone.core.contract.aliases import PULL
@@ -33,7 +34,6 @@ from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.digest import digest_file
 from kedro_hone.learner.golden import make_golden
-from kedro_hone.nodes.pull import _is_ours
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.signing.sign import PASSWORD, SIGNING_KEY, find_signer
 from kedro_hone.signing.verify import describe_signature, verify_version

@@ -80,6 +80,10 @@ class HuggingFaceRegistry:
         """Return the commit that each git tag of a repository points to; none where there is no such repository."""
         return versions.read_aliases(self._hub, references.read_target(name).name)
 
+    def name_version(self, name: str, version: str) -> str:
+        """Return the URI of a version of a model."""
+        return f"hf://{references.read_target(name).name}@{version}"
+
     def move_alias(self, uri: str, alias: str) -> None:
         """Let an alias, which is a git tag, point to a commit.
 

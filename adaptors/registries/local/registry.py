@@ -94,6 +94,10 @@ class LocalRegistry:
         """Return the version that each link next to the winners of a model points to."""
         return versions.read_aliases(self._find_home(name))
 
+    def name_version(self, name: str, version: str) -> str:
+        """Return the URI of a version of a model."""
+        return str(self._find_home(name) / version)
+
     def move_alias(self, uri: str, alias: str) -> None:
         """Let an alias, which is a link, point to a published winner.
 

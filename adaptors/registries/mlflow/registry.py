@@ -83,6 +83,10 @@ class MlflowRegistry:
         with self._open() as client:
             return versions.read_aliases(client, name)
 
+    def name_version(self, name: str, version: str) -> str:
+        """Return the URI of a version of a model."""
+        return f"models:/{name}/{version}"
+
     def move_alias(self, uri: str, alias: str) -> None:
         """Let an alias point to a version.
 

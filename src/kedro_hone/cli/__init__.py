@@ -17,6 +17,7 @@ from kedro_hone.cli.listen import approve, arrivals, job, listen
 from kedro_hone.cli.plugins import adaptor, registries, toolchains
 from kedro_hone.cli.routes import routes
 from kedro_hone.cli.runs import replay, report
+from kedro_hone.cli.sweep import sweep
 from kedro_hone.cli.verify import verify
 from kedro_hone.core.errors import ExitCode
 from kedro_hone.graph import configure
@@ -78,7 +79,7 @@ def choose(context: click.Context, *, candidate: str, env: str | None) -> None:
 hone = _Commands(
     "hone",
     commands=[
-        *(routes, choose, listen, approve, toolchains, registries, report, replay, verify, explain, adaptor),
+        *(routes, choose, listen, approve, sweep, toolchains, registries, report, replay, verify, explain, adaptor),
         *(job, arrivals),
     ],
     help="Routes, choices, toolchains, registries, reports, replays, published versions and errors of kedro-hone.",

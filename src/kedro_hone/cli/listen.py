@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 from kedro.config import MissingConfigException
 from kedro.framework import project
+from omegaconf import OmegaConf
 
 from kedro_hone.core.contract.aliases import approve as approve_version
 from kedro_hone.core.contract.registry import find_registry
@@ -20,8 +22,12 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.locks import hold_lock, read_holder
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.digest import digest_json
+from kedro_hone.events.rules import Rule
+from kedro_hone.events.service import make_service
+from kedro_hone.events.settings import read_secrets, read_settings
+from kedro_hone.events.sweep import find_arrivals
 from kedro_hone.graph import configure, find_parameters, find_root
-from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.recipe.schema import Recipe, read_recipe
 
 
 @click.command()
@@ -33,17 +39,15 @@ def listen(*, host: str, port: int, env: str | None) -> None:
 
     Webhooks of MLflow and of the Hub tell of versions, and a sweep finds those that no webhook told of.
     """
-    from kedro_hone.events.service import make_service  # noqa: PLC0415
     from kedro_hone.events.serving import serve_http  # noqa: PLC0415 - needs the extra `events`
-    from kedro_hone.events.settings import read_secrets, read_settings  # noqa: PLC0415
 
     configure()
     root = find_root()
-    settings = read_settings(_read_section(_open_loader(root, env), "listen"))
+    settings = read_settings(read_section(open_loader(root, env), "listen"))
     secrets = read_secrets(settings.secrets)
-    recipes = {rule.name: _digest_recipe(root, env=rule.env, recipe=rule.recipe) for rule in settings.rules}
+    recipes = {rule.name: read_rule(root, rule)[1] for rule in settings.rules}
     hardware = read_host().fingerprint
-    with _hold_queue(root), _bind(host, port) as listener:
+    with hold_queue(root), _bind(host, port) as listener:
         service = make_service(settings, secrets, project=root, hardware=hardware, recipes=recipes)
         serve_http(service, listener)
 
@@ -71,15 +75,12 @@ def job(folder: Path) -> None:
 @click.argument("registry")
 def arrivals(registry: str) -> None:
     """Print what is new in REGISTRY after the cursor on standard input; the service starts it."""
-    import json  # noqa: PLC0415
-
-    from kedro_hone.events.sweep import find_arrivals  # noqa: PLC0415 - needs the extra `events`
-
     configure()
     click.echo(find_arrivals(registry, json.load(sys.stdin), project=find_root()).model_dump_json())
 
 
-def _open_loader(root: Path, env: str | None) -> Any:
+def open_loader(root: Path, env: str | None) -> Any:
+    """Return the project's configuration loader, for an environment, that knows ``listen.yml``."""
     settings = project.settings
     source, env = str(root / settings.CONF_SOURCE), env or os.environ.get("KEDRO_ENV")
     loader = settings.CONFIG_LOADER_CLASS(conf_source=source, env=env, **settings.CONFIG_LOADER_ARGS)
@@ -87,7 +88,12 @@ def _open_loader(root: Path, env: str | None) -> Any:
     return loader
 
 
-def _read_section(loader: Any, name: str) -> Mapping[str, Any]:
+def read_section(loader: Any, name: str) -> Mapping[str, Any]:
+    """Return what a loader reads of one name.
+
+    Raises:
+        HoneError: ``rules-invalid``: there is no such file, or it is no YAML.
+    """
     try:
         found: Mapping[str, Any] = loader[name]
     except MissingConfigException as error:
@@ -100,16 +106,20 @@ def _read_section(loader: Any, name: str) -> Mapping[str, Any]:
     return found
 
 
-def _digest_recipe(root: Path, *, env: str | None, recipe: Mapping[str, Any]) -> str:
-    """Return the digest of the project's recipe that a rule changes, which must be one with these changes."""
-    own = find_parameters(_open_loader(root, env)) or {}
-    merged = {**own, **recipe, "model": {**own.get("model", {}), **recipe.get("model", {}), "uri": "models:/any/1"}}
-    read_recipe(merged)
-    return digest_json(own)
+def read_rule(root: Path, rule: Rule | None) -> tuple[Recipe, str]:
+    """Return the recipe of a rule's runs, or the project's own, and the digest of the project's.
+
+    Raises:
+        HoneError: ``recipe-invalid``.
+    """
+    own = find_parameters(open_loader(root, rule.env if rule else None)) or {}
+    changes = rule.recipe if rule else {}
+    merged = OmegaConf.to_container(OmegaConf.merge(own, changes, {"model": {"uri": "models:/any/1"}}))
+    return read_recipe(cast("Mapping[str, Any]", merged)), digest_json(own)
 
 
 @contextmanager
-def _hold_queue(root: Path) -> Iterator[None]:
+def hold_queue(root: Path) -> Iterator[None]:
     """Hold the lock of the project's queue.
 
     Raises:

@@ -174,6 +174,12 @@ class Queue:
             row = connection.execute(f"SELECT {_COLUMNS} FROM jobs WHERE key = ?", (key,)).fetchone()  # noqa: S608
             return _read_job(row) if row else None
 
+    def count_since(self, rule: str, since: float) -> int:
+        """Return how many jobs of a rule there were since some second since 1970."""
+        with self._open() as connection:
+            sql = "SELECT COUNT(*) FROM jobs WHERE rule = ? AND created >= ?"
+            return int(connection.execute(sql, (rule, since)).fetchone()[0])
+
     def list_jobs(self, *, limit: int = 100, state: State | None = None) -> tuple[Job, ...]:
         """Return the newest jobs, of one state or of all, newest first."""
         wanted, given = ("WHERE state = ?", (state,)) if state else ("", ())

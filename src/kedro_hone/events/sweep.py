@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from kedro_hone.core.contract.registry import VersionInfo, find_registry
+from kedro_hone.core.contract.registry import Registry, VersionInfo, find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.events.event import Event, Kind
@@ -42,11 +42,18 @@ def find_arrivals(registry: str, cursor: str | None, *, project: Path) -> Arriva
     Raises:
         HoneError: As ``Registry.versions_since``.
     """
-    # A registry of folders lists the one that it is made for.
-    root = project if urlsplit(registry).scheme else project / registry
-    infos, cursor = find_registry(registry, project=root).versions_since(cursor)
+    infos, cursor = open_registry(registry, project=project).versions_since(cursor)
     events = tuple(event for info in infos if not info.is_optimized for event in _list_events(info))
     return Arrivals(events=events, cursor=cursor)
+
+
+def open_registry(registry: str, *, project: Path) -> Registry:
+    """Return a registry by its URI; one of folders lists the folder that it is made for, which the URI names.
+
+    Raises:
+        HoneError: As ``find_registry``.
+    """
+    return find_registry(registry, project=project if urlsplit(registry).scheme else project / registry)
 
 
 def _list_events(info: VersionInfo) -> list[Event]:
@@ -96,7 +103,10 @@ class Sweep:
         """Why registries could not be swept the last time."""
 
     def start(self) -> None:
-        """Sweep now and then."""
+        """Remember where registries are that were never swept, so that what comes from now on is new; then sweep."""
+        for registry in self._registries:
+            if self._queue.read_cursor(registry) is None:
+                self.sweep(registry)
         self._thread.start()
 
     def stop(self) -> None:

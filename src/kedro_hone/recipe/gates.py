@@ -16,6 +16,11 @@ class GatesSection(Section):
     """What a candidate must hold to be published."""
 
     require_improvement: bool = Field(default=False, description="FAIL instead of KEEP when nothing is faster.")
+    beat_published: bool = Field(
+        default=False,
+        description="A winner must also beat, by the same gates, the version that `publish.alias` points to; it is "
+        "measured next to it. Else the published version stays.",
+    )
     confidence: float = Field(0.95, gt=0.5, le=0.9999, description="Confidence of every interval.")
     if TYPE_CHECKING:  # the other keys are those of the gates; these are also needed to plan what is measured
         speedup: float = 0.0

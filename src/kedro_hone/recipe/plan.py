@@ -68,6 +68,7 @@ class Plan:
 
     options: dict[str, Options]
     routes: Routes
+    challenges: bool  # whether a winner has to beat the published version, too
     spaces: dict[str, Space]  # what else is worth trying of the adaptors' options: of those that the recipe leaves open
 
 
@@ -91,7 +92,8 @@ def make_plan(recipe: Recipe) -> Plan:
             options[name] = _read_options(section, adaptor)
     adaptors = [catalogue.adaptors[name] for name in options]
     spaces = {one.name: space for one in adaptors if (space := _leave_open(one, recipe))} if recipe.explores else {}
-    return Plan(options=options, routes=generate_routes(adaptors, chains=recipe.routes), spaces=spaces)
+    routes = generate_routes(adaptors, chains=recipe.routes)
+    return Plan(options=options, routes=routes, spaces=spaces, challenges=recipe.gates.beat_published)
 
 
 def _select_toolchains(recipe: Recipe, catalogue: Catalogue) -> frozenset[str]:

@@ -24,6 +24,9 @@ class AliasRegistry(Protocol):
             HoneError: ``registry-unreachable`` or ``registry-denied``.
         """
 
+    def name_version(self, name: str, version: str) -> str:
+        """Return the URI of a version that ``list_aliases`` returned, which ``Registry.resolve`` takes."""
+
     def move_alias(self, uri: str, alias: str) -> None:
         """Let an alias point to a version, wherever it was.
 

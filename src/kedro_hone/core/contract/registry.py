@@ -176,6 +176,7 @@ _RETURNS: Final[Mapping[str, type]] = {
     "find_source": str,
     "find_problem": str,
     "list_aliases": dict,
+    "name_version": str,
     "move_alias": NoneType,
 }
 

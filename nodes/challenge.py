@@ -1,0 +1,101 @@
+"""Challenge: let a winner stand up to the version that is published already, by the same launches and gates.
+
+The published version takes the source's place, and the winner is the only finalist. So an error of this comparison is
+as rare as one against the source; both have to hold, which divides no level (an intersection-union test: R. L. Berger,
+Technometrics 24, 1982).
+"""
+
+from __future__ import annotations
+
+from kedro_hone.building.fetching import fetch
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.aliases import read_aliases
+from kedro_hone.core.contract.registry import Registry, VersionInfo
+from kedro_hone.core.contract.tags import DIGEST
+from kedro_hone.core.contract.target import find_target
+from kedro_hone.core.text import open_logger
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.decision import Decision, Verdict
+from kedro_hone.core.values.measurement import RaceResult, Standing, Status
+from kedro_hone.recipe.schema import ModelSection
+
+logger = open_logger(__name__)
+
+
+def challenge(
+    *, setting: Setting, result: RaceResult, assessed: Decision, version: VersionInfo
+) -> tuple[Artifact, RaceResult]:
+    """Return the published version, as what is measured against, and the race's result with the winner alone in it.
+
+    Where there is no winner, or nothing is published yet, the source is returned; where the winner is what is
+    published, it is returned itself. Then nobody is to be measured.
+
+    Raises:
+        HoneError: As ``fetch``.
+    """
+    if assessed.verdict is not Verdict.PASS or assessed.artifact is None:
+        return setting.source, _keep(result, None)
+    published = _find_published(setting, version)
+    if published is None:
+        logger.info("challenge nobody: nothing has the alias %s yet", setting.recipe.publish.alias)
+        return setting.source, _keep(result, None)
+    registry, info = published
+    if info.tags.get(DIGEST) == assessed.artifact.digest:
+        return assessed.artifact, _keep(result, None)
+    logger.info("challenge %s by %s", info.uri, assessed.winner)
+    own = setting.recipe.model_copy(update={"model": ModelSection(uri=info.uri)})
+    _, artifact = fetch(info.uri, registry, own, setting.store, setting.run)
+    return artifact, _keep(result, assessed.winner)
+
+
+def defend(
+    *, setting: Setting, assessed: Decision, challenged: Decision, contest: RaceResult, incumbent: Artifact
+) -> Decision:
+    """Return the verdict on the winner: PASS only where it beats what is published, too.
+
+    Args:
+        setting: Of the run.
+        assessed: The verdict against the source.
+        challenged: That against the published version.
+        contest: Who challenged it; nobody where nothing is published.
+        incumbent: The published version.
+    """
+    alias = setting.recipe.publish.alias
+    if assessed.artifact is not None and assessed.artifact.digest == incumbent.digest:
+        return _refuse(assessed, Verdict.KEEP, (f"the winner is what {alias} points to already",))
+    if not any(one.status is Status.MEASURED for one in contest.standings):
+        return assessed
+    reasons = tuple(f"against {alias}: {reason}" for reason in challenged.reasons)
+    if challenged.verdict is Verdict.PASS:
+        return assessed.model_copy(update={"reasons": (*assessed.reasons, *reasons)})
+    verdict = Verdict.INCONCLUSIVE if challenged.verdict is Verdict.INCONCLUSIVE else Verdict.KEEP
+    return _refuse(assessed, verdict, (*reasons, f"the winner is not published: what {alias} points to stays"))
+
+
+def _refuse(assessed: Decision, verdict: Verdict, reasons: tuple[str, ...]) -> Decision:
+    nobody = {"winner": None, "artifact": None, "golden": None}
+    return assessed.model_copy(update={**nobody, "verdict": verdict, "reasons": (*assessed.reasons, *reasons)})
+
+
+def _keep(result: RaceResult, winner: str | None) -> RaceResult:
+    """Return the result with one candidate that is measured, or none."""
+
+    def leave(one: Standing) -> Standing:
+        if one.id == winner or one.status is not Status.MEASURED:
+            return one.model_copy(update={"status": Status.MEASURED}) if one.id == winner else one
+        return one.model_copy(update={"status": Status.DROPPED, "reason": "It was not the winner."})
+
+    return result.model_copy(update={"standings": tuple(map(leave, result.standings)), "choice": None})
+
+
+def _find_published(setting: Setting, version: VersionInfo) -> tuple[Registry, VersionInfo] | None:
+    """Return the version that the alias points to, with its registry; None where there is none, or it is no winner."""
+    place = setting.recipe.publish
+    registry, name = find_target(version.uri, uri=place.uri, name=place.name, project=setting.run.project)
+    name = name or registry.resolve(version.uri).name
+    number = read_aliases(registry, name).get(name, {}).get(place.alias)
+    if number is None:
+        return None
+    # Who has aliases can name their versions.
+    info = registry.resolve(registry.name_version(name, number))  # type: ignore[attr-defined]
+    return (registry, info) if info.is_optimized else None

@@ -1,0 +1,60 @@
+"""What a winner's search depended on beside the model: the processor, and the versions of the toolchains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.environments.store import Environment, EnvironmentStore
+from kedro_hone.core.values.digest import digest_file, digest_json
+from kedro_hone.recipe.plan import make_plan
+from kedro_hone.recipe.schema import Recipe
+
+_SHOWN = 12
+"""Hexadecimal digits of a digest in a tag: people read them too."""
+
+
+class Machine(Protocol):
+    """What tells machines apart on which one winner may be faster than another."""
+
+    @property
+    def cpu(self) -> str:
+        """The processor's name."""
+
+    @property
+    def flags(self) -> Iterable[str]:
+        """Its instructions."""
+
+    @property
+    def gpu(self) -> str | None:
+        """The GPU's name."""
+
+
+def name_machine(machine: Machine) -> str:
+    """Return what names a kind of machine, in a tag: the processor with its instructions, and the GPU."""
+    return _shorten(digest_json([machine.cpu, sorted(machine.flags), machine.gpu]))
+
+
+def name_toolset(recipe: Recipe) -> str:
+    """Return what names the toolchains of a recipe with their versions, in a tag: ``onnxruntime=5e84f494 …``.
+
+    Raises:
+        HoneError: As ``make_plan``.
+    """
+    catalogue = read_catalogue()
+    names = sorted({catalogue.adaptors[name].toolchain.name for name in make_plan(recipe).options})
+    return " ".join(f"{name}={_find_version(name)}" for name in names)
+
+
+def _find_version(name: str) -> str:
+    """Return the digest of a toolchain's versions: of its lock, or of what this interpreter has where it serves."""
+    toolchain = read_catalogue().find_toolchain(name)
+    found = EnvironmentStore().ensure(toolchain, build=False)
+    if isinstance(found, Environment):
+        return _shorten(found.lock_digest)
+    return _shorten(digest_file(toolchain.lock)) if toolchain.lock.exists() else "none"
+
+
+def _shorten(digest: str) -> str:
+    return digest.removeprefix("sha256:")[:_SHOWN]

@@ -1,0 +1,107 @@
+"""``kedro hone sweep``: search again for published winners whose toolchains or machine are others now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kedro_hone.building.toolset import name_machine, name_toolset
+from kedro_hone.cli.listen import hold_queue, open_loader, read_rule, read_section
+from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.contract.tags import SOURCE
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.text import clean_text
+from kedro_hone.events.event import Event, Kind
+from kedro_hone.events.job import Request, State
+from kedro_hone.events.queue import Queue
+from kedro_hone.events.renewal import choose_renewals, explain_due, list_winners, make_renewal
+from kedro_hone.events.rules import Rule
+from kedro_hone.events.running import Runner
+from kedro_hone.events.service import WORK
+from kedro_hone.events.settings import read_settings
+from kedro_hone.events.sweep import open_registry
+from kedro_hone.graph import configure, find_root
+
+
+@click.command()
+@click.option(
+    "--registry", "registries", multiple=True, default=("models:/",), show_default=True, help="Where to look."
+)
+@click.option("--limit", default=3, show_default=True, type=click.IntRange(1), help="Runs in 24 hours at most.")
+@click.option("--dry-run", is_flag=True, help="Only say what would run.")
+@click.option("--env", "-e", help="Kedro's environment whose listen.yml is read.")
+def sweep(*, registries: tuple[str, ...], limit: int, dry_run: bool, env: str | None) -> None:
+    """Search again where a toolchain or the machine is another one than when the published winner was found.
+
+    A new winner is published only if it beats the published one by the same gates, measured next to it. Where `kedro
+    hone listen` runs in this project, it does the runs; otherwise this command does, one after the other.
+    """
+    configure()
+    root = find_root()
+    rules = _read_rules(root, env)
+    queue = Queue(root / WORK / "queue.db")
+    requests = [one for registry in registries for one in _list_due(registry, root, rules)]
+    chosen = choose_renewals(queue, requests, limit=limit, now=time.time())
+    click.echo(f"{len(requests)} out of date; {len(chosen)} to run now, at most {limit} in 24 hours, and each once")
+    if chosen and not dry_run:
+        queue.accept(chosen)
+        _run_jobs(queue, root, chosen)
+
+
+def _read_rules(root: Path, env: str | None) -> tuple[Rule, ...]:
+    """Return the rules of ``listen.yml``; none where there is no such file."""
+    loader = open_loader(root, env)
+    found = any(Path(loader.conf_source).glob("*/listen*"))
+    return read_settings(read_section(loader, "listen")).rules if found else ()
+
+
+def _list_due(registry: str, root: Path, rules: Sequence[Rule]) -> list[Request]:
+    """Return a request for each winner in a registry that is out of date, and say why it is, or why it stays."""
+    machine, requests = name_machine(read_host()), []
+    alias = read_rule(root, None)[0].publish.alias
+    for info in list_winners(open_registry(registry, project=root), alias=alias):
+        rule = _find_rule(info, rules)
+        if rules and rule is None:
+            click.echo(clean_text(f"{info.uri}: no rule in listen.yml names its model"))
+            continue
+        toolset = name_toolset(read_rule(root, rule)[0])
+        if why := explain_due(info, machine=machine, toolset=toolset):
+            click.echo(clean_text(f"{info.uri}: other now: {why}"))
+            requests.append(make_renewal(info, rule, device="cpu", machine=machine, toolset=toolset))
+    return requests
+
+
+def _find_rule(info: VersionInfo, rules: Sequence[Rule]) -> Rule | None:
+    """Return the first rule that names the model of a winner, whatever the events."""
+    event = Event(kind=Kind.VERSION_CREATED, uri=info.tags[SOURCE], name=info.name, delivery="")
+    return next((rule for rule in rules if rule.names(event)), None)
+
+
+def _run_jobs(queue: Queue, root: Path, requests: Sequence[Request]) -> None:
+    """Run the jobs here, unless a service does, and print what became of each."""
+    devices = dict.fromkeys((one.device for one in requests), 1)
+    runner = Runner(queue, project=root, devices=devices, attempts=1, seconds=6 * 3600.0)
+    try:
+        with hold_queue(root):
+            runner.start()
+            try:
+                for request in requests:
+                    _await_job(queue, request.key)
+            finally:
+                runner.stop()
+    except HoneError as error:
+        if error.slug != "listener-running":
+            raise
+        click.echo("`kedro hone listen` works on this project, and does the runs.")
+
+
+def _await_job(queue: Queue, key: str) -> None:
+    while (job := queue.find_key(key)) is not None and job.state in {State.QUEUED, State.RUNNING}:
+        time.sleep(0.5)
+    if job is not None:
+        said = " ".join(filter(None, (job.state, job.verdict, job.published, job.reason)))
+        click.echo(clean_text(f"{job.uri}: {said}"))

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.events.queue import Queue
+from kedro_hone.events.renewal import choose_renewals, explain_due, list_winners, make_renewal
+from kedro_hone.events.settings import read_settings
+
+NOW = {"machine": "here", "toolset": "onnxruntime=1 openvino=2"}
+
+
+def make(version, name="digits", **tags):
+    tags = {"hone.source": f"models:/{name}/1", "hone.machine": "here", "hone.toolset": NOW["toolset"], **tags}
+    return VersionInfo(uri=f"models:/{name}/{version}", name=name, version=version, tags=tags)
+
+
+class Fixed:
+    """A registry of two models, one of whose winners has the alias."""
+
+    def versions_since(self, cursor):
+        assert cursor is None
+        source = VersionInfo(uri="models:/digits/1", name="digits", version="1")
+        return (source, make("2"), make("3"), make("2", "fraud")), "end"
+
+    def list_aliases(self, name):
+        return {"digits": {"honed": "3", "other": "2"}, "fraud": {}}[name]
+
+
+def test_winners_that_the_alias_points_to():
+    assert [info.uri for info in list_winners(Fixed(), alias="honed")] == ["models:/digits/3"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "why"),
+    [
+        ({}, ""),
+        ({"hone.toolset": "onnxruntime=0 openvino=2"}, "toolchains: onnxruntime"),
+        ({"hone.toolset": "onnxruntime=1"}, "toolchains: openvino"),
+        ({"hone.toolset": "onnxruntime=1 openvino=2 gone=3"}, ""),
+        ({"hone.toolset": "nonsense", "hone.machine": ""}, "toolchains: onnxruntime, openvino and the machine"),
+        ({"hone.machine": "there"}, "the machine"),
+    ],
+)
+def test_what_is_another_one_now(tags, why):
+    assert explain_due(make("2", **tags), **NOW) == why
+
+
+def test_a_renewal_must_beat_what_is_published():
+    settings = {
+        "rules": [{"name": "a", "models": "*", "env": "prod", "recipe": {"gates": {"drop": 0.1}, "threads": 1}}]
+    }
+    (rule,) = read_settings(settings).rules
+    wanted = make_renewal(make("2"), rule, device="cpu", **NOW)
+    assert wanted.uri == "models:/digits/1"
+    assert wanted.told == {
+        "recipe": {"gates": {"drop": 0.1, "beat_published": True}, "threads": 1},
+        "env": "prod",
+    }
+    assert make_renewal(make("3"), rule, device="cpu", **NOW).key == wanted.key
+    assert make_renewal(make("2"), rule, device="cpu", **{**NOW, "toolset": "openvino=3"}).key != wanted.key
+
+
+def test_a_day_has_a_limit_and_each_runs_once(tmp_path):
+    clock = [1000.0]
+    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
+    requests = [make_renewal(make("2", f"m{number}"), None, device="cpu", **NOW) for number in range(5)]
+    first = choose_renewals(queue, requests, limit=2, now=clock[0])
+    assert first == requests[:2]
+    queue.accept(first)
+    assert choose_renewals(queue, requests, limit=2, now=clock[0] + 3600) == []
+    assert choose_renewals(queue, requests, limit=2, now=clock[0] + 90_000) == requests[2:4]

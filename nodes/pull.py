@@ -12,7 +12,6 @@ from kedro_hone.core.contract.registry import Registry, VersionInfo, find_regist
 from kedro_hone.core.contract.tags import DIGEST
 from kedro_hone.core.contract.target import find_source, find_target
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.errors import SLUGS, HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
@@ -23,6 +22,8 @@ from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed, Refused
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
+from kedro_hone.recipe.environments import find_environment, require_environments
+from kedro_hone.recipe.plan import make_plan, reach_toolchains
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.signing.policy import SIGNATURE, Policy
 from kedro_hone.signing.sign import find_signer
@@ -99,6 +100,7 @@ def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFol
             why="The source model is the baseline of every comparison, so it must run.",
             hint="See `kedro hone toolchains` for the formats that can be run.",
         )
+    require_environments(recipe, [toolchain, *reach_toolchains(make_plan(recipe), flavor.format)])
     inputs = recipe.model.inputs or flavor.inputs
     given = {"inputs": inputs, "outputs": flavor.outputs, "metadata": flavor.metadata}
     unread = JobInput(path=str(files), format=flavor.format, **given)
@@ -150,7 +152,7 @@ def _read_description(
 
 def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder) -> dict[str, Json]:
     """Let the toolchain read the model's specifications in a worker; a refusal's slug is kept where it is known."""
-    environment = EnvironmentStore().ensure(toolchain)
+    environment = find_environment(recipe, toolchain)
     if isinstance(environment, Failed):
         raise HoneError(
             "toolchain-unbuildable",

@@ -17,7 +17,8 @@ import pytest
 from empty_wheel import make_wheel
 
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.store import Environment, EnvironmentStore, _environment_key
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.environments.store import EnvironmentStore, _environment_key
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
 SIX = "8abb2f1d86890a2dfb989f9a77cfcfd3e47c2a354b01111771326f8aa26e0254"  # six-1.16.0-py2.py3-none-any.whl

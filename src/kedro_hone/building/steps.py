@@ -17,7 +17,7 @@ from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
 from kedro_hone.core.contract.catalogue import find_used
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.environments.store import Environment, EnvironmentStore
+from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.plugins import check_kind, describe_exception
 from kedro_hone.core.store.steps import StepRecord, list_machine_options, step_key
@@ -32,6 +32,7 @@ from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.host.verification import verify_output
 from kedro_hone.programs import LIBRARY
+from kedro_hone.recipe.environments import find_environment
 
 logger = open_logger(__name__)
 
@@ -141,10 +142,13 @@ class _Step:
     def _find_environment(self, budget: Budget) -> Environment | Refused | Failed:
         """Return the toolchain's environment, which is not built any more where there is no time to use it."""
         run, may_build = self.setting.run, budget.find_reason(self.phase, None) is None
+        recipe, toolchain = self.setting.recipe, self.adaptor.toolchain
         with run.clock.exclude():
-            found = EnvironmentStore().ensure(self.adaptor.toolchain, build=may_build, stopped=run.is_stopped)
+            found = find_environment(recipe, toolchain, build=may_build, stopped=run.is_stopped)
         if not isinstance(found, Failed):
             return found
+        if recipe.missing_toolchains == "skip":
+            return Refused(by=self.adaptor.name, slug="not-installed", reason=found.reason)
         if (late := budget.find_reason(self.phase, None)) is not None:
             return self._leave_out(late)
         return run.name_log(found.model_copy(update={"by": self.adaptor.name}))

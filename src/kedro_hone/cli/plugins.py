@@ -14,7 +14,8 @@ from rich.text import Text
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.registry import find_broken, read_registries
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.store import Environment, EnvironmentStore
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import clean_text

@@ -66,7 +66,20 @@ def _find_commands(variables: Mapping[str, str] = os.environ) -> Mapping[str, st
     return _COMMANDS[name]
 
 
-def install(toolchain: Toolchain, venv: Path, *, logs: Path, stopped: Callable[[], bool] | None = None) -> str | Failed:
+def find_wheels(variables: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the folder of wheels that ``HONE_WHEELS`` names, or None."""
+    text = variables.get("HONE_WHEELS")
+    return Path(text).absolute() if text else None
+
+
+def install(
+    toolchain: Toolchain,
+    venv: Path,
+    *,
+    logs: Path,
+    wheels: Path | None = None,
+    stopped: Callable[[], bool] | None = None,
+) -> str | Failed:
     """Make a virtual environment with a toolchain's locked requirements, where nothing is yet.
 
     A lock with digests is complete: nothing else is installed, nothing that is not checked, and nothing is built, since
@@ -74,9 +87,12 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path, stopped: Callable[[
     for CUDA, the first that is found is installed: any other failure, such as a wrong digest, ends the installation.
     Returned is which one, ``cpu`` for ``requirements-cpu.lock``; empty where it has none.
 
-    The output of each step is kept in the folder for logs. After a failure ``venv`` is unusable.
+    From a folder of ``wheels`` all is installed, with the same digests, and no index is asked. The output of each step
+    is kept in the folder for logs. After a failure ``venv`` is unusable.
     """
     commands = _find_commands()
+    if wheels is not None and not wheels.is_dir():
+        commands = f"there is no folder of wheels {wheels}"
     if isinstance(commands, str):
         return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=commands)
     python = venv / "bin" / "python"
@@ -86,6 +102,8 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path, stopped: Callable[[
         words = [word.format(lock=lock, **places) for word in commands[step.partition("-")[0]].split()]
         if lock and "--hash=" in lock.read_text():
             words += ["--require-hashes", "--no-deps", "--only-binary", ":all:"]
+        if lock and wheels is not None:
+            words += ["--no-index", "--find-links", str(wheels)]
         return _run(words, toolchain=toolchain, log=logs / f"{step}.log", stopped=stopped)
 
     failed = run("create") or run("install", toolchain.lock.absolute())

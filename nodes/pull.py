@@ -158,7 +158,8 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
             "toolchain-unbuildable",
             f"The environment of {toolchain.name} cannot be built.",
             why=environment.reason,
-            hint=f"Read {environment.log}, or run `kedro hone toolchains build {toolchain.name}`.",
+            hint=f"{f'Read {environment.log}; or' if environment.log else 'Mend its interpreter, or'} run `kedro hone "
+            f"toolchains build {toolchain.name}`.",
         )
     job = Job(
         function="describe",

@@ -34,6 +34,9 @@ _WRONG_DIGEST = re.compile(
 )
 """The package and its digest, as pip or uv names them."""
 
+_UNREACHABLE = re.compile(r"after connection broken by '\w+\(.*?: (.+?)['\"]\)|Failed to fetch: `([^`]+)`")
+"""Why an index does not answer, as pip says it before it finds nothing; or which page of it, as uv does."""
+
 _NOT_FOUND = re.compile(
     r"No matching distribution found for|(there is no version of|was not found in|has no wheels with a matching)\s"
 )
@@ -121,8 +124,12 @@ def install(
 
 
 def _is_not_found(text: str) -> bool:
-    """Tell whether an installer's log says that a package is not available at all; a wrong digest is not that."""
-    return _NOT_FOUND.search(text) is not None and _WRONG_DIGEST.search(text) is None
+    """Tell whether an installer's log says that a package is not available at all.
+
+    A wrong digest is not that, nor is an index that does not answer, of which nobody knows what it has.
+    """
+    elsewhere = _WRONG_DIGEST.search(text) or _UNREACHABLE.search(text)
+    return _NOT_FOUND.search(text) is not None and elsewhere is None
 
 
 def _find_reason(text: str) -> str:
@@ -130,6 +137,8 @@ def _find_reason(text: str) -> str:
     if wrong := _WRONG_DIGEST.search(text):
         package, digest = (group for group in wrong.groups() if group)
         return f"{package}: the digest of the downloaded file, {digest.removeprefix('sha256:')}, is not in the lock"
+    if (found := _UNREACHABLE.search(text)) and (_NOT_FOUND.search(text) or found[2]):
+        return f"the package index cannot be reached: {found[1] or found[2]}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not re.match(r"\[notice\]|note:|hint:|WARNING:", line)] or lines
     errors = [line for line in told if re.match(r"(error|fatal|\u00d7 )", line, re.IGNORECASE) or "Error:" in line]

@@ -69,6 +69,7 @@ def check_interpreter(record: Path, toolchain: Toolchain, python: Path, *, folde
     state = _digest_state(toolchain, python, places)
     kept = {"failed": found} if isinstance(found, Failed) else {"environment": found}
     written = _Record(state=state, process=os.getpid(), places=places, **kept)
+    record.parent.mkdir(parents=True, exist_ok=True)
     write_file(record, dump_json(written.model_dump(mode="json")))
     return found
 
@@ -120,7 +121,8 @@ def _judge(toolchain: Toolchain, python: Path, told: dict[str, Json], *, log: st
 
 def _digest_state(toolchain: Toolchain, python: Path, places: tuple[str, ...]) -> str:
     """Return a digest of what decides what a check finds: cheap, without a start."""
-    seen = [(path, os.path.realpath(path), _read_times(path)) for path in (str(python), *places)]
+    usual = map(str, sorted(python.parents[1].glob("lib/python3*/site-packages")))  # where one crashes at its start
+    seen = [(path, os.path.realpath(path), _read_times(path)) for path in (str(python), *usual, *places)]
     return digest_json([seen, read_lines(toolchain.requirements), digest_worker(toolchain.worker)])
 
 

@@ -35,7 +35,7 @@ def examine(job: dict[str, Any]) -> dict[str, Any]:
 def _find_fault(worker: str) -> str | None:
     try:
         load_worker("hone_toolchain", worker)
-    except Exception as error:  # noqa: BLE001 - whatever the toolchain raises is the answer
+    except BaseException as error:  # noqa: BLE001 - SystemExit too: whatever the toolchain raises is the answer
         lines = str(error).splitlines()
         return ": ".join([type(error).__name__, *lines[:1]])
     return None

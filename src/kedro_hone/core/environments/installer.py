@@ -24,6 +24,9 @@ from kedro_hone.core.workers.host.guarded import Guarded, Program
 _INSTALL_SECONDS: Final = 3600.0
 """How long one step of an installation may take; the largest toolchains are gigabytes."""
 
+_FULL_BYTES: Final = 1 << 20
+"""What a disk has left on which an installation cannot go on."""
+
 _MISLEADING = re.compile(
     r"PYTHON.*|VIRTUAL_ENV|CONDA_.*|PIP_(USER|TARGET|PREFIX|ROOT|REQUIRE_VIRTUALENV|NO_DEPS|PYTHON)"
 )
@@ -177,6 +180,8 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path, stopped: Callab
     failure, reason = FailureClass.INSTALL, _find_reason(text)
     if "No space left on device" in text:
         failure = FailureClass.DISK_FULL
+    elif end.reason is None and _is_full(log.parent):  # then the log could not be written either
+        failure, reason = FailureClass.DISK_FULL, f"{log.stem}: No space left on device: {log.parent}"
     elif end.reason == "time-out":
         failure, reason = FailureClass.TIME_OUT, f"{log.stem}: not done after {_INSTALL_SECONDS:.0f} seconds"
     elif end.reason == "not-started":
@@ -184,6 +189,12 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path, stopped: Callab
     elif end.reason is not None or end.signal is not None:
         failure, reason = FailureClass.KILLED, f"{log.stem}: killed ({end.reason or f'signal {end.signal}'})"
     return Failed(by=toolchain.name, failure=failure, reason=reason, log=str(log))
+
+
+def _is_full(folder: Path) -> bool:
+    """Tell whether the disk of a folder has next to nothing left, in bytes or in files."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize < _FULL_BYTES or (found.f_files > 0 and found.f_favail == 0)
 
 
 def _make_variables(inherited: Mapping[str, str]) -> dict[str, str]:

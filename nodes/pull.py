@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -16,12 +15,13 @@ from kedro_hone.core.errors import SLUGS, HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.values.artifact import ONNX_FACTS, Artifact, TensorSpec
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed, Refused
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
+from kedro_hone.recipe.capabilities import MOST_OPERATORS
 from kedro_hone.recipe.environments import find_environment, require_environments
 from kedro_hone.recipe.plan import make_plan, reach_toolchains
 from kedro_hone.recipe.schema import Recipe
@@ -34,9 +34,6 @@ from kedro_hone.sources.files import write_files
 from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = open_logger(__name__)
-
-MOST_OPERATORS: Final = 60
-"""Kinds of them that are remembered of a model."""
 
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
 
@@ -143,7 +140,8 @@ def _read_description(
             why=f"Its worker described it in a way that cannot be read: {' '.join(str(error).split())}",
             hint="Check the file in the registry.",
         ) from error
-    noted = {name: described[name] for name in ("graph", "structure", "transformers", "sklearn") if described.get(name)}
+    names = ("graph", "structure", "transformers", "sklearn", *ONNX_FACTS)
+    noted = {name: described[name] for name in names if described.get(name)}
     listed = described.get("operators")
     if isinstance(listed, list) and listed:
         noted["operators"] = [str(one)[:60] for one in listed[:MOST_OPERATORS]]

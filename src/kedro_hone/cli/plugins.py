@@ -13,12 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from kedro_hone.cli.building import build_all
+from kedro_hone.cli.capabilities import print_capabilities
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.registry import find_broken, read_registries
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import clean_text
 
 
@@ -28,9 +28,7 @@ from kedro_hone.core.text import clean_text
 def toolchains(context: click.Context, *, capabilities: str | None) -> None:
     """List, build and remove the toolchains' environments."""
     if capabilities:
-        host, path = read_host(), read_catalogue().find_toolchain(capabilities).folder / "capabilities.yml"
-        click.echo(f"# this machine: {host.cores} cores, {host.instructions}, GPU: {host.gpu or 'none'}")
-        click.echo(path.read_text() if path.exists() else "nothing is written down of this toolchain\n")
+        print_capabilities(read_catalogue(), capabilities)
     elif context.invoked_subcommand is None:
         context.invoke(list_)
 

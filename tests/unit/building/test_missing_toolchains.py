@@ -68,6 +68,7 @@ def test_an_unknown_toolchain_has_no_environment():
     [
         ({"environments": {"toy": {"python": "python3"}}}, "'python3' is no absolute path"),
         ({"environments": {"toy": {"pyhton": "/usr/bin/python3"}}}, "did you mean 'python'?"),
+        ({"environments": {"toy": {"image": "vendor@sha256:0"}}}, "hone.environments.toy.image: unknown key"),
         ({"environments": {"toy": {}}}, "hone.environments.toy.python: is missing"),
         ({"missing_toolchains": "ignore"}, "hone.missing_toolchains"),
         ({"wheels": "wheels"}, "'wheels' is no absolute path"),

@@ -37,7 +37,7 @@ def take_baseline(*, setting: Setting) -> Reference:
     if recipe.gates.drops:  # which are checked where the reference is made
         asked.append([recipe.gates.drops, recipe.gates.confidence, recipe.confirm.finalists])
     code = [digest_metric(recipe.program.metric, project=setting.run.project), digest_programs()]
-    key = digest_json(["reference", VERSION, *asked, *code, *identify_runtime(source)])
+    key = digest_json(["reference", VERSION, *asked, *code, *identify_runtime(source, recipe)])
     reference = store.read_value(key, Reference.model_validate)
     if reference is None or store.find_tree(key) is None:
         reference = _make_reference(key, setting)

@@ -13,7 +13,6 @@ from kedro_hone.comparing.verdict import find_contradiction
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import EVIDENCE, GOLDEN, TIMINGS, EvidenceFolder, explain_incomplete
 from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.text import hide_secrets, open_logger
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Json
@@ -33,6 +32,7 @@ from kedro_hone.core.values.measurement import (
 from kedro_hone.core.values.outcome import Failed, Outcome
 from kedro_hone.core.values.samples import SEARCH, Predicted, Reference
 from kedro_hone.programs import digest_metric
+from kedro_hone.recipe.environments import find_environment
 from kedro_hone.report import records
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, write_reports
@@ -129,7 +129,7 @@ def gather_evidence(
         race=records.RaceRecord(**raced, timings=TIMINGS),
         confirmation=Confirmation(**confirmed, subject=digest_json(confirmation.made_from)),
         hardware=confirmation.hardware,
-        environments=_list_environments(source, validations),
+        environments=_list_environments(setting, validations),
         data=tuple(setting.samples.splits.values()),
         break_even_calls=_find_break_even(speed["latency"], effort["optimization_seconds"]),
         **speed,
@@ -290,10 +290,10 @@ def _find_break_even(latency: records.LatencyRecord | None, cost: float) -> int 
     return round(cost * 1e3 / saved) if saved > 0 else None
 
 
-def _list_environments(source: Artifact, validations: Sequence[Validation]) -> tuple[records.EnvironmentRecord, ...]:
+def _list_environments(setting: Setting, validations: Sequence[Validation]) -> tuple[records.EnvironmentRecord, ...]:
     catalogue = read_catalogue()
     routes = [one.candidate.route for one in validations if one.quality is not None]
-    names = {str(source.runtime), *(part.split(".")[0] for route in routes for part in route)}
-    found = [EnvironmentStore().ensure(catalogue.find_toolchain(name), build=False) for name in sorted(names)]
+    names = {str(setting.source.runtime), *(part.split(".")[0] for route in routes for part in route)}
+    found = [find_environment(setting.recipe, catalogue.find_toolchain(name), build=False) for name in sorted(names)]
     found = [one for one in found if not isinstance(one, Failed)]
     return tuple(records.EnvironmentRecord.model_validate(one, from_attributes=True) for one in found)

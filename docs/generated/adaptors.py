@@ -143,11 +143,16 @@ def read_capabilities(adaptor: Adaptor) -> str:
         return ""
     versions = yaml.safe_load(path.read_text())["versions"]
     rows = [
-        {"version": row["version"], **row["adaptors"][adaptor.name]}
+        {"version": row["version"], **_list_takes(row), **row["adaptors"][adaptor.name]}
         for row in versions
         if adaptor.name in row["adaptors"]
     ]
     return yaml.safe_dump_all(rows, sort_keys=False, default_flow_style=None, width=110) if rows else ""
+
+
+def _list_takes(row: dict[str, Any]) -> dict[str, Any]:
+    """Return what a version takes for all adaptors of its toolchain."""
+    return {"every adaptor takes": row["takes"]} if "takes" in row else {}
 
 
 def describe_space(space: Space) -> str:

@@ -13,7 +13,7 @@ from kedro_hone.pipelines.binding import place_node
 
 def create_pipeline() -> Pipeline:
     """Return the pipeline: model and data in, source artifact, samples and reference out."""
-    read = ("model", "trust", "shapes", "threads", "seed")
+    read = ("model", "trust", "shapes", "threads", "seed", "environments", "missing_toolchains")
     prepared = ("program.name", "program.options", "shapes", "calibration_rows")
     data, made = {name: name for name in ("source", *SPLITS)}, ["version", "source"]
     nodes = (

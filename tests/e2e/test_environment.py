@@ -117,3 +117,27 @@ def test_the_next_run_repairs_it(project):
     project.run("--pipelines", "assess")
     assert project.evidence["winner"]["candidate"] == CANDIDATE
     assert (environment / "venv" / "bin" / "python").exists()
+
+
+def test_an_interpreter_that_the_recipe_names_takes_the_place_of_a_locked_environment(project):
+    (environment,) = (project.root.parent / "home" / "environments").iterdir()
+    python = environment / "venv" / "bin" / "python"
+    before = next(row for row in project.evidence["environments"] if row["toolchain"] == "kiosk")
+    project.set(environments={"kiosk": {"python": str(python)}}, missing_toolchains="error")
+    project.run("--pipelines", "assess")
+
+    rows = {row["toolchain"]: row for row in project.evidence["environments"]}
+    assert project.evidence["winner"]["candidate"] == CANDIDATE
+    assert (rows["kiosk"]["origin"], rows["shop"]["origin"]) == ("named", "shared")
+    assert rows["kiosk"]["versions"]["six"] == before["versions"]["six"]
+    assert rows["kiosk"]["key"] != before["key"], "what was built elsewhere is not taken for this one's"
+    assert "none: the recipe names the interpreter" in (project.runs[-1] / "report.html").read_text()
+
+
+def test_one_that_does_not_exist_ends_a_run_that_wants_every_toolchain(project):
+    project.set(environments={"kiosk": {"python": "/nowhere/python"}}, missing_toolchains="error")
+    done = project.call("run", "--pipelines", "assess")
+
+    assert done.code == 3, done.output
+    assert "hone explain toolchain-missing" in done.output
+    assert "kiosk: the recipe names /nowhere/python for kiosk, where there is no program" in done.output

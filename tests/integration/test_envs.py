@@ -17,7 +17,8 @@ import pytest
 from empty_wheel import make_wheel
 
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.store import Environment, EnvironmentStore, _environment_key
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.environments.store import EnvironmentStore, _environment_key
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
 SIX = "8abb2f1d86890a2dfb989f9a77cfcfd3e47c2a354b01111771326f8aa26e0254"  # six-1.16.0-py2.py3-none-any.whl
@@ -261,3 +262,75 @@ def test_a_lock_that_does_not_satisfy_the_ranges_is_a_failure(store, tmp_path):
     assert isinstance(failed, Failed)
     assert "does not satisfy requirements.in: six>=99 is needed, and 1.16.0 is installed" in failed.reason
     assert list((store.root / "environments").iterdir()) == []
+
+
+OFFLINE = {
+    "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+    "PIP_EXTRA_INDEX_URL": "",
+    "PIP_FIND_LINKS": "",
+    "PIP_RETRIES": "1",
+    "PIP_NO_CACHE_DIR": "1",
+    "PIP_CONFIG_FILE": os.devnull,
+}
+
+
+@pytest.fixture
+def offline(monkeypatch) -> None:
+    """A machine whose index does not answer."""
+    for name, value in OFFLINE.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("offline")
+def test_without_a_network_a_folder_of_wheels_is_installed_with_the_digests_of_the_lock(tmp_path):
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    digest = make_wheel(wheels, "honetoy", "1.0")
+    toolchain = make_toolchain(tmp_path / "tiny", lock=f"honetoy==1.0 --hash=sha256:{digest}\n", ranges="honetoy\n")
+    store = EnvironmentStore(tmp_path / "home", wheels=wheels)
+
+    built = store.ensure(toolchain)
+
+    assert isinstance(built, Environment), built
+    assert built.versions["honetoy"] == "1.0"
+    (toolchain.folder / "requirements.lock").write_text(f"honetoy==1.0 --hash=sha256:{'0' * 64}\n")
+    failed = store.ensure(toolchain)
+    assert isinstance(failed, Failed)
+    assert failed.reason == f"honetoy==1.0: the digest of the downloaded file, {digest}, is not in the lock"
+
+
+@pytest.mark.usefixtures("offline")
+def test_an_index_that_does_not_answer_is_the_reason_and_no_other_build_is_tried(store, two_builds, links, monkeypatch):
+    monkeypatch.setenv("PIP_FIND_LINKS", str(links))
+    (two_builds.folder / "requirements.lock").write_text("")  # six is on the index
+    next(links.glob("*+cpu*")).unlink()
+
+    failed = store.ensure(two_builds)
+
+    assert isinstance(failed, Failed)
+    assert failed.failure is FailureClass.INSTALL
+    assert failed.reason.startswith("the package index cannot be reached: ")
+    assert "Connection refused" in failed.reason
+    assert Path(failed.log).name == "install-cpu.log"
+    assert list((store.root / "environments").iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_disk_that_fills_in_the_middle_of_an_installation_leaves_nothing_and_is_named(store, tmp_path):
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    digest = make_wheel(wheels, "honetoy", "1.0", holds=8 << 20)
+    toolchain = make_toolchain(tmp_path / "tiny", lock=f"honetoy==1.0 --hash=sha256:{digest}\n", ranges="honetoy\n")
+    store.root.mkdir()
+    script = f"mount -t tmpfs -o size=24m tmpfs '{store.root}' && \"$@\"; ls '{store.root}/environments'"
+    command = [sys.executable, "-c", BUILDER, str(store.root), str(toolchain.folder)]
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *command],
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "HONE_WHEELS": str(wheels)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    failed = Failed.model_validate_json(done.stdout)  # and no environment is listed after it
+    assert failed.failure is FailureClass.DISK_FULL, failed
+    assert "No space left on device" in failed.reason

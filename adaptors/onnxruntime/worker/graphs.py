@@ -64,7 +64,20 @@ def describe(job: dict[str, Any]) -> dict[str, Any]:
         "inputs": [_spec(value, batch) for value in values],
         "outputs": [_spec(value, batch) for value in model.graph.output if value.name not in kept],
         "graph": _digest(model),
-        "operators": sorted({node.op_type for node in _find(model, onnx.NodeProto)}),
+        **describe_file(model),
+    }
+
+
+def describe_file(model: Any) -> dict[str, Any]:
+    """Return what the limits of those who take a model are about: its opset, file format, domains and operators."""
+    nodes = [*_find(model, onnx.NodeProto)]
+    own = {function.domain for function in model.functions}
+    opsets = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    return {
+        **({"opset": opsets[0]} if opsets else {}),
+        "ir_version": model.ir_version,
+        "domains": sorted({node.domain or "ai.onnx" for node in nodes if node.domain not in own}),
+        "operators": sorted({node.op_type for node in nodes}),
     }
 
 

@@ -95,11 +95,30 @@ def to_onnx(job: Job) -> Notes:
     model = onnx.load(target, load_external_data=False)
     clean_onnx(model, described)
     onnx.save(model, target)
-    written = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}  # requests are not always met
-    metadata: Notes = {"opset": written["ai.onnx"], "ir_version": model.ir_version}
+    metadata = note_file(model)
     if caching.is_language_model(job):
         metadata["cache"] = {"absent": "an exported program has none; pytorch.onnx-traced writes a graph with one"}
     return {"outputs": described["outputs"], "metadata": metadata}
+
+
+def note_file(model: Any) -> Notes:
+    """Return the opset of a graph, since requests are not always met, its file format, its domains and operators."""
+    written = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
+    own = {function.domain for function in model.functions}
+    pending = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    found = set()
+    while pending:
+        node = pending.pop()
+        found.add((node.domain or "ai.onnx", node.op_type))
+        pending += [
+            inner for attribute in node.attribute for graph in (attribute.g, *attribute.graphs) for inner in graph.node
+        ]
+    return {
+        "opset": written["ai.onnx"],
+        "ir_version": model.ir_version,
+        "domains": sorted({domain for domain, _ in found} - own),
+        "operators": sorted({name for _, name in found}),
+    }
 
 
 def clean_onnx(model: Any, described: Notes) -> None:

@@ -52,7 +52,7 @@ def to_onnx(job: Job) -> Notes:
     model = onnx.load(scratch / "model.onnx")
     steps.clean_onnx(model, job["input"])
     steps.save_onnx(model, flat.model, job)
-    metadata = {"opset": job["options"]["opset"], "ir_version": model.ir_version, **noted}
+    metadata = {**steps.note_file(model), **noted}
     return {"outputs": outputs, "metadata": metadata}
 
 

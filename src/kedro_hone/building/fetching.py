@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import DIGEST
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.errors import SLUGS, HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.values.artifact import ONNX_FACTS, Artifact, TensorSpec
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed, Refused
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
+from kedro_hone.recipe.capabilities import MOST_OPERATORS
+from kedro_hone.recipe.environments import find_environment, require_environments
+from kedro_hone.recipe.plan import make_plan, reach_toolchains
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.signing.policy import SIGNATURE, Policy
 from kedro_hone.signing.sign import find_signer
@@ -31,9 +32,6 @@ from kedro_hone.sources.files import write_files
 from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = open_logger(__name__)
-
-MOST_OPERATORS: Final = 60
-"""Kinds of them that are remembered of a model."""
 
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
 
@@ -89,6 +87,7 @@ def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFol
             why="The source model is the baseline of every comparison, so it must run.",
             hint="See `kedro hone toolchains` for the formats that can be run.",
         )
+    require_environments(recipe, [toolchain, *reach_toolchains(make_plan(recipe), flavor.format)])
     inputs = recipe.model.inputs or flavor.inputs
     given = {"inputs": inputs, "outputs": flavor.outputs, "metadata": flavor.metadata}
     unread = JobInput(path=str(files), format=flavor.format, **given)
@@ -131,7 +130,8 @@ def _read_description(
             why=f"Its worker described it in a way that cannot be read: {' '.join(str(error).split())}",
             hint="Check the file in the registry.",
         ) from error
-    noted = {name: described[name] for name in ("graph", "structure", "transformers", "sklearn") if described.get(name)}
+    names = ("graph", "structure", "transformers", "sklearn", *ONNX_FACTS)
+    noted = {name: described[name] for name in names if described.get(name)}
     listed = described.get("operators")
     if isinstance(listed, list) and listed:
         noted["operators"] = [str(one)[:60] for one in listed[:MOST_OPERATORS]]
@@ -140,13 +140,14 @@ def _read_description(
 
 def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder) -> dict[str, Json]:
     """Let the toolchain read the model's specifications in a worker; a refusal's slug is kept where it is known."""
-    environment = EnvironmentStore().ensure(toolchain)
+    environment = find_environment(recipe, toolchain)
     if isinstance(environment, Failed):
         raise HoneError(
             "toolchain-unbuildable",
             f"The environment of {toolchain.name} cannot be built.",
             why=environment.reason,
-            hint=f"Read {environment.log}, or run `kedro hone toolchains build {toolchain.name}`.",
+            hint=f"{f'Read {environment.log}; or' if environment.log else 'Mend its interpreter, or'} run `kedro hone "
+            f"toolchains build {toolchain.name}`.",
         )
     job = Job(
         function="describe",

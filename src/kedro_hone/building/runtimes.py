@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from kedro_hone.core.contract.catalogue import find_used, read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.run import digest_worker
+from kedro_hone.recipe.environments import find_environment
+from kedro_hone.recipe.schema import Recipe
 
 
 def digest_workers(toolchain: Toolchain) -> str:
@@ -22,13 +23,13 @@ def digest_workers(toolchain: Toolchain) -> str:
     return digest_json([own, *used]) if used else own
 
 
-def identify_runtime(artifact: Artifact) -> list[str]:
+def identify_runtime(artifact: Artifact, recipe: Recipe) -> list[str]:
     """Return what the outputs of an artifact depend on besides itself, for the keys of what is measured on it.
 
     That is the code of its runtime's worker, the environment (or why there is none), and the machine.
     """
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     used = [*map(digest_worker, find_used(toolchain))]
-    environment = EnvironmentStore().ensure(toolchain)
+    environment = find_environment(recipe, toolchain)
     known = environment.reason if isinstance(environment, Failed) else environment.key
     return [digest_worker(toolchain.worker), known, read_host().fingerprint, *used]

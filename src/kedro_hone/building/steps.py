@@ -5,24 +5,26 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from kedro_hone.building.budget import VALID, Budget, Phase, start_budget
 from kedro_hone.building.lines import say_step
 from kedro_hone.building.memory import Memory
+from kedro_hone.building.mismatch import find_mismatch
 from kedro_hone.building.runtimes import digest_workers
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
 from kedro_hone.core.contract.catalogue import find_used
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.environments.store import Environment, EnvironmentStore
+from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.plugins import check_kind, describe_exception
 from kedro_hone.core.store.steps import StepRecord, list_machine_options, step_key
 from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact, Stage, StepFacts
+from kedro_hone.core.values.artifact import ONNX_FACTS, Artifact, Stage, StepFacts
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import BUDGET
@@ -32,6 +34,7 @@ from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.host.verification import verify_output
 from kedro_hone.programs import LIBRARY
+from kedro_hone.recipe.environments import find_environment
 
 logger = open_logger(__name__)
 
@@ -115,7 +118,9 @@ class _Step:
     def find_or_build(self, options: Options) -> tuple[Outcome, tuple[StepFacts, ...]]:
         """Return the outcome, and the facts of the step; none of these where the adaptor could not be tried."""
         adaptor, store = self.adaptor, self.setting.store
-        decided = self._find_mismatch() or _decide(adaptor, options, self.parent, self.host)
+        decided = find_mismatch(adaptor, self.parent, self.host, self.setting.recipe) or _decide(
+            adaptor, options, self.parent, self.host
+        )
         if not isinstance(decided, _Decided):
             return self._leave(decided)
         budget = start_budget(self.setting)
@@ -141,10 +146,13 @@ class _Step:
     def _find_environment(self, budget: Budget) -> Environment | Refused | Failed:
         """Return the toolchain's environment, which is not built any more where there is no time to use it."""
         run, may_build = self.setting.run, budget.find_reason(self.phase, None) is None
+        recipe, toolchain = self.setting.recipe, self.adaptor.toolchain
         with run.clock.exclude():
-            found = EnvironmentStore().ensure(self.adaptor.toolchain, build=may_build, stopped=run.is_stopped)
+            found = find_environment(recipe, toolchain, build=may_build, stopped=run.is_stopped)
         if not isinstance(found, Failed):
             return found
+        if recipe.missing_toolchains == "skip":
+            return Refused(by=self.adaptor.name, slug="not-installed", reason=found.reason)
         if (late := budget.find_reason(self.phase, None)) is not None:
             return self._leave_out(late)
         return run.name_log(found.model_copy(update={"by": self.adaptor.name}))
@@ -185,22 +193,6 @@ class _Step:
         route = (self.setting.source.format, *built)
         logger.info("%s", say_step(word, self.adaptor.name, route, outcome, seconds=seconds))
 
-    def _find_mismatch(self) -> Refused | None:
-        adaptor, parent = self.adaptor, self.parent
-        text = [spec.name for spec in (*parent.inputs, *parent.outputs) if spec.dtype == "str"]
-        if missing := adaptor.find_missing(self.host):
-            slug, reason = "host", missing
-        elif parent.format not in adaptor.accepts:
-            slug, reason = "format", f"takes {', '.join(sorted(adaptor.accepts))}, and the model is {parent.format}"
-        elif parent.has_cache and parent.format != adaptor.produces:
-            reason = f"{adaptor.produces} would lose the cache of keys and values that this {parent.format} has"
-            slug = "format"
-        elif text and not adaptor.toolchain.takes_text:
-            slug, reason = "text", f"{adaptor.toolchain.name} takes no text, and {text[0]!r} is text"
-        else:
-            return None
-        return Refused(by=adaptor.name, slug=slug, reason=reason)
-
     def _make_key(self, environment: str, options: Options) -> tuple[str, dict[str, Json]]:
         samples, needs = self.setting.samples.digest, self.adaptor.needs
         return step_key(
@@ -233,7 +225,7 @@ class _Step:
             output = verify_output(job, result, toolchain=toolchain)
             if isinstance(output, Failed):
                 return output
-            return self._seal(output, decided, graph=(result.described or {}).get("graph"))
+            return self._seal(output, decided, described=result.described or {})
 
     def _make_job(self, scratch: Path, options: Options) -> Job:
         adaptor, setting, recipe = self.adaptor, self.setting, self.setting.recipe
@@ -269,14 +261,15 @@ class _Step:
             "outputs": [spec.name for spec in self.parent.outputs],
         }
 
-    def _seal(self, output: JobInput, decided: _Decided, *, graph: Json) -> Outcome:
+    def _seal(self, output: JobInput, decided: _Decided, *, described: Mapping[str, Json]) -> Outcome:
         """Turn a worker's verified output into an artifact; refuse it when it is its parent again."""
-        adaptor, parent = self.adaptor, self.parent
+        adaptor, parent, graph = self.adaptor, self.parent, described.get("graph")
         if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):
             reason = "the graph and its weights are the same as before"
             return Refused(by=adaptor.name, slug="nothing-to-do", reason=reason)
         compiled = adaptor.stage is Stage.COMPILE
         inherited = {name: value for name, value in parent.metadata.items() if name in INHERITED}
+        found = {name: described[name] for name in ("graph", "operators", *ONNX_FACTS) if described.get(name)}
         if machine := decided.machine_options:
             inherited["machine_options"] = {**inherited.get("machine_options", {}), adaptor.name: machine}
         return self.setting.store.seal(
@@ -289,5 +282,5 @@ class _Step:
             device=adaptor.device if compiled else parent.device,
             run_options=decided.run_options,
             static_shapes=output.static_shapes,
-            metadata={**inherited, **output.metadata, **({"graph": graph} if graph else {})},
+            metadata={**inherited, **output.metadata, **found},
         )

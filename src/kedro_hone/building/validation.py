@@ -62,7 +62,7 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
     gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
     exact = _only_converts(route, setting.source)
     asked = [gates.drop, gates.drops, gates.confidence, setting.recipe.seed, exact]
-    key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome)])
+    key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome, setting.recipe)])
     found = setting.store.read_value(key, Validation.model_validate)
     if found is not None:
         # The same artifact may have been validated as another candidate, and under another licence.

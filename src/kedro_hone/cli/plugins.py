@@ -5,18 +5,20 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kedro_hone.cli.building import build_all
+from kedro_hone.cli.capabilities import print_capabilities
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.registry import find_broken, read_registries
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.store import Environment, EnvironmentStore
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.text import clean_text
 
 
@@ -26,9 +28,7 @@ from kedro_hone.core.text import clean_text
 def toolchains(context: click.Context, *, capabilities: str | None) -> None:
     """List, build and remove the toolchains' environments."""
     if capabilities:
-        host, path = read_host(), read_catalogue().find_toolchain(capabilities).folder / "capabilities.yml"
-        click.echo(f"# this machine: {host.cores} cores, {host.instructions}, GPU: {host.gpu or 'none'}")
-        click.echo(path.read_text() if path.exists() else "nothing is written down of this toolchain\n")
+        print_capabilities(read_catalogue(), capabilities)
     elif context.invoked_subcommand is None:
         context.invoke(list_)
 
@@ -46,12 +46,17 @@ def list_() -> None:
 
 @toolchains.command()
 @click.argument("names", nargs=-1)
-def build(names: tuple[str, ...]) -> None:
-    """Build the environments of NAMES, or of all toolchains that are on by default."""
-    catalogue = read_catalogue()
-    for name in names or [name for name, toolchain in catalogue.toolchains.items() if toolchain.default]:
-        built = build_environment(catalogue.find_toolchain(name))
-        click.echo(f"{name:18s} {'built' if built.own else 'this interpreter'}")
+@click.option("--all", "every", is_flag=True, help="Of all toolchains, also those that are off by default.")
+@click.option(
+    "--wheels",
+    type=click.Path(path_type=Path),
+    help="A folder of wheels to install from, without any index; HONE_WHEELS is the same.",
+)
+def build(names: tuple[str, ...], *, every: bool, wheels: Path | None) -> None:
+    """Build the environments of NAMES, or of all toolchains that are on by default, and tell how large each is."""
+    known = read_catalogue()
+    chosen = names or [name for name, one in known.toolchains.items() if every or one.default]
+    build_all([known.find_toolchain(name) for name in chosen], wheels=wheels and wheels.absolute())
 
 
 @toolchains.command()
@@ -118,17 +123,3 @@ def _describe_environment(toolchain: Toolchain) -> str:
     if not isinstance(found, Environment):
         return f"not built: {found.reason}"
     return "its own, built" if found.own else "this interpreter"
-
-
-def build_environment(toolchain: Toolchain) -> Environment:
-    """Return the environment of a toolchain, built first when there is none.
-
-    Raises:
-        HoneError: ``toolchain-unbuildable``.
-    """
-    built = EnvironmentStore().ensure(toolchain)
-    if isinstance(built, Environment):
-        return built
-    what, read = f"The environment of {toolchain.name} cannot be built.", f"Read {built.log}; a" if built.log else "A"
-    hint = f"{read} full disk and a missing network are the usual reasons."
-    raise HoneError("toolchain-unbuildable", what, why=built.reason, hint=hint)

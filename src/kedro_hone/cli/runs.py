@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from kedro_hone.cli.plugins import build_environment
+from kedro_hone.cli.building import build_one
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
@@ -17,7 +17,9 @@ from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.core.workers.host.job import Job, StepResult
 from kedro_hone.core.workers.host.run import WORKER_MAIN, call_worker
-from kedro_hone.graph import find_work
+from kedro_hone.graph import configure, find_work, read_parameters
+from kedro_hone.recipe.environments import open_environments
+from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.evidence import parse_evidence
 
@@ -46,10 +48,12 @@ def report(folder: Path | None, *, in_browser: bool) -> None:
 @click.option("--output", type=_FOLDER, help="Keep the files that the step makes in this folder.")
 def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
     """Run STEP again, such as 007-onnxruntime.int8-static, and print what its worker prints."""
+    configure()
     place = _find_step(step, run_folder)
     job = Job.model_validate_json(read_regular(place / "job.json"))
     toolchain = _find_toolchain(job)
-    python = Path(build_environment(toolchain).python)
+    environments = open_environments(read_recipe(read_parameters()))
+    python = Path(build_one(environments, toolchain).python)
     with tempfile.TemporaryDirectory() as scratch:
         folder, target = Path(scratch) / "step", (output or Path(scratch) / "output").absolute()
         target.mkdir(parents=True, exist_ok=True)

@@ -19,12 +19,12 @@ from pathlib import Path
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import Calls, Timings
 from kedro_hone.core.contract.catalogue import find_used, read_catalogue
-from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import open_session
 from kedro_hone.core.workers.host.session import WorkerSession
+from kedro_hone.recipe.environments import find_environment
 
 WARM_UP = 0.25
 """The part of a burst that is called before it and not counted: caches and clocks have to come back after a stop."""
@@ -50,7 +50,7 @@ def launch(
     """
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     # It was built before its step; one that is gone is not built again under a measurement, but by the next run.
-    environment = EnvironmentStore().ensure(toolchain, build=False)
+    environment = find_environment(setting.recipe, toolchain, build=False)
     if isinstance(environment, Failed):
         yield environment.model_copy(update={"by": name})
         return

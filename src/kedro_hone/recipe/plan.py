@@ -8,16 +8,16 @@ not take this model refuses it during the run.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import dropwhile
 
 from pydantic import ValidationError
 
 from kedro_hone.core.contract.adaptor import Adaptor, Options
 from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
-from kedro_hone.core.contract.toolchain import Licence
+from kedro_hone.core.contract.toolchain import Licence, Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import guard, name_function
 from kedro_hone.core.values.artifact import Stage
@@ -83,6 +83,8 @@ def make_plan(recipe: Recipe) -> Plan:
     named = [name for route in recipe.routes for name in route]
     for name in (*named, *recipe.adaptors):
         catalogue.find_adaptor(name)
+    for name in recipe.environments:
+        catalogue.find_toolchain(name)
     toolchains = _select_toolchains(recipe, catalogue)
     options: dict[str, Options] = {}
     for name, adaptor in catalogue.adaptors.items():
@@ -94,6 +96,20 @@ def make_plan(recipe: Recipe) -> Plan:
     spaces = {one.name: space for one in adaptors if (space := _leave_open(one, recipe))} if recipe.explores else {}
     routes = generate_routes(adaptors, chains=recipe.routes)
     return Plan(options=options, routes=routes, spaces=spaces, challenges=recipe.gates.beat_published)
+
+
+def reach_toolchains(plan: Plan, source: Format) -> tuple[Toolchain, ...]:
+    """Return the toolchains that a plan may need for a source model of a format, each once, in its order."""
+    adaptors = [
+        *itertools.chain.from_iterable(plan.routes.converters.values()),
+        *(step.adaptor for step in plan.routes.steps),
+    ]
+    reached, found = {source}, dict[str, Toolchain]()
+    while fresh := [one for one in adaptors if one.accepts & reached]:
+        adaptors = [one for one in adaptors if one not in fresh]
+        reached |= {one.produces for one in fresh}
+        found |= {one.toolchain.name: one.toolchain for one in fresh}
+    return tuple(found.values())
 
 
 def _select_toolchains(recipe: Recipe, catalogue: Catalogue) -> frozenset[str]:
@@ -138,7 +154,7 @@ def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[st
         backend: tuple(a for a in converts if a.produces == backend and not a.alternative) for backend in BACKENDS
     }
     to_backend = {a.name for some in converters.values() for a in some}  # each backend's own converters do those
-    starts = {tuple(chain): tuple(dropwhile(to_backend.__contains__, chain)) for chain in chains}
+    starts = {tuple(chain): tuple(itertools.dropwhile(to_backend.__contains__, chain)) for chain in chains}
     made = {a.produces for a in adaptors if a.produces not in a.accepts} | set(BACKENDS)
     only_sources = sorted({form for a in adaptors for form in a.accepts} - made)  # no adaptor makes one of another
     roots = [*((SOURCE, form) for form in only_sources), *zip(BACKENDS, BACKENDS, strict=True)]

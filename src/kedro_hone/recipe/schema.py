@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     PlainSerializer,
@@ -25,12 +24,13 @@ from pydantic import (
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.gates import read_gates
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.stats.plan import LOOKS, check_looks
 from kedro_hone.core.values.artifact import Shape, TensorSpec
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.recipe.bounds import FiniteOptions, Place, Section, Shapes
 from kedro_hone.recipe.gates import GatesSection, compose_gates, read_section
+from kedro_hone.recipe.measuring import ConfirmSection, RaceSection
+from kedro_hone.recipe.toolchains import Absolute, EnvironmentSection, Missing
 
 
 class ModelSection(Section):
@@ -70,36 +70,6 @@ class AdaptorSection(Section):
 
     enabled: bool | None = Field(None, description="Use it, or not; empty follows the adaptor's default.")
     options: FiniteOptions = Field(default_factory=dict, description="The adaptor's own options.")
-
-
-class RaceSection(Section):
-    """The search for the fastest."""
-
-    objective: str = Field("worst", description="worst, mean, or the name of a shape.")
-    weights: dict[str, float] = Field(default_factory=dict, description="Weight of each shape, for mean.")
-    seconds: float = Field(60.0, gt=0, description="Budget of measuring; the race then ends with the best so far.")
-    rounds: int = Field(30, ge=5, le=1_000_000, description="At most so many rounds.")
-    block: int = Field(5, ge=3, description="Candidates drop out after each block of so many rounds; at most `rounds`.")
-    burst_ms: float = Field(20.0, gt=0, le=60_000, description="How long one candidate is measured in one round.")
-    memory_mb: int = Field(12000, gt=0, description="Resident memory of all workers that live at once.")
-    candidates: int | None = Field(None, gt=0, description="At most so many candidates race.")
-
-    @model_validator(mode="after")
-    def _compare_block(self) -> RaceSection:
-        if self.block > self.rounds:
-            raise ValueError(f"a block of rounds, block {self.block}, is longer than the race, rounds {self.rounds}")
-        return self
-
-
-class ConfirmSection(Section):
-    """The finalists, measured again in fresh processes."""
-
-    finalists: int = Field(3, ge=1, le=100, description="How many of the best are confirmed.")
-    looks: Annotated[tuple[Annotated[int, Field(le=1000)], ...], AfterValidator(check_looks)] = Field(
-        LOOKS, min_length=1, max_length=50, description="After how many launches of each the data are looked at."
-    )
-    rounds: int = Field(7, ge=3, le=1_000_000, description="Rounds within one launch.")
-    burst_ms: float = Field(50.0, gt=0, le=60_000, description="How long each is measured in one round.")
 
 
 class PublishSection(Section):
@@ -160,6 +130,17 @@ class Recipe(Section):
     seed: int = Field(0, ge=0, lt=2**32, description="Seeds calibration, the order of the rounds and the bootstrap.")
     toolchains: Annotated[tuple[str, ...] | Literal["default", "all"], BeforeValidator(_split_names)] = Field(
         "default", description="Which toolchains take part: default, all, or a list of names."
+    )
+    environments: dict[str, EnvironmentSection] = Field(
+        default_factory=dict, description="What the workers of toolchains run in, by the toolchain's name."
+    )
+    missing_toolchains: Missing = Field(
+        "build",
+        description="Where a toolchain has no environment: build it; skip its candidates; or error, which ends the run "
+        "before anything is built.",
+    )
+    wheels: Absolute | None = Field(
+        None, description="A folder of wheels from which environments are installed, and no index is asked."
     )
     adaptors: dict[str, AdaptorSection] = Field(default_factory=dict, description="Settings of adaptors, by name.")
     routes: tuple[tuple[str, ...], ...] = Field(
@@ -279,7 +260,11 @@ def _explain(problem: Mapping[str, Any]) -> str:
             f"`adaptors: {{{name}: {{enabled: false}}}}` in conf/base/parameters.yml, "
             f"or --params 'hone.adaptors[{name}].enabled=false'"
         )
-    sections: dict[str, type[Value]] = {"gates": compose_gates(read_gates()), "adaptors": AdaptorSection}
+    sections: dict[str, type[Value]] = {
+        "gates": compose_gates(read_gates()),
+        "adaptors": AdaptorSection,
+        "environments": EnvironmentSection,
+    }
     section = sections.get(parents[0], Recipe.model_fields[parents[0]].annotation) if parents else Recipe
     near = difflib.get_close_matches(str(key), getattr(section, "model_fields", ()), n=1, cutoff=0.5)
     return f"{where}: unknown key" + (f", did you mean {near[0]!r}?" if near else "")

@@ -9,7 +9,6 @@ It stands in the ``capabilities.yml`` of the toolchain, under the adaptor's name
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,11 +17,8 @@ from pydantic import Field, TypeAdapter, ValidationError, field_validator, model
 
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.host import INSTRUCTIONS, Host
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Json, Value
-
-CAPABILITIES: Final = "capabilities.yml"
-"""The file in a toolchain's folder that says what was tried with each adaptor."""
+from kedro_hone.recipe.capabilities import CAPABILITIES, explain_invalid, read_file
 
 
 class Choices(Value):
@@ -68,26 +64,13 @@ def read_space(adaptor: Adaptor) -> Space:
             for value in choices.choices:
                 adaptor.options.model_validate({option: value})
     except (ValidationError, yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
-        raise HoneError(
-            "capabilities-invalid",
-            f"The options that are worth trying with the adaptor {adaptor.name} cannot be read.",
-            why=f"{path}: {_say(error)}",
-            hint="Mend `space` there; Write an adaptor in the documentation shows one.",
-        ) from error
+        raise explain_invalid(adaptor.name, path, error) from error
     return space
 
 
-@lru_cache(maxsize=64)
 def _read_spaces(path: Path) -> dict[str, Json]:
     """Return ``space`` of each adaptor of a file, by its name; nothing where there is no file."""
-    if not path.is_file():
+    if not (known := read_file(path)):
         return {}
-    known = yaml.safe_load(path.read_text(encoding="utf-8"))
     rows = (item for version in known["versions"] for item in (version.get("adaptors") or {}).items())
     return {name: row["space"] for name, row in rows if "space" in row}
-
-
-def _say(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return f"{type(error).__name__}: {error}"
-    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False))

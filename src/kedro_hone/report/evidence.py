@@ -54,7 +54,7 @@ class Evidence(Value):
     race: records.RaceRecord = Field(description="How the search for the fastest went.")
     confirmation: Confirmation = Field(description="Finalists in fresh processes, and the source against itself.")
     hardware: Hardware = Field(description="The machine.")
-    environments: tuple[records.EnvironmentRecord, ...] = Field((), description="The toolchains' locked environments.")
+    environments: tuple[records.EnvironmentRecord, ...] = Field((), description="The toolchains' environments.")
     data: tuple[Split, ...] = Field((), description="The splits.")
     steps: tuple[StepFacts, ...] = Field((), description="Every recorded step.")
     phase_seconds: dict[str, float] = Field(default_factory=dict, description="Seconds spent in each phase of the run.")

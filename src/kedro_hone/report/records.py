@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from kedro_hone.core.values.base import Json, Value
@@ -78,11 +80,16 @@ class RaceRecord(Value):
 
 
 class EnvironmentRecord(Value):
-    """The locked environment of one toolchain."""
+    """The environment of one toolchain."""
 
     toolchain: str = Field(description="The toolchain's name.")
     key: str = Field(description="The environment's key.")
-    lock_digest: str = Field(description="`sha256:…` of the lock.")
+    lock_digest: str = Field(description="`sha256:…` of the lock; where no lock made it, of the versions in it.")
+    origin: Literal["", "locked", "shared", "named"] = Field(
+        "",
+        description="Made from the toolchain's lock; the interpreter of the run; or one that the recipe names. Empty "
+        "in older evidence.",
+    )
     versions: dict[str, str] = Field(default_factory=dict, description="Of each package that matters.")
 
 

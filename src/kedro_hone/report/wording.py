@@ -19,6 +19,9 @@ from kedro_hone.report.records import CandidateRecord
 
 STATUS_NAMES: Final = {status: status.value.replace("_", " ") for status in Status} | {Status.DROPPED: "dropped early"}
 
+UNLOCKED: Final = {"shared": "none: the run’s interpreter", "named": "none: the recipe names the interpreter"}
+"""What stands in the place of a lock, by the origin of an environment that has none."""
+
 _HEADLINES: Final = {
     Verdict.KEEP: "The original stays: no candidate was faster and held every gate",
     Verdict.FAIL: "No candidate meets the recipe’s gates",

@@ -156,3 +156,17 @@ def test_a_cache_of_keys_and_values_is_not_lost_in_another_format(setting, adapt
     else:
         assert isinstance(outcome, Refused), outcome
         assert outcome.reason == "toy would lose the cache of keys and values that this toy-source has"
+
+
+def test_a_toolchain_that_is_missing_is_left_out_where_the_recipe_says_skip(setting, tmp_path):
+    (tmp_path / "requirements.in").write_text("no-such-package\n")
+    (tmp_path / "requirements.lock").write_text("no-such-package==1.0\n")
+    adaptor = replace(toy.COMPILE, toolchain=replace(toy.TOOLCHAIN, folder=tmp_path))
+    recipe = setting.recipe.model_copy(update={"missing_toolchains": "skip"})
+
+    skipping = replace(setting, recipe=recipe)
+    outcome = transform(adaptor, adaptor.options(), setting.source, skipping, reference=REFERENCE)
+
+    assert isinstance(outcome, Refused), outcome
+    assert outcome.slug == "not-installed"
+    assert "no-such-package is not installed" in outcome.reason

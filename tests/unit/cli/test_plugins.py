@@ -5,6 +5,7 @@ from click.testing import CliRunner
 from controls import CONTROLS, find_controls
 
 from kedro_hone.cli import plugins
+from kedro_hone.cli.building import build_all
 from kedro_hone.core.contract.catalogue import Catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
@@ -45,7 +46,7 @@ def test_no_log_is_named_where_nothing_was_installed(tmp_path, monkeypatch):
     (tmp_path / "requirements.lock").write_text("no-such-package==1.0\n")
 
     with pytest.raises(HoneError, match="toolchain-unbuildable") as caught:
-        plugins.build_environment(Toolchain(name="tool", folder=tmp_path))
+        build_all([Toolchain(name="tool", folder=tmp_path)])
 
     assert caught.value.why == "HONE_INSTALLER is 'conda'; it can be pip or uv"
     assert "None" not in caught.value.hint

@@ -27,7 +27,7 @@ def test_inputs_of_the_recipe_fill_in_for_those_that_the_runtime_does_not_know(t
 def test_a_source_whose_toolchain_cannot_be_built_says_so(tmp_path, monkeypatch):
     (tmp_path / "model.onnx").write_bytes(b"model")
     failed = Failed(by="onnxruntime", failure=FailureClass.INSTALL, reason="no network", log="install.log")
-    monkeypatch.setattr(pull.EnvironmentStore, "ensure", lambda *_: failed)
+    monkeypatch.setattr(pull, "find_environment", lambda *_: failed)
     run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
     recipe = read_recipe({"model": {"uri": str(tmp_path / "model.onnx")}, "program": {"name": "fidelity"}})
     with pytest.raises(HoneError) as caught:

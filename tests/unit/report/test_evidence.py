@@ -31,7 +31,7 @@ ROWS = {
     "quality": "id metric kind source candidate drop limit provable n",
     "candidates": "id route status reason failure_class latency quality size_bytes cold_start_ms peak_memory_bytes "
     "build_seconds cached rounds",
-    "environments": "toolchain key lock_digest versions",
+    "environments": "toolchain key lock_digest origin versions",
     "data": "name path md5 rev n",
     "steps": "key adaptor run folder seconds outcome",
 }
@@ -149,7 +149,7 @@ def test_another_shape_of_the_evidence_has_another_id(published):
     """A field that changed or went raises the number in ``SCHEMA_ID``; note the digest of the new shape here."""
     assert (SCHEMA_ID, digest_json(strip_words(published))) == (
         "kedro-hone/evidence/2",
-        "sha256:04cb76d5e7b61a7388433375efb31f8e6a951a371ec241ef2a0ab65d21b816c6",
+        "sha256:60444e5a5796ae820fe2dcecf336cf6a48fb4ec69289a65903d694b3691e3542",
     )
 
 

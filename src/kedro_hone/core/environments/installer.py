@@ -24,6 +24,9 @@ from kedro_hone.core.workers.host.guarded import Guarded, Program
 _INSTALL_SECONDS: Final = 3600.0
 """How long one step of an installation may take; the largest toolchains are gigabytes."""
 
+_FULL_BYTES: Final = 1 << 20
+"""What a disk has left on which an installation cannot go on."""
+
 _MISLEADING = re.compile(
     r"PYTHON.*|VIRTUAL_ENV|CONDA_.*|PIP_(USER|TARGET|PREFIX|ROOT|REQUIRE_VIRTUALENV|NO_DEPS|PYTHON)"
 )
@@ -33,6 +36,9 @@ _WRONG_DIGEST = re.compile(
     re.DOTALL,
 )
 """The package and its digest, as pip or uv names them."""
+
+_UNREACHABLE = re.compile(r"after connection broken by '\w+\(.*?: (.+?)['\"]\)|Failed to fetch: `([^`]+)`")
+"""Why an index does not answer, as pip says it before it finds nothing; or which page of it, as uv does."""
 
 _NOT_FOUND = re.compile(
     r"No matching distribution found for|(there is no version of|was not found in|has no wheels with a matching)\s"
@@ -66,7 +72,20 @@ def _find_commands(variables: Mapping[str, str] = os.environ) -> Mapping[str, st
     return _COMMANDS[name]
 
 
-def install(toolchain: Toolchain, venv: Path, *, logs: Path, stopped: Callable[[], bool] | None = None) -> str | Failed:
+def find_wheels(variables: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the folder of wheels that ``HONE_WHEELS`` names, or None."""
+    text = variables.get("HONE_WHEELS")
+    return Path(text).absolute() if text else None
+
+
+def install(
+    toolchain: Toolchain,
+    venv: Path,
+    *,
+    logs: Path,
+    wheels: Path | None = None,
+    stopped: Callable[[], bool] | None = None,
+) -> str | Failed:
     """Make a virtual environment with a toolchain's locked requirements, where nothing is yet.
 
     A lock with digests is complete: nothing else is installed, nothing that is not checked, and nothing is built, since
@@ -74,9 +93,12 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path, stopped: Callable[[
     for CUDA, the first that is found is installed: any other failure, such as a wrong digest, ends the installation.
     Returned is which one, ``cpu`` for ``requirements-cpu.lock``; empty where it has none.
 
-    The output of each step is kept in the folder for logs. After a failure ``venv`` is unusable.
+    From a folder of ``wheels`` all is installed, with the same digests, and no index is asked. The output of each step
+    is kept in the folder for logs. After a failure ``venv`` is unusable.
     """
     commands = _find_commands()
+    if wheels is not None and not wheels.is_dir():
+        commands = f"there is no folder of wheels {wheels}"
     if isinstance(commands, str):
         return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=commands)
     python = venv / "bin" / "python"
@@ -86,6 +108,8 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path, stopped: Callable[[
         words = [word.format(lock=lock, **places) for word in commands[step.partition("-")[0]].split()]
         if lock and "--hash=" in lock.read_text():
             words += ["--require-hashes", "--no-deps", "--only-binary", ":all:"]
+        if lock and wheels is not None:
+            words += ["--no-index", "--find-links", str(wheels)]
         return _run(words, toolchain=toolchain, log=logs / f"{step}.log", stopped=stopped)
 
     failed = run("create") or run("install", toolchain.lock.absolute())
@@ -103,8 +127,12 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path, stopped: Callable[[
 
 
 def _is_not_found(text: str) -> bool:
-    """Tell whether an installer's log says that a package is not available at all; a wrong digest is not that."""
-    return _NOT_FOUND.search(text) is not None and _WRONG_DIGEST.search(text) is None
+    """Tell whether an installer's log says that a package is not available at all.
+
+    A wrong digest is not that, nor is an index that does not answer, of which nobody knows what it has.
+    """
+    elsewhere = _WRONG_DIGEST.search(text) or _UNREACHABLE.search(text)
+    return _NOT_FOUND.search(text) is not None and elsewhere is None
 
 
 def _find_reason(text: str) -> str:
@@ -112,6 +140,8 @@ def _find_reason(text: str) -> str:
     if wrong := _WRONG_DIGEST.search(text):
         package, digest = (group for group in wrong.groups() if group)
         return f"{package}: the digest of the downloaded file, {digest.removeprefix('sha256:')}, is not in the lock"
+    if (found := _UNREACHABLE.search(text)) and (_NOT_FOUND.search(text) or found[2]):
+        return f"the package index cannot be reached: {found[1] or found[2]}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not re.match(r"\[notice\]|note:|hint:|WARNING:", line)] or lines
     errors = [line for line in told if re.match(r"(error|fatal|\u00d7 )", line, re.IGNORECASE) or "Error:" in line]
@@ -150,6 +180,8 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path, stopped: Callab
     failure, reason = FailureClass.INSTALL, _find_reason(text)
     if "No space left on device" in text:
         failure = FailureClass.DISK_FULL
+    elif end.reason is None and _is_full(log.parent):  # then the log could not be written either
+        failure, reason = FailureClass.DISK_FULL, f"{log.stem}: No space left on device: {log.parent}"
     elif end.reason == "time-out":
         failure, reason = FailureClass.TIME_OUT, f"{log.stem}: not done after {_INSTALL_SECONDS:.0f} seconds"
     elif end.reason == "not-started":
@@ -157,6 +189,12 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path, stopped: Callab
     elif end.reason is not None or end.signal is not None:
         failure, reason = FailureClass.KILLED, f"{log.stem}: killed ({end.reason or f'signal {end.signal}'})"
     return Failed(by=toolchain.name, failure=failure, reason=reason, log=str(log))
+
+
+def _is_full(folder: Path) -> bool:
+    """Tell whether the disk of a folder has next to nothing left, in bytes or in files."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize < _FULL_BYTES or (found.f_files > 0 and found.f_favail == 0)
 
 
 def _make_variables(inherited: Mapping[str, str]) -> dict[str, str]:

@@ -43,14 +43,22 @@ def list_versions(python: Path) -> dict[str, str]:
     """
     packages = python.parents[1] / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     found = metadata.distributions(path=[str(packages)])
-    return dict(sorted((canonicalize_name(one.metadata["Name"]), one.version) for one in found if one.metadata["Name"]))
+    return sort_versions((one.metadata["Name"], one.version) for one in found if one.metadata["Name"])
 
 
-def explain_unsatisfied(lines: Iterable[str], versions: Mapping[str, str]) -> str | None:
+def sort_versions(found: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return versions by the canonical names of their distributions, sorted."""
+    return dict(sorted((str(canonicalize_name(name)), str(version)) for name, version in found))
+
+
+def explain_unsatisfied(
+    lines: Iterable[str], versions: Mapping[str, str], *, markers: Mapping[str, str] | None = None
+) -> str | None:
     """Return why some requirements (from ``read_lines``) are not satisfied, or None when they are.
 
-    Markers are honoured. What the required distributions require in turn is left to the installer. ``versions`` are the
-    installed ones by canonical name.
+    Markers are honoured; ``markers`` are those of another interpreter, as far as they differ from this one's. What the
+    required distributions require in turn is left to the installer. ``versions`` are the installed ones by canonical
+    name.
     """
     for line in lines:
         if _HARMLESS.match(line):
@@ -58,7 +66,7 @@ def explain_unsatisfied(lines: Iterable[str], versions: Mapping[str, str]) -> st
         requirement = _read_requirement(line)
         if isinstance(requirement, str):
             return requirement
-        if requirement.marker is not None and not requirement.marker.evaluate():
+        if requirement.marker is not None and not requirement.marker.evaluate(dict(markers or {})):
             continue
         version = versions.get(canonicalize_name(requirement.name))
         if version is None:

@@ -4,8 +4,9 @@
 
     environments/<hex>/venv/         the virtual environment
     environments/<hex>/record.json   written last: without it the environment does not exist
-    locks/<hex>.lock                 held while it is built or removed
-    logs/<toolchain>-<hex>/          the installer's output
+    interpreters/<hex>.json          what a check of an interpreter found that the recipe names
+    locks/<hex>.lock                 held while one is built, checked or removed
+    logs/<toolchain>-<hex>/          the output of the installer, or of the check
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import platform
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -24,39 +25,20 @@ import platformdirs
 from pydantic import ValidationError
 
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.installer import install
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.environments.installer import find_wheels, install
+from kedro_hone.core.environments.interpreters import check_interpreter, find_checked, name_record
 from kedro_hone.core.environments.requirements import explain_unsatisfied, find_closure, list_versions, read_lines
 from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.store.disk import dump_json, explain_disk_errors, remove_tree, write_file
 from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_file, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
 _LOG = open_logger(__name__)
 
 _RECORD = "record.json"
-
-
-class Environment(Value):
-    """The Python environment of a toolchain's workers.
-
-    Attributes:
-        key: Identifies what is installed; part of the keys of the steps.
-        own: Whether it is in the store; otherwise it is the interpreter that runs this process.
-        lock_digest: ``sha256:…`` of the toolchain's lock; where the interpreter that runs us is used, which no lock
-            made, of the versions in it.
-        versions: What is installed, by canonical name.
-        build: Which of the toolchain's builds is installed, such as ``cpu``; empty where it has none.
-    """
-
-    toolchain: str
-    key: str
-    python: str
-    own: bool
-    lock_digest: str
-    versions: dict[str, str]
-    build: str = ""
 
 
 def _environment_key(toolchain: Toolchain) -> str:
@@ -73,26 +55,36 @@ def find_home() -> Path:
 
 
 class EnvironmentStore:
-    """The environments below one folder, ``find_home`` by default; nothing is written before one is built."""
+    """The environments below one folder, ``find_home`` by default; nothing is written before one is built.
 
-    def __init__(self, root: Path | None = None) -> None:
+    ``named`` are interpreters to be used in place of any that would be found or built, by the toolchain's name.
+    ``wheels`` is a folder from which all is installed, and no index is asked; without it ``$HONE_WHEELS``.
+    """
+
+    def __init__(
+        self, root: Path | None = None, *, named: Mapping[str, Path] | None = None, wheels: Path | None = None
+    ) -> None:
         self.root = (root or find_home()).absolute()
         self._environments = self.root / "environments"
+        self._named, self._wheels = dict(named or {}), wheels or find_wheels()
 
     def ensure(
         self, toolchain: Toolchain, *, build: bool = True, stopped: Callable[[], bool] | None = None
     ) -> Environment | Failed:
         """Return this interpreter if it satisfies a toolchain's requirements, else the toolchain's own environment.
 
-        That one is built when there is none; where it may not be, that is a failure. Failures are ``install``,
-        ``time-out`` and ``disk-full``, and ``killed`` where ``stopped`` came to be true while it was built.
+        That one is built when there is none; where it may not be, that is a failure. An interpreter that is named for
+        it is checked, and comes before both. Failures are ``install``, ``time-out`` and ``disk-full``, and ``killed``
+        where ``stopped`` came to be true while it was built.
 
         Raises:
             HoneError: ``store-full`` or ``store-read-only``.
         """
-        fail = partial(Failed, by=toolchain.name, failure=FailureClass.INSTALL)
         if not toolchain.requirements.exists():
-            return fail(reason=f"{toolchain.requirements} does not exist")
+            reason = f"{toolchain.requirements} does not exist"
+            return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=reason)
+        if (python := self._named.get(toolchain.name)) is not None:
+            return self._check(toolchain, python)
         lines = read_lines(toolchain.requirements)
         versions = find_closure(lines)
         unsatisfied = explain_unsatisfied(lines, versions)
@@ -105,6 +97,13 @@ class EnvironmentStore:
                 lock_digest=digest_json(versions),
                 versions=versions,
             )
+        return self._find_own(toolchain, unsatisfied, build=build, stopped=stopped)
+
+    def _find_own(
+        self, toolchain: Toolchain, unsatisfied: str, *, build: bool, stopped: Callable[[], bool] | None
+    ) -> Environment | Failed:
+        """Return the toolchain's own environment, built where it may be; this interpreter does not do, and why."""
+        fail = partial(Failed, by=toolchain.name, failure=FailureClass.INSTALL)
         if not toolchain.lock.exists():
             return fail(reason=f"{toolchain.lock} does not exist, and here {unsatisfied}")
         key = _environment_key(toolchain)
@@ -132,12 +131,27 @@ class EnvironmentStore:
                 continue
             idle_days = (time.time() - (folder / _RECORD).stat().st_mtime) / 86_400
             if idle_days > (max(1.0, days) if environment.key in known else 1.0):
-                size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
-                removed.append((environment, size))
+                removed.append((environment, measure_size(folder)))
                 with self._hold(folder.name, "removing it"):
                     (folder / _RECORD).unlink(missing_ok=True)  # first: what is half removed does not exist
                     remove_tree(folder)
         return removed
+
+    def locate(self, toolchain: Toolchain) -> Path:
+        """Return the folder of a toolchain's own environment, which need not exist; it must have a lock."""
+        return self._environments / _environment_key(toolchain)
+
+    def _check(self, toolchain: Toolchain, python: Path) -> Environment | Failed:
+        """Return a named interpreter as an environment, or why it is none, by its record or by starting it."""
+        record = name_record(self.root, toolchain, python)
+        if found := find_checked(record, toolchain, python):
+            return found
+        key = record.stem
+        with self._hold(key, f"checking the interpreter of {toolchain.name}"):
+            folder = self.root / "logs" / f"{toolchain.name}-{key[:12]}"
+            return find_checked(record, toolchain, python) or check_interpreter(
+                record, toolchain, python, folder=folder
+            )
 
     @contextmanager
     def _hold(self, key: str, purpose: str) -> Iterator[None]:
@@ -168,7 +182,7 @@ class EnvironmentStore:
         _LOG.info("Building the environment of %s; its log is in %s.", toolchain.name, logs)
         # In place: a virtual environment that is moved afterwards does not work.
         python = folder / "venv" / "bin" / "python"
-        build = install(toolchain, folder / "venv", logs=logs, stopped=stopped)
+        build = install(toolchain, folder / "venv", logs=logs, wheels=self._wheels, stopped=stopped)
         if isinstance(build, Failed):
             remove_tree(folder)
             return build
@@ -181,8 +195,18 @@ class EnvironmentStore:
             versions=list_versions(python),
             build=build,
         )
-        write_file(folder / _RECORD, dump_json(environment.model_dump(mode="json")))
+        write_file(folder / _RECORD, dump_json(environment.model_dump(mode="json", exclude_defaults=True)))
         return environment
+
+
+def measure_size(folder: Path) -> int:
+    """Return the bytes of all files below a folder, which may change meanwhile; 0 where there is none."""
+    size = 0
+    for place, _, files in os.walk(folder):
+        for name in files:
+            with suppress(FileNotFoundError):
+                size += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 - tens of thousands of them
+    return size
 
 
 def _derive_key(*installed: Json) -> str:

@@ -25,6 +25,10 @@ FORMATS: Final[Mapping[Format, tuple[str, ...]]] = {
 """The formats that toolchains share, with glob patterns; each must match at least one non-empty file."""
 
 
+ONNX_FACTS: Final = ("opset", "ir_version", "domains")
+"""What the metadata of an ONNX model may say of its file, next to its ``operators``; toolchains have limits of them."""
+
+
 def find_missing(folder: Path, patterns: tuple[str, ...]) -> tuple[str, ...]:
     """Return the patterns that match no non-empty file below a directory."""
     found = {name for name in patterns if any(path.is_file() and path.stat().st_size for path in folder.glob(name))}

@@ -24,6 +24,18 @@ from kedro_hone.core.environments.installer import _find_commands, _find_reason,
         ("WARNING: only this", "WARNING: only this"),
         (
             (
+                "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(\"HTTPConnection("
+                "host='127.0.0.1', port=9): Failed to establish a new connection: [Errno 111] Connection refused\")': "
+                "/simple/six/\nERROR: No matching distribution found for six==1.16.0\n"
+            ),
+            "the package index cannot be reached: Failed to establish a new connection: [Errno 111] Connection refused",
+        ),
+        (
+            "error: Failed to fetch: `https://index/six/`\n  cause: operation timed out\n",
+            "the package index cannot be reached: https://index/six/",
+        ),
+        (
+            (
                 "Downloading six\nERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n"
                 "    six==1.16.0 from https://index/six-1.16.0-py2.py3-none-any.whl (from -r x.lock (line 1)):\n"
                 "        Expected sha256 00\n        Expected     or 11\n             Got        8abb\n"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments.store import Environment, EnvironmentStore, _environment_key, find_home
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.environments.store import EnvironmentStore, _environment_key, find_home
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
 DAY = 24 * 3600

@@ -1,0 +1,40 @@
+"""Why an adaptor is not tried on an artifact at all: found in milliseconds, without starting anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.outcome import Refused
+from kedro_hone.recipe.capabilities import find_limit
+from kedro_hone.recipe.environments import find_environment
+from kedro_hone.recipe.schema import Recipe
+
+
+def find_mismatch(adaptor: Adaptor, parent: Artifact, host: Host, recipe: Recipe) -> Refused | None:
+    """Return why an adaptor does not take an artifact on a machine, by its description and its ``capabilities.yml``.
+
+    Raises:
+        HoneError: ``capabilities-invalid``.
+    """
+    text = [spec.name for spec in (*parent.inputs, *parent.outputs) if spec.dtype == "str"]
+    if missing := adaptor.find_missing(host):
+        slug, reason = "host", missing
+    elif parent.format not in adaptor.accepts:
+        slug, reason = "format", f"takes {', '.join(sorted(adaptor.accepts))}, and the model is {parent.format}"
+    elif parent.has_cache and parent.format != adaptor.produces:
+        slug = "format"
+        reason = f"{adaptor.produces} would lose the cache of keys and values that this {parent.format} has"
+    elif text and not adaptor.toolchain.takes_text:
+        slug, reason = "text", f"{adaptor.toolchain.name} takes no text, and {text[0]!r} is text"
+    else:
+
+        def find_versions() -> Mapping[str, str]:
+            found = find_environment(recipe, adaptor.toolchain, build=False)
+            return found.versions if isinstance(found, Environment) else {}
+
+        return find_limit(adaptor, parent, host, find_versions=find_versions)
+    return Refused(by=adaptor.name, slug=slug, reason=reason)

@@ -1,0 +1,82 @@
+"""What ``kedro hone toolchains build`` does: environments one after the other, with what each has grown to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.environments.store import EnvironmentStore, measure_size
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import clean_text
+from kedro_hone.core.values.outcome import Failed
+
+
+def build_all(toolchains: Sequence[Toolchain], *, wheels: Path | None = None) -> None:
+    """Build the environments that are missing, and print a line for each; one that fails does not stop the others.
+
+    Wheels are a folder to install from, as of ``EnvironmentStore``.
+
+    Raises:
+        HoneError: ``toolchain-unbuildable``, with all that failed; or that of a full or read-only disk.
+    """
+    store, failed = EnvironmentStore(wheels=wheels), list[Failed]()
+    for number, toolchain in enumerate(toolchains, 1):
+        started = time.monotonic()
+        built = _watch(store, toolchain, place=f"{number}/{len(toolchains)}")
+        if isinstance(built, Failed):
+            failed.append(built)
+            said = f"failed            {built.reason}"
+        elif built.own:
+            size = f"{measure_size(store.locate(toolchain)) / 2**20:.0f} MiB"
+            said = f"built             {size:>9s} {time.monotonic() - started:5.0f} s"
+        else:
+            said = "this interpreter"
+        click.echo(clean_text(f"{toolchain.name:18s} {said}"))
+    if failed:
+        raise _explain(failed)
+
+
+def build_one(store: EnvironmentStore, toolchain: Toolchain) -> Environment:
+    """Return the environment of a toolchain, built first when there is none.
+
+    Raises:
+        HoneError: ``toolchain-unbuildable``.
+    """
+    built = store.ensure(toolchain)
+    if isinstance(built, Failed):
+        raise _explain([built])
+    return built
+
+
+def _watch(store: EnvironmentStore, toolchain: Toolchain, *, place: str) -> Environment | Failed:
+    """Return a toolchain's environment; while it is built, a terminal shows how large it is and for how long."""
+    console = Console(stderr=True)
+    found = store.ensure(toolchain, build=False)
+    if isinstance(found, Environment) or not console.is_terminal:
+        return found if isinstance(found, Environment) else store.ensure(toolchain)
+    started = time.monotonic()
+
+    def show() -> Text:
+        size, seconds = measure_size(store.locate(toolchain)) / 2**20, time.monotonic() - started
+        return Text(clean_text(f"{place} building {toolchain.name}: {size:.0f} MiB, {seconds:.0f} s"))
+
+    with Live(get_renderable=show, console=console, refresh_per_second=1, transient=True):
+        return store.ensure(toolchain)
+
+
+def _explain(failed: Sequence[Failed]) -> HoneError:
+    names = [one.by for one in failed]
+    several = len(names) > 1
+    what = f"The environment{'s' * several} of {', '.join(names)} cannot be built."
+    why = "\n        ".join(f"{one.by}: {one.reason}" for one in failed) if several else failed[0].reason
+    logs = ", ".join(one.log for one in failed if one.log)
+    hint = f"{f'Read {logs}; a' if logs else 'A'} full disk and a missing network are the usual reasons."
+    return HoneError("toolchain-unbuildable", what, why=why, hint=hint)

@@ -1,0 +1,53 @@
+"""What ``kedro hone toolchains --capabilities`` prints: what is known of a toolchain, and what of it holds here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import click
+
+from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.catalogue import Catalogue
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.environments.store import EnvironmentStore
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.text import clean_text
+from kedro_hone.recipe.capabilities import CAPABILITIES, read_takes
+from kedro_hone.recipe.space import read_space
+
+
+def print_capabilities(catalogue: Catalogue, name: str) -> None:
+    """Print a line for each adaptor of a toolchain, whether this machine runs it, and then its ``capabilities.yml``.
+
+    Raises:
+        HoneError: ``toolchain-unknown``, or ``capabilities-invalid``.
+    """
+    host, toolchain = read_host(), catalogue.find_toolchain(name)
+    click.echo(f"# this machine: {host.cores} cores, {host.instructions}, GPU: {host.gpu or 'none'}")
+    adaptors = [one for one in catalogue.adaptors.values() if one.toolchain.name == name]
+    for adaptor in adaptors:
+        said = "; ".join(_describe(adaptor, host)) or "runs here"
+        click.echo(clean_text(f"# {adaptor.name}: {said}"))
+    path = toolchain.folder / CAPABILITIES
+    click.echo(path.read_text() if path.exists() else "nothing is written down of this toolchain\n")
+
+
+def _describe(adaptor: Adaptor, host: Host) -> Iterator[str]:
+    """Yield what this machine lacks, or which options are worth trying on it next to the defaults."""
+    if missing := adaptor.find_missing(host):
+        yield missing
+        return
+    takes = read_takes(adaptor, find_versions=partial(_find_versions, adaptor.toolchain))
+    if lacks := [one.where for one in takes if one.where and not host.can(one.where)]:
+        yield f"needs a CPU with {lacks[0]}"
+        return
+    if worth := [option for option, choices in read_space(adaptor).items() if choices.fit(host)]:
+        yield f"runs here; worth trying next to the defaults: {', '.join(worth)}"
+
+
+def _find_versions(toolchain: Toolchain) -> dict[str, str]:
+    found = EnvironmentStore().ensure(toolchain, build=False)
+    return found.versions if isinstance(found, Environment) else {}

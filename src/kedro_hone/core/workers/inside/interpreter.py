@@ -1,0 +1,41 @@
+"""What an interpreter has that the user names for a toolchain; runs in a worker of it, as a worker file of its own."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import metadata
+from typing import Any
+
+from hone_loading import load_worker
+
+
+def examine(job: dict[str, Any]) -> dict[str, Any]:
+    """Return what is installed, by name as its author writes it, where, and why the toolchain cannot be imported.
+
+    The job has the ``toolchain``: its worker's file. ``fault`` is None where that can be imported. ``markers`` are for
+    the markers of requirements, as ``packaging`` names them, as far as they differ between interpreters of a machine.
+    """
+    found = ((one.metadata["Name"], one.version) for one in metadata.distributions())
+    return {
+        "versions": {name: version for name, version in found if name},
+        "places": [path for path in sys.path if os.path.isdir(path)],  # noqa: PTH112 - as elsewhere in a worker
+        "prefix": sys.prefix,
+        "markers": {
+            "implementation_name": sys.implementation.name,
+            "platform_python_implementation": platform.python_implementation(),
+            "python_full_version": platform.python_version(),
+            "python_version": ".".join(platform.python_version_tuple()[:2]),
+        },
+        "fault": _find_fault(job["toolchain"]),
+    }
+
+
+def _find_fault(worker: str) -> str | None:
+    try:
+        load_worker("hone_toolchain", worker)
+    except BaseException as error:  # noqa: BLE001 - SystemExit too: whatever the toolchain raises is the answer
+        lines = str(error).splitlines()
+        return ": ".join([type(error).__name__, *lines[:1]])
+    return None

@@ -1,0 +1,156 @@
+"""What a toolchain takes, by its ``capabilities.yml``: a hopeless route is refused here, before anything is started.
+
+The key ``takes`` stands under a version, for all adaptors of the toolchain, or under an adaptor's name, for it alone::
+
+    package: iree-base-compiler  # whose version the rows are of; needed where there are several
+    versions:
+      - version: ">=3.13,<3.14"
+        takes: {domains: [ai.onnx], without: [QuantizeLinear]}
+        adaptors:
+          iree.cpu:
+            takes: {opsets: [1, 26], ir: 13, any_of: [MatMul, Gemm], where: VNNI}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from packaging.specifiers import SpecifierSet
+from pydantic import Field, ValidationError, field_validator
+
+from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.host import INSTRUCTIONS, Host
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json, Value
+from kedro_hone.core.values.outcome import Refused
+
+CAPABILITIES: Final = "capabilities.yml"
+"""The file in a toolchain's folder that says what it takes, and what was tried with each adaptor."""
+
+MOST_OPERATORS: Final = 60
+"""Kinds of operators that are remembered of a source; a list of so many may be cut, and what it lacks means nothing."""
+
+
+class Takes(Value):
+    """What models and machines an adaptor takes; what is not said is not limited."""
+
+    opsets: tuple[int, int | None] | None = Field(None, description="The lowest and highest opset of ONNX, or null.")
+    ir: int | None = Field(None, description="The highest version of ONNX's file format.")
+    domains: tuple[str, ...] = Field((), description="Operators of other domains are not taken; `ai.onnx` is ONNX's.")
+    without: tuple[str, ...] = Field((), description="Operators that are not taken.")
+    any_of: tuple[str, ...] = Field((), description="Operators of which it needs one: it does nothing to others.")
+    where: str = Field("", description="Vector instructions that the machine must have, such as `VNNI`.")
+
+    @field_validator("where")
+    @classmethod
+    def _know(cls, name: str) -> str:
+        if name and name not in INSTRUCTIONS:
+            raise ValueError(f"{name!r} is none of {', '.join(sorted(INSTRUCTIONS))}")
+        return name
+
+    def find_limit(self, artifact: Artifact, host: Host) -> tuple[str, str] | None:
+        """Return what an artifact or a machine is refused for, as a slug and a reason; None where nothing is known."""
+        known = artifact.metadata
+        if self.where and not host.can(self.where):
+            return "host", f"needs a CPU with {self.where}, and this one has {host.instructions}"
+        if reason := self._find_bad_opset(known.get("opset")):
+            return "opset", reason
+        written = known.get("ir_version")
+        if self.ir and isinstance(written, int) and written > self.ir:
+            return "ir", f"takes ONNX's file format up to version {self.ir}, and the model has {written}"
+        if self.domains and (odd := sorted(_read_names(known, "domains") - {*self.domains})):
+            return "operator", f"takes operators of {', '.join(self.domains)}, the model has some of {', '.join(odd)}"
+        return self._find_operator(_read_names(known, "operators"))
+
+    def _find_bad_opset(self, opset: Json) -> str | None:
+        lowest, highest = self.opsets or (1, None)
+        if not isinstance(opset, int) or lowest <= opset <= (highest or opset):
+            return None
+        span = f"{lowest} to {highest}" if highest else f"from {lowest} on"
+        return f"takes ONNX's opsets {span}, and the model has {opset}"
+
+    def _find_operator(self, operators: frozenset[str]) -> tuple[str, str] | None:
+        if odd := sorted(operators & {*self.without}):
+            return "operator", f"does not take {', '.join(odd)}, which the model has"
+        if self.any_of and 0 < len(operators) < MOST_OPERATORS and not operators & {*self.any_of}:
+            return "operator", f"works on {', '.join(self.any_of)}, and the model has none of them"
+        return None
+
+
+def _read_names(known: Mapping[str, Json], key: str) -> frozenset[str]:
+    """Return names in an artifact's metadata, which workers write: whatever is none of them is left out."""
+    found = known.get(key)
+    return frozenset(one for one in found if isinstance(one, str)) if isinstance(found, list) else frozenset()
+
+
+def find_limit(
+    adaptor: Adaptor, artifact: Artifact, host: Host, *, find_versions: Callable[[], Mapping[str, str]]
+) -> Refused | None:
+    """Return a refusal where a toolchain's ``capabilities.yml`` says that an adaptor does not take an artifact.
+
+    Nothing is started or imported. ``find_versions`` returns what is installed for the toolchain; it is asked where the
+    file has rows for several versions.
+
+    Raises:
+        HoneError: ``capabilities-invalid``.
+    """
+    for takes in read_takes(adaptor, find_versions=find_versions):
+        if found := takes.find_limit(artifact, host):
+            return Refused(by=adaptor.name, slug=found[0], reason=found[1])
+    return None
+
+
+def read_takes(adaptor: Adaptor, *, find_versions: Callable[[], Mapping[str, str]]) -> tuple[Takes, ...]:
+    """Return what a version takes for all adaptors of the toolchain, and for this one; raises as ``find_limit``."""
+    path = adaptor.toolchain.folder / CAPABILITIES
+    try:
+        row = _choose_row(read_file(path), find_versions)
+        said = (row.get("takes"), ((row.get("adaptors") or {}).get(adaptor.name) or {}).get("takes"))
+        return tuple(Takes.model_validate(each) for each in said if each is not None)
+    except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise explain_invalid(adaptor.name, path, error) from error
+
+
+def list_versions(toolchain: Toolchain) -> tuple[str, ...]:
+    """Return the ranges of versions that a toolchain's file has rows for; none without a file."""
+    return tuple(str(row["version"]) for row in read_file(toolchain.folder / CAPABILITIES).get("versions", ()))
+
+
+@lru_cache(maxsize=64)
+def read_file(path: Path) -> Mapping[str, Json]:
+    """Return what stands in a file, as it is; nothing where there is none.
+
+    Raises:
+        yaml.YAMLError: It is no YAML.
+        UnicodeDecodeError: It is not in UTF-8.
+    """
+    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def explain_invalid(name: str, path: Path, error: Exception) -> HoneError:
+    """Return the error for a file that says something else than it may of an adaptor."""
+    said = f"{type(error).__name__}: {error}"
+    if isinstance(error, ValidationError):
+        each = error.errors(include_url=False)
+        said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in each)
+    return HoneError(
+        "capabilities-invalid",
+        f"What is known of the adaptor {name} cannot be read.",
+        why=f"{path}: {said}",
+        hint="Mend `takes` or `space` there; Write an adaptor in the documentation shows both.",
+    )
+
+
+def _choose_row(known: Mapping[str, Json], find_versions: Callable[[], Mapping[str, str]]) -> Mapping[str, Any]:
+    """Return the row of the version that is installed; the only one where there is one; none where none fits."""
+    rows = known.get("versions") or []
+    if len(rows) > 1:
+        installed = find_versions().get(known["package"], "")
+        rows = [row for row in rows if installed and SpecifierSet(row["version"]).contains(installed, prereleases=True)]
+    return rows[0] if rows else {}

@@ -1,0 +1,48 @@
+"""The environments of the toolchains as a recipe wants them: interpreters, wheels, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.environments.store import EnvironmentStore
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.outcome import Failed
+from kedro_hone.recipe.schema import Recipe
+
+
+def open_environments(recipe: Recipe) -> EnvironmentStore:
+    """Return the store of environments in which the recipe's interpreters come first."""
+    named = {name: Path(section.python) for name, section in recipe.environments.items()}
+    return EnvironmentStore(named=named, wheels=Path(recipe.wheels) if recipe.wheels else None)
+
+
+def find_environment(
+    recipe: Recipe, toolchain: Toolchain, *, build: bool = True, stopped: Callable[[], bool] | None = None
+) -> Environment | Failed:
+    """Return the environment of a toolchain, built where there is none, ``build`` is true and the recipe wants it.
+
+    Arguments, failures and errors are those of ``EnvironmentStore.ensure``.
+    """
+    may_build = build and recipe.missing_toolchains == "build"
+    return open_environments(recipe).ensure(toolchain, build=may_build, stopped=stopped)
+
+
+def require_environments(recipe: Recipe, toolchains: Iterable[Toolchain]) -> None:
+    """Check that toolchains have an environment, where the recipe makes it an error that one is missing.
+
+    Raises:
+        HoneError: ``toolchain-missing``, with every one that has none.
+    """
+    if recipe.missing_toolchains != "error":
+        return
+    found = (find_environment(recipe, toolchain) for toolchain in toolchains)
+    if missing := {one.by: one.reason for one in found if isinstance(one, Failed)}:
+        raise HoneError(
+            "toolchain-missing",
+            f"Toolchains that this run may need have no environment: {', '.join(missing)}.",
+            why="\n        ".join(f"{name}: {reason}" for name, reason in missing.items()),
+            hint="Build them, or mend hone.environments; or write `missing_toolchains: skip` or `build` in the recipe.",
+        )

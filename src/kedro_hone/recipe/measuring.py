@@ -1,0 +1,40 @@
+"""The recipe's sections about measuring: the race, and the confirmation of its finalists."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from kedro_hone.core.stats.plan import LOOKS, check_looks
+from kedro_hone.recipe.bounds import Section
+
+
+class RaceSection(Section):
+    """The search for the fastest."""
+
+    objective: str = Field("worst", description="worst, mean, or the name of a shape.")
+    weights: dict[str, float] = Field(default_factory=dict, description="Weight of each shape, for mean.")
+    seconds: float = Field(60.0, gt=0, description="Budget of measuring; the race then ends with the best so far.")
+    rounds: int = Field(30, ge=5, le=1_000_000, description="At most so many rounds.")
+    block: int = Field(5, ge=3, description="Candidates drop out after each block of so many rounds; at most `rounds`.")
+    burst_ms: float = Field(20.0, gt=0, le=60_000, description="How long one candidate is measured in one round.")
+    memory_mb: int = Field(12000, gt=0, description="Resident memory of all workers that live at once.")
+    candidates: int | None = Field(None, gt=0, description="At most so many candidates race.")
+
+    @model_validator(mode="after")
+    def _compare_block(self) -> RaceSection:
+        if self.block > self.rounds:
+            raise ValueError(f"a block of rounds, block {self.block}, is longer than the race, rounds {self.rounds}")
+        return self
+
+
+class ConfirmSection(Section):
+    """The finalists, measured again in fresh processes."""
+
+    finalists: int = Field(3, ge=1, le=100, description="How many of the best are confirmed.")
+    looks: Annotated[tuple[Annotated[int, Field(le=1000)], ...], AfterValidator(check_looks)] = Field(
+        LOOKS, min_length=1, max_length=50, description="After how many launches of each the data are looked at."
+    )
+    rounds: int = Field(7, ge=3, le=1_000_000, description="Rounds within one launch.")
+    burst_ms: float = Field(50.0, gt=0, le=60_000, description="How long each is measured in one round.")

@@ -1,0 +1,35 @@
+"""The recipe's words on toolchains: what runs their workers, and what becomes of those that are missing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from kedro_hone.recipe.bounds import Place, Section
+
+Missing = Literal["build", "skip", "error"]
+"""What becomes of a toolchain without an environment: it is built, or its candidates are left out, or the run ends."""
+
+
+def _make_absolute(text: str) -> str:
+    """Return an absolute path: what is started must not depend on where."""
+    path = Path(text).expanduser()
+    if not path.is_absolute():
+        raise ValueError(f"{text!r} is no absolute path")
+    return os.path.normpath(path)
+
+
+Absolute = Annotated[Place, AfterValidator(_make_absolute)]
+"""The absolute path of something outside the project; ``~`` is the user's home."""
+
+
+class EnvironmentSection(Section):
+    """What the workers of one toolchain run in, in place of its locked environment."""
+
+    python: Absolute = Field(
+        description="The absolute path of a Python whose installed packages satisfy the toolchain's `requirements.in`. "
+        "See Environments."
+    )

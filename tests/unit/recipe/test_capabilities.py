@@ -1,0 +1,153 @@
+"""What a toolchain's ``capabilities.yml`` says it takes decides before anything is started."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from toolchains.toy import adaptor as toy
+
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.recipe.capabilities import MOST_OPERATORS, find_limit, read_file, read_takes
+
+HOST = Host(flags=frozenset({"avx2"}), cores=1, gpu=None, compilers=frozenset(), fingerprint="f", machine="x86_64")
+MODEL = {"opset": 21, "ir_version": 10, "domains": ["ai.onnx"], "operators": ["Conv", "Relu"]}
+
+
+def make_artifact(**known):
+    return Artifact(format="toy-source", digest="sha256:0", inputs=(), outputs=(), metadata={**MODEL, **known})
+
+
+@pytest.fixture
+def refuse(tmp_path):
+    """Return what is refused of an artifact, by what a file says."""
+
+    def call(says, artifact=None, versions=None):
+        text = says if isinstance(says, str) else yaml.safe_dump(says)
+        (tmp_path / "capabilities.yml").write_text(text)
+        read_file.cache_clear()
+        adaptor = replace(toy.COMPILE, toolchain=replace(toy.TOOLCHAIN, folder=tmp_path))
+        return find_limit(adaptor, artifact or make_artifact(), HOST, find_versions=lambda: versions or {})
+
+    yield call
+    read_file.cache_clear()
+
+
+def says(**takes):
+    return {"versions": [{"version": ">=1", "takes": takes}]}
+
+
+LIMITS = [
+    ({"opsets": [13, 19]}, {}, "opset", "takes ONNX's opsets 13 to 19, and the model has 21"),
+    ({"opsets": [22, None]}, {}, "opset", "takes ONNX's opsets from 22 on, and the model has 21"),
+    ({"ir": 9}, {}, "ir", "takes ONNX's file format up to version 9, and the model has 10"),
+    (
+        {"domains": ["ai.onnx"]},
+        {"domains": ["ai.onnx", "com.microsoft"]},
+        "operator",
+        "takes operators of ai.onnx, the model has some of com.microsoft",
+    ),
+    ({"without": ["Relu", "Loop"]}, {}, "operator", "does not take Relu, which the model has"),
+    ({"any_of": ["MatMul", "Gemm"]}, {}, "operator", "works on MatMul, Gemm, and the model has none of them"),
+    ({"where": "VNNI"}, {}, "host", "needs a CPU with VNNI, and this one has AVX2 only"),
+]
+
+
+@pytest.mark.parametrize(("takes", "known", "slug", "reason"), LIMITS)
+def test_a_refusal_names_the_limit_and_what_the_model_has(refuse, takes, known, slug, reason):
+    refused = refuse(says(**takes), make_artifact(**known))
+
+    assert refused is not None
+    assert (refused.by, refused.slug, refused.reason) == ("toy.compile", slug, reason)
+
+
+@pytest.mark.parametrize(
+    "takes",
+    [
+        {
+            "opsets": [13, 21],
+            "ir": 10,
+            "domains": ["ai.onnx"],
+            "without": ["Loop"],
+            "any_of": ["Conv"],
+            "where": "AVX2",
+        },
+        {"opsets": [13, None]},
+    ],
+)
+def test_what_is_within_the_limits_is_taken(refuse, takes):
+    assert refuse(says(**takes)) is None
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        dict.fromkeys(MODEL),
+        {"opset": "21", "ir_version": [], "domains": "x", "operators": 5},
+        {"opset": {}, "ir_version": None, "domains": [{}], "operators": [None, []]},
+    ],
+)
+def test_nothing_is_concluded_from_what_is_not_known_or_no_description(refuse, known):
+    takes = {"opsets": [99, None], "ir": 1, "domains": ["none"], "without": ["Relu"], "any_of": ["MatMul"]}
+    assert refuse(says(**takes), make_artifact(**known)) is None
+
+
+def test_a_list_of_operators_that_may_be_cut_lacks_nothing(refuse):
+    many = [f"Op{number:02d}" for number in range(MOST_OPERATORS)]
+
+    assert refuse(says(any_of=["MatMul"]), make_artifact(operators=many)) is None
+    assert refuse(says(any_of=["MatMul"]), make_artifact(operators=many[1:])) is not None
+
+
+def test_what_is_said_of_one_adaptor_holds_for_it_alone(refuse):
+    of_another = {"versions": [{"version": ">=1", "adaptors": {"toy.compress": {"takes": {"ir": 1}}}}]}
+    of_this = {"versions": [{"version": ">=1", "adaptors": {"toy.compile": {"takes": {"ir": 1}}}}]}
+
+    assert refuse(of_another) is None
+    assert refuse(of_this) is not None
+
+
+@pytest.mark.parametrize(("version", "refused"), [("1.4", True), ("2.0", False), ("3.0", False), (None, False)])
+def test_the_row_of_the_installed_version_decides(refuse, version, refused):
+    rows = [{"version": ">=1,<2", "takes": {"ir": 9}}, {"version": ">=2,<3", "takes": {"ir": 10}}]
+    found = refuse({"package": "toy", "versions": rows}, versions={"toy": version} if version else {})
+
+    assert (found is not None) is refused
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("versions: [{version: '1', takes: {opset: 3}}]", "opset"),
+        ("versions: [{version: '1', takes: {where: VNII}}]", "VNII"),
+        ("versions: 7", "TypeError"),
+        ("a: [", "ParserError"),
+        ("versions: [{version: '1'}, {version: '2'}]", "package"),
+    ],
+)
+def test_a_file_that_says_something_else_is_an_error(refuse, text, words):
+    with pytest.raises(HoneError, match="capabilities-invalid") as caught:
+        refuse(text)
+
+    assert words in caught.value.why
+
+
+@pytest.mark.parametrize("name", sorted(read_catalogue().adaptors))
+def test_what_is_written_down_agrees_with_the_adaptors_description(name):
+    adaptor = read_catalogue().adaptors[name]
+    path: Path = adaptor.toolchain.folder / "capabilities.yml"
+    read_takes(adaptor, find_versions=dict)
+    for row in read_file(path)["versions"]:
+        assert adaptor.precisions <= {*row["precisions"]}
+        assert adaptor.accepts <= {*row["formats"].get("accepts", ()), *row["formats"].get("runs", ())}
+        assert adaptor.toolchain.runs == {*row["formats"].get("runs", ())}
+        of_it = row["adaptors"].get(name, {})
+        assert {*of_it.get("precisions", adaptor.precisions)} >= adaptor.precisions
+        for option in {"opset", "opsets"} & of_it.keys():
+            bounds = adaptor.options.model_json_schema()["properties"]["opset"]
+            assert [*range(bounds["minimum"], bounds["maximum"] + 1)] == of_it[option]

@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -83,7 +84,7 @@ def resolve(wanted: list[str], *, prefer: list[Path], fixed: Mapping[str, str] |
         return {found[1]: f"{found[0]}\n" for found in PACKAGE.finditer(lock.read_text())}
 
 
-def write(lock: Path, packages: dict[str, str], *, head: str = HEAD, without: Set[str] | None = None) -> None:
+def write(lock: Path, packages: dict[str, str], *, head: str = HEAD, without: AbstractSet[str] | None = None) -> None:
     """Write a lock of all packages but torch and what only its build for CUDA needs, or but the named ones."""
     left_out = {name for name in packages if OF_TORCH.match(name)} if without is None else without
     lock.write_text(head + "".join(text for name, text in packages.items() if name not in left_out))

@@ -18,8 +18,8 @@ TOOLCHAIN = Toolchain(
     uses=("onnxruntime",),
     limits=Limits(seconds=900.0),
     default=False,  # what it writes pays on GPUs only
-    note="Writes ONNX for `tensorrt` and `onnxruntime_gpu`, and works without a GPU; on CPUs its graphs are slower than "
-    "fp32. Its environment takes about 1.4 GB.",
+    note="Writes ONNX for `tensorrt` and `onnxruntime_gpu`, and works without a GPU; on CPUs its graphs are slower "
+    "than fp32. Its environment takes about 1.4 GB.",
 )
 
 

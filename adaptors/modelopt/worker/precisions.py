@@ -69,7 +69,7 @@ def _cast(job: Json, model: Any, rows: Arrays) -> Any:
     from modelopt.onnx.autocast import convert_to_mixed_precision
 
     options, path = job["options"], Path(job["temporary"]) / "rows.npz"
-    np.savez(path, **rows)
+    np.savez(path, **rows)  # type: ignore[arg-type]  # no input is called allow_pickle
     return convert_to_mixed_precision(
         onnx_path=str(graphs.stage(model, job)),
         low_precision_type="fp16",

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
 from kedro_hone.core.contract.registry import find_broken, read_registries
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import Environment, EnvironmentStore
@@ -50,17 +50,23 @@ def build(names: tuple[str, ...]) -> None:
     """Build the environments of NAMES, or of all toolchains that are on by default."""
     catalogue = read_catalogue()
     for name in names or [name for name, toolchain in catalogue.toolchains.items() if toolchain.default]:
-        built = build_environment(catalogue.find_toolchain(name))
+        toolchain = catalogue.find_toolchain(name)
+        if reason := find_missing(catalogue, toolchain):
+            what, hint = f"The environment of {name} is not built here.", "Build it on the machine that will use it."
+            raise HoneError("toolchain-unbuildable", what, why=f"The toolchain {reason}.", hint=hint)
+        built = build_environment(toolchain)
         click.echo(f"{name:18s} {'built' if built.own else 'this interpreter'}")
 
 
 @toolchains.command()
 @click.argument("names", nargs=-1)
 def test(names: tuple[str, ...]) -> None:
-    """Check that the environments of NAMES, or all that exist, are healthy."""
+    """Check that the environments of NAMES, or all that exist, are healthy, and what this machine lacks for them."""
     catalogue = read_catalogue()
     for name in names or tuple(catalogue.toolchains):
-        click.echo(clean_text(f"{name:18s} {_describe_environment(catalogue.find_toolchain(name))}"))
+        toolchain = catalogue.find_toolchain(name)
+        missing = find_missing(catalogue, toolchain)
+        click.echo(clean_text(f"{name:18s} {missing or _describe_environment(toolchain)}"))
 
 
 @toolchains.command()
@@ -111,6 +117,13 @@ def print_table(
     for place, error in (broken or {}).items():
         trace = clean_text(f" {place}\n{''.join(traceback.format_exception(error))}")
         console.print(Text.assemble(("broken", "red"), trace), soft_wrap=True)
+
+
+def find_missing(catalogue: Catalogue, toolchain: Toolchain) -> str | None:
+    """Return what this machine lacks for every adaptor of a toolchain, as a reason; None where one can be used."""
+    own, host = [one for one in catalogue.adaptors.values() if one.toolchain.name == toolchain.name], read_host()
+    reasons = [one.find_missing(host) for one in own]
+    return reasons[0] if reasons and all(reasons) else None
 
 
 def _describe_environment(toolchain: Toolchain) -> str:

@@ -106,8 +106,7 @@ def read_placement(events: list[Json]) -> list[tuple[str, str, int]]:
     """Return the provider, the operator and the numbers of its largest output for each operator of a profile."""
     return [
         (each["provider"], each["op_name"], _find_largest(each["output_type_shape"]))
-        for each in (event["args"] for event in events if event.get("cat") == "Node")
-        if each.get("provider")
+        for each in (event["args"] for event in events if event["name"].endswith("_kernel_time"))
     ]
 
 

@@ -58,3 +58,13 @@ def test_tensorrt_names_what_cuda_lacks(make_bench, environments, digits_onnx, f
     form = "onnx" if function == "transform" else "tensorrt-engine"
     result, _ = bench.call(function, digits_onnx, form, device="cuda:0", expect_error=True)
     assert result["raised"].startswith("needs an NVIDIA GPU, and CUDA finds none here (cudaError")
+
+
+@pytest.mark.large
+def test_a_build_that_would_run_on_the_cpu_is_refused(make_bench, environments, digits_onnx):
+    bench = make_bench(onnxruntime_gpu)
+    bench.python = environments.ensure(onnxruntime_gpu.TOOLCHAIN).python
+    shapes = [{"name": "batch1", "sizes": {"batch": 1}}]
+    notes, output = bench.transform("onnxruntime_gpu.cuda", digits_onnx, shapes=shapes)
+    assert "ONNX Runtime fell back to CPUExecutionProvider" in notes["refused"]
+    assert not list(output.iterdir())

@@ -30,7 +30,7 @@ TOOLCHAIN = Toolchain(
     uses=("onnxruntime",),
     runtime_requirements=("onnxruntime-gpu[cuda,cudnn]>=1.31,<2",),
     default=False,  # it is of use on a machine with a GPU only
-    note="Needs an NVIDIA GPU; unverified, since none was at hand. Its environment brings CUDA and cuDNN, about 2 GB; "
+    note="Needs an NVIDIA GPU; unverified, since none was at hand. Its environment brings CUDA and cuDNN, 2.3 GB; "
     "the libraries of TensorRT 10 are not in it, and have to be on `LD_LIBRARY_PATH` for `onnxruntime_gpu.tensorrt`.",
 )
 

@@ -39,7 +39,7 @@ def test_every_route_is_refused_without_an_environment(source, tmp_path, monkeyp
 
 @pytest.mark.large
 @pytest.mark.parametrize("provider", ["cuda", "tensorrt"])
-def test_a_provider_that_falls_back_to_the_cpu_is_dropped(source, environments, monkeypatch, provider):
+def test_a_provider_that_falls_back_to_the_cpu_does_not_pass(source, environments, monkeypatch, provider):
     """The same files on the same machine are right on the CPU: only the question for the provider tells."""
     monkeypatch.setenv("HONE_HOME", str(environments.root))
     asked = {"runtime": "onnxruntime_gpu", "device": "cuda:0", "run_options": {"provider": provider}}

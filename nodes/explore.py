@@ -45,7 +45,8 @@ def explore(*, setting: Setting, reference: Reference, **validations: Validation
         return Exploration(reason="the budget is quick")
     search = Search(setting, reference, make_plan(setting.recipe), start_budget(setting))
     contenders = find_contenders(validations, setting)
-    if len(contenders) > 0 and not (reason := search.find_end()):
+    reason = search.find_end() if contenders else "no candidate is valid"
+    if not reason:
         search.begin(contenders)
         reason = search.run()
     tried = sum(one.slug != BUDGET for one in search.made)
@@ -55,7 +56,7 @@ def explore(*, setting: Setting, reference: Reference, **validations: Validation
         seconds=search.seconds,
         workers=search.workers,
         left=sum(study.left for _, study in search.studies),
-        reason=reason if contenders else "no candidate is valid",
+        reason=reason,
     )
 
 

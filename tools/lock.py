@@ -20,13 +20,16 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RUN, DEV, MUTANTS = (ROOT / f"requirements{name}.lock" for name in ("", "-dev", "-mutants"))
 CPU, CUDA = (ROOT / "adaptors" / "pytorch" / f"requirements-{build}.lock" for build in ("cpu", "cuda"))
-WITH_TORCH = ("litert_torch",)
+WITH_TORCH = ("litert_torch", "modelopt")
 """Other toolchains with PyTorch in an environment of their own."""
+WITH_CUDA = ("modelopt", "onnxruntime_gpu", "tensorrt")
+"""Toolchains whose own locks name packages of NVIDIA's: all but those that PyTorch's locks next to them have."""
 TOOLCHAINS = ("adaptors", "docs/examples")
 HEAD = "# Made by `make lock`; do not edit.\n"
 PACKAGE = re.compile(r"^(\S+)==\S+(?: \\\n    --hash=\S+)+$", re.MULTILINE)
@@ -56,7 +59,11 @@ def main() -> None:
         known, below = known | added, lock
     for path in (path for folder in TOOLCHAINS for path in sorted(ROOT.glob(f"{folder}/*/requirements.in"))):
         lock = path.with_suffix(".lock")
-        write(lock, resolve(path.read_text().splitlines(), prefer=[lock if keep and lock.exists() else RUN, CUDA]))
+        found = resolve(path.read_text().splitlines(), prefer=[lock if keep and lock.exists() else RUN, CUDA])
+        torch = {name for name in found if OF_TORCH.match(name)}
+        if path.parent.name in WITH_CUDA:
+            torch &= run.keys() if path.parent.name in WITH_TORCH else set()
+        write(lock, found, without=torch)
 
 
 def resolve(wanted: list[str], *, prefer: list[Path], fixed: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -77,9 +84,10 @@ def resolve(wanted: list[str], *, prefer: list[Path], fixed: Mapping[str, str] |
         return {found[1]: f"{found[0]}\n" for found in PACKAGE.finditer(lock.read_text())}
 
 
-def write(lock: Path, packages: dict[str, str], *, head: str = HEAD) -> None:
-    """Write a lock of all packages but torch and what only its build for CUDA needs."""
-    lock.write_text(head + "".join(text for name, text in packages.items() if not OF_TORCH.match(name)))
+def write(lock: Path, packages: dict[str, str], *, head: str = HEAD, without: AbstractSet[str] | None = None) -> None:
+    """Write a lock of all packages but torch and what only its build for CUDA needs, or but the named ones."""
+    left_out = {name for name in packages if OF_TORCH.match(name)} if without is None else without
+    lock.write_text(head + "".join(text for name, text in packages.items() if name not in left_out))
 
 
 def digest_file(requirement: str) -> str:

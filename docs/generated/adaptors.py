@@ -29,6 +29,9 @@ TITLES = {
     "litert": "LiteRT",
     "litert_torch": "LiteRT Torch",
     "neural_compressor": "neural-compressor",
+    "modelopt": "Model Optimizer",
+    "onnxruntime_gpu": "ONNX Runtime on GPUs",
+    "tensorrt": "TensorRT",
 }
 
 

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from tiny_transformers import write_models
 
-from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.adaptor import Adaptor, Need
 from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.digest import digest_tree
 from kedro_hone.core.values.outcome import Failed
@@ -33,11 +34,20 @@ COMPILED = frozenset({"pytorch.aoti", "pytorch.aoti-bf16", "pytorch.compile", "p
 
 ``integration/adaptors/test_pytorch.py`` runs them at several."""
 
-LARGE = frozenset({"litert_torch", "neural_compressor"})
+LARGE = frozenset({"litert_torch", "neural_compressor", "modelopt", "onnxruntime_gpu", "tensorrt"})
 """Toolchains whose environments take gigabytes: `make test-toolchains` runs theirs."""
 
+WITHOUT_GPU = pytest.mark.skipif(read_host().gpu is None, reason="this machine has no GPU")
+
+
+def find_marks(adaptor: Adaptor) -> list[pytest.MarkDecorator]:
+    """Return the marks of an adaptor's tests."""
+    marks = [pytest.mark.large] if adaptor.toolchain.name in LARGE else []
+    return [*marks, WITHOUT_GPU] if Need.GPU in adaptor.needs else marks
+
+
 ADAPTORS = tuple(
-    pytest.param(adaptor.name, marks=pytest.mark.large if adaptor.toolchain.name in LARGE else ())
+    pytest.param(adaptor.name, marks=find_marks(adaptor))
     for adaptor in read_catalogue().adaptors.values()
     if adaptor.toolchain.name in BUILTIN_TOOLCHAINS and not {"sklearn", "tflite"} & adaptor.accepts
 )

@@ -13,7 +13,7 @@ from kedro_hone.building.validation import validate_candidate
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.measurement import Exploration, Status
 from kedro_hone.core.values.outcome import Candidate
-from kedro_hone.nodes.explore import Search, find_contenders
+from kedro_hone.nodes.explore import Search, explore, find_contenders
 from kedro_hone.nodes.race import race
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.recipe.plan import make_plan
@@ -55,6 +55,11 @@ def search(bench, *, own, choice):
     found.begin(find_contenders({"own": own_one}, bench.setting))
     assert found.run() == ""
     return found, own_one
+
+
+def test_without_a_valid_candidate_nothing_is_tried(bench):
+    found = explore(reference=bench.reference, **bench.common)
+    assert (found.validations, found.left, found.reason) == ((), 0, "no candidate is valid")
 
 
 def test_a_better_choice_is_found_and_wins_the_race(bench):

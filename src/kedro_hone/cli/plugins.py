@@ -14,11 +14,13 @@ from rich.text import Text
 
 from kedro_hone.cli.building import build_all
 from kedro_hone.cli.capabilities import print_capabilities
-from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
 from kedro_hone.core.contract.registry import find_broken, read_registries
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import clean_text
 
 
@@ -55,17 +57,26 @@ def list_() -> None:
 def build(names: tuple[str, ...], *, every: bool, wheels: Path | None) -> None:
     """Build the environments of NAMES, or of all toolchains that are on by default, and tell how large each is."""
     known = read_catalogue()
-    chosen = names or [name for name, one in known.toolchains.items() if every or one.default]
-    build_all([known.find_toolchain(name) for name in chosen], wheels=wheels and wheels.absolute())
+    chosen = [known.find_toolchain(name) for name in names or known.toolchains]
+    chosen = [one for one in chosen if names or every or one.default]
+    unusable = {one.name: reason for one in chosen if (reason := find_missing(known, one))}
+    for name, reason in unusable.items():
+        if names:
+            what, hint = f"The environment of {name} is not built here.", "Build it on the machine that will use it."
+            raise HoneError("toolchain-unbuildable", what, why=f"The toolchain {reason}.", hint=hint)
+        click.echo(clean_text(f"{name:18s} left out: it {reason}"))
+    build_all([one for one in chosen if one.name not in unusable], wheels=wheels and wheels.absolute())
 
 
 @toolchains.command()
 @click.argument("names", nargs=-1)
 def test(names: tuple[str, ...]) -> None:
-    """Check that the environments of NAMES, or all that exist, are healthy."""
+    """Check that the environments of NAMES, or all that exist, are healthy, and what this machine lacks for them."""
     catalogue = read_catalogue()
     for name in names or tuple(catalogue.toolchains):
-        click.echo(clean_text(f"{name:18s} {_describe_environment(catalogue.find_toolchain(name))}"))
+        toolchain = catalogue.find_toolchain(name)
+        missing = find_missing(catalogue, toolchain)
+        click.echo(clean_text(f"{name:18s} {missing or _describe_environment(toolchain)}"))
 
 
 @toolchains.command()
@@ -116,6 +127,13 @@ def print_table(
     for place, error in (broken or {}).items():
         trace = clean_text(f" {place}\n{''.join(traceback.format_exception(error))}")
         console.print(Text.assemble(("broken", "red"), trace), soft_wrap=True)
+
+
+def find_missing(catalogue: Catalogue, toolchain: Toolchain) -> str | None:
+    """Return what this machine lacks for every adaptor of a toolchain, as a reason; None where one can be used."""
+    own, host = [one for one in catalogue.adaptors.values() if one.toolchain.name == toolchain.name], read_host()
+    reasons = [one.find_missing(host) for one in own]
+    return reasons[0] if reasons and all(reasons) else None
 
 
 def _describe_environment(toolchain: Toolchain) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from click.testing import CliRunner
 from controls import CONTROLS, find_controls
@@ -9,6 +11,7 @@ from kedro_hone.cli.building import build_all
 from kedro_hone.core.contract.catalogue import Catalogue
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.machine.hardware import read_host
 
 TRACE = 'File "x.py", line 1\n  rows[/name] = [bold]\nKeyError: "cannot open [/usr/lib/libx.so]"'
 
@@ -50,3 +53,19 @@ def test_no_log_is_named_where_nothing_was_installed(tmp_path, monkeypatch):
 
     assert caught.value.why == "HONE_INSTALLER is 'conda'; it can be pip or uv"
     assert "None" not in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["tensorrt", "onnxruntime_gpu"])
+def test_a_toolchain_for_gpus_is_neither_built_nor_looked_for_without_one(tmp_path, monkeypatch, name):
+    host = dataclasses.replace(read_host(), gpu=None)
+    monkeypatch.setattr(plugins, "read_host", lambda: host)
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+
+    refused = CliRunner().invoke(plugins.toolchains, ["build", name])
+    looked = CliRunner().invoke(plugins.toolchains, ["test", name])
+
+    assert isinstance(refused.exception, HoneError)
+    assert refused.exception.slug == "toolchain-unbuildable"
+    assert refused.exception.why == "The toolchain needs a GPU, and this machine has none."
+    assert looked.output.split(maxsplit=1) == [name, "needs a GPU, and this machine has none\n"]
+    assert not (tmp_path / "home").exists()

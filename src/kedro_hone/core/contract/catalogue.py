@@ -21,7 +21,8 @@ BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
     name: f"kedro_hone.adaptors.{name}.adaptor"
     for name in (
         *("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn"),
-        *("litert", "litert_torch", "neural_compressor", "composite"),
+        *("litert", "litert_torch", "neural_compressor", "modelopt"),
+        *("onnxruntime_gpu", "tensorrt", "composite"),
     )
 }
 """Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``."""

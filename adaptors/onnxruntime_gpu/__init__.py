@@ -1,0 +1,1 @@
+"""ONNX Runtime with its providers for NVIDIA GPUs: CUDA and TensorRT."""

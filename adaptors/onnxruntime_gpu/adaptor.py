@@ -1,0 +1,78 @@
+"""ONNX Runtime's adaptors for NVIDIA GPUs: its providers for CUDA and TensorRT. Unverified: none ran on a GPU yet."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
+from kedro_hone.core.contract.toolchain import Limits, RunOptions, Toolchain
+from kedro_hone.core.values.artifact import Precision, Stage
+
+
+class GpuRunOptions(RunOptions):
+    """What a session is asked for; nothing that opens a library or writes a file."""
+
+    provider: Literal["cuda", "tensorrt"] = "cuda"
+    """What computes: ONNX Runtime's own kernels, or engines that TensorRT builds when the session is opened."""
+    tf32: bool = True
+    """Whether CUDA's products of fp32 may round their factors to ten bits of mantissa."""
+
+
+TOOLCHAIN = Toolchain(
+    name="onnxruntime_gpu",
+    folder=Path(__file__).resolve().parent,
+    runs=frozenset({"onnx"}),
+    environment={"ORT_DISABLE_TELEMETRY": "1"},
+    limits=Limits(seconds=1200.0, memory_mb=16384),
+    run_options=GpuRunOptions,
+    uses=("onnxruntime",),
+    runtime_requirements=("onnxruntime-gpu[cuda,cudnn]>=1.31,<2",),
+    default=False,  # it is of use on a machine with a GPU only
+    note="Needs an NVIDIA GPU; unverified, since none was at hand. Its environment brings CUDA and cuDNN, 2.3 GB; "
+    "the libraries of TensorRT 10 are not in it, and have to be on `LD_LIBRARY_PATH` for `onnxruntime_gpu.tensorrt`.",
+)
+
+
+class CudaOptions(Options):
+    """Options of ``onnxruntime_gpu.cuda``."""
+
+    tf32: bool = True
+    """Whether products of fp32 may round their factors to ten bits of mantissa, as GPUs since Ampere do faster."""
+
+
+_adaptor = partial(
+    Adaptor,
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPILE,
+    accepts=frozenset({"onnx"}),
+    produces="onnx",
+    needs=frozenset({Need.GPU}),
+    precisions=frozenset({Precision.FP32, Precision.FP16, Precision.INT8}),
+    supports={
+        Capability.DYNAMIC_BATCH: Support.FULL,
+        Capability.EXTERNAL_DATA: Support.FULL,
+        Capability.CONTROL_FLOW: Support.UNKNOWN,
+        Capability.DETERMINISTIC: Support.UNKNOWN,
+    },
+    machine_specific=True,
+    device="cuda:0",
+)
+
+ADAPTORS = (
+    _adaptor(
+        name="onnxruntime_gpu.cuda",
+        summary="Runs a model on an NVIDIA GPU with ONNX Runtime's kernels; refused where operators fall back to the "
+        "CPU. Unverified on a GPU.",
+        options=CudaOptions,
+        run_options=lambda options: {"provider": "cuda", "tf32": options.model_dump()["tf32"]},
+    ),
+    _adaptor(
+        name="onnxruntime_gpu.tensorrt",
+        summary="Runs a model on an NVIDIA GPU in engines of TensorRT 10, what it does not take in ONNX Runtime's "
+        "kernels; refused where operators fall back to the CPU. Unverified on a GPU.",
+        run_options=lambda _: {"provider": "tensorrt"},
+    ),
+)

@@ -1,0 +1,1 @@
+"""TensorRT: engines for NVIDIA GPUs, of strongly typed networks."""

@@ -1,0 +1,29 @@
+"""TensorRT: build engines from ONNX, and run them.
+
+The parts are imported within functions: what needs no GPU can be imported without the bindings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def transform(job: dict[str, Any]) -> dict[str, Any]:
+    """Write ``model.plan``, ``index.json`` and ``timing.cache`` into the job's output, and return notes."""
+    from . import building
+
+    return building.build(job)
+
+
+def describe(job: dict[str, Any]) -> dict[str, Any]:
+    """Return the specs of a saved engine, after comparing its tensors with them."""
+    from . import session
+
+    return session.describe(job)
+
+
+def load(job: dict[str, Any]) -> Any:
+    """Open an engine."""
+    from . import session
+
+    return session.Session(job)

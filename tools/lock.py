@@ -25,8 +25,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RUN, DEV, MUTANTS = (ROOT / f"requirements{name}.lock" for name in ("", "-dev", "-mutants"))
 CPU, CUDA = (ROOT / "adaptors" / "pytorch" / f"requirements-{build}.lock" for build in ("cpu", "cuda"))
-WITH_TORCH = ("litert_torch",)
+WITH_TORCH = ("litert_torch", "sparseml")
 """Other toolchains with PyTorch in an environment of their own."""
+SOURCES = {"sparseml": ("gputil",)}
+"""Packages of toolchains that exist as source archives only."""
 TOOLCHAINS = ("adaptors", "docs/examples")
 HEAD = "# Made by `make lock`; do not edit.\n"
 PACKAGE = re.compile(r"^(\S+)==\S+(?: \\\n    --hash=\S+)+$", re.MULTILINE)
@@ -56,7 +58,11 @@ def main() -> None:
         known, below = known | added, lock
     for path in (path for folder in TOOLCHAINS for path in sorted(ROOT.glob(f"{folder}/*/requirements.in"))):
         lock = path.with_suffix(".lock")
-        write(lock, resolve(path.read_text().splitlines(), prefer=[lock if keep and lock.exists() else RUN, CUDA]))
+        found = resolve(path.read_text().splitlines(), prefer=[lock if keep and lock.exists() else RUN, CUDA])
+        built = {name: found.pop(name) for name in SOURCES.get(path.parent.name, ())}
+        write(lock, found)
+        if built:
+            write(path.with_name("sources.lock"), built)
 
 
 def resolve(wanted: list[str], *, prefer: list[Path], fixed: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -29,6 +29,7 @@ TITLES = {
     "litert": "LiteRT",
     "litert_torch": "LiteRT Torch",
     "neural_compressor": "neural-compressor",
+    "sparseml": "SparseML",
 }
 
 

@@ -33,7 +33,7 @@ COMPILED = frozenset({"pytorch.aoti", "pytorch.aoti-bf16", "pytorch.compile", "p
 
 ``integration/adaptors/test_pytorch.py`` runs them at several."""
 
-LARGE = frozenset({"litert_torch", "neural_compressor"})
+LARGE = frozenset({"litert_torch", "neural_compressor", "sparseml"})
 """Toolchains whose environments take gigabytes: `make test-toolchains` runs theirs."""
 
 ADAPTORS = tuple(
@@ -125,6 +125,10 @@ class TestAdaptor(AdaptorSuite):
 
     @pytest.fixture
     def calibration(self, folder) -> Path:
+        return folder / "calibration.npz"
+
+    @pytest.fixture
+    def training(self, folder) -> Path:
         return folder / "calibration.npz"
 
     @pytest.fixture

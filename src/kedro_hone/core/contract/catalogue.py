@@ -21,7 +21,7 @@ BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
     name: f"kedro_hone.adaptors.{name}.adaptor"
     for name in (
         *("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn"),
-        *("litert", "litert_torch", "neural_compressor", "composite"),
+        *("litert", "litert_torch", "neural_compressor", "sparseml", "composite"),
     )
 }
 """Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``."""

@@ -34,7 +34,8 @@ class PruneOptions(Options):
     """Options of ``sparseml.prune``."""
 
     pattern: Literal["block4", "2:4", "unstructured"] = "block4"
-    """Which weights fall together: four neighbours along the inputs, two of each four, or any."""
+    """Which weights fall together: four neighbours along the inputs, two of each four of a linear layer, or
+    any."""
     sparsity: float = Field(default=0.8, gt=0, lt=1)
     """Which part of each layer's weights becomes zero; with the pattern 2:4 it must be 0.5."""
 

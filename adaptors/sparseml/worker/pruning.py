@@ -87,5 +87,7 @@ def find_layers(program: torch.export.ExportedProgram, pattern: str) -> list[str
             name = parameters.get(source.name)
             shape = source.meta["val"].shape
             if name is not None and len(shape) >= 2:
-                found[name] = pattern == "unstructured" or shape[1] % _WIDTH == 0
+                # SparseML's N:M mask for a convolution has its axes in another order than the weight, and fails.
+                fits = shape[1] % _WIDTH == 0 and (pattern == "block4" or len(shape) == 2)
+                found[name] = pattern == "unstructured" or fits
     return [name for name, fits in found.items() if fits]

@@ -38,7 +38,7 @@ def tune(job: Json, module: torch.nn.Module, described: Json, recipe: str) -> Js
     parameters = [one for one in module.parameters() if one.dtype.is_floating_point]
     wanted, expected = _run(module, rows, size), _run(module, checked, size)
     for one in parameters:
-        one.requires_grad_(True)
+        one.requires_grad = True
     manager = ScheduledModifierManager.from_yaml(recipe)
     optimizer = torch.optim.Adam(parameters, lr=options["learning_rate"])
     steps = len(rows[0]) // size

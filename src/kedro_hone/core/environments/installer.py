@@ -76,9 +76,9 @@ def install(toolchain: Toolchain, venv: Path, *, logs: Path, stopped: Callable[[
 
     A lock with digests is complete: nothing else is installed, nothing that is not checked, and nothing is built, since
     what builds a source archive would be downloaded unchecked; a toolchain's ``sources.lock`` is the exception, whose
-    archives are built by the setuptools that was installed before and checked. Of a toolchain's builds, such as PyTorch's for CPU and
-    for CUDA, the first that is found is installed: any other failure, such as a wrong digest, ends the installation.
-    Returned is which one, ``cpu`` for ``requirements-cpu.lock``; empty where it has none.
+    archives are built by the setuptools that was installed before and checked. Of a toolchain's builds, such as
+    PyTorch's for CPU and for CUDA, the first that is found is installed: any other failure, such as a wrong digest,
+    ends the installation. Returned is which one, ``cpu`` for ``requirements-cpu.lock``; empty where it has none.
 
     The output of each step is kept in the folder for logs. After a failure ``venv`` is unusable.
     """

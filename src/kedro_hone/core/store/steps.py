@@ -43,8 +43,8 @@ def step_key(
 ) -> tuple[str, dict[str, Json]]:
     """Return the key of a step's outcome, a hexadecimal number, and what went into it, which explains it. Pure.
 
-    Of the worker, the calibration and training data, and the program (where the adaptor is given any) the digests count, of the
-    environment its key, and of the host the fingerprint where the adaptor's result depends on the machine.
+    Of the worker, the calibration and training data and the program (where the adaptor is given any) the digests count,
+    of the environment its key, and of the host the fingerprint where the adaptor's result depends on the machine.
     """
     inputs: dict[str, Json] = {
         "store": STORE_VERSION,

@@ -10,7 +10,7 @@ from kedro_hone.adaptors.sparseml.adaptor import TOOLCHAIN, PruneOptions
 
 def test_two_of_four_is_half():
     assert PruneOptions(pattern="2:4", sparsity=0.5).sparsity == pytest.approx(0.5)
-    with pytest.raises(ValidationError, match="set sparsity to 0.5"):
+    with pytest.raises(ValidationError, match=r"set sparsity to 0\.5"):
         PruneOptions(pattern="2:4")
 
 

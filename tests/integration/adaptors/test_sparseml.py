@@ -12,6 +12,7 @@ from onnx import numpy_helper
 
 from kedro_hone.building.steps import transform
 from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Status
 from kedro_hone.core.values.outcome import Outcome, Refused
@@ -96,3 +97,9 @@ def test_a_training_that_ends_before_all_is_pruned_is_refused(digits_models, tmp
     refused = run(bench, bench.setting.source, "sparseml.tune", seconds=0.001)
     assert isinstance(refused, Refused), refused
     assert "before all was pruned" in refused.reason
+
+
+def test_training_rows_of_the_gate_end_the_run(digits_models, tmp_path):
+    with pytest.raises(HoneError, match="gate and training splits share 312 row") as caught:
+        open_bench(digits_models, tmp_path, read_splits(digits_models)["gate"])
+    assert caught.value.slug == "data-overlap"

@@ -16,7 +16,7 @@ from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.samples import CALIBRATION, SEARCH, SPLITS, Samples, Split, TrackedFile
+from kedro_hone.core.values.samples import CALIBRATION, SEARCH, SPLITS, TRAINING, Samples, Split, TrackedFile
 from kedro_hone.programs import call_program, digest_programs, find_program, keep_program, locate_program
 from kedro_hone.recipe.schema import Recipe
 
@@ -33,7 +33,7 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
         HoneError: ``data-unreadable``, ``data-empty``, ``data-overlap``, ``labels-mismatch`` or ``program-unknown``.
     """
     program = find_program(recipe.program.name, project=run.project)
-    files = {name: splits[name] for name in SPLITS}
+    files = {name: splits[name] for name in (*SPLITS, TRAINING) if name in splits}
     specs = [[spec.model_dump(mode="json") for spec in side] for side in (source.inputs, source.outputs)]
     code = [digest_programs(), program.digest, recipe.program.options]
     rows = [{name: file.md5 for name, file in files.items()}, *specs, recipe.shapes, recipe.calibration_rows]
@@ -100,7 +100,9 @@ def check_limits(source: Artifact, recipe: Recipe, folder: Path) -> None:
                 why="It has positions for so many tokens and no more.",
                 hint="Make the shape smaller.",
             )
-    for split in SPLITS if limits else ():
+    for split in (*SPLITS, TRAINING) if limits else ():
+        if not (folder / split).exists():  # nothing asks for a training split
+            continue
         with open_arrays(folder / split / "feeds.npz") as arrays:
             for spec in source.inputs:
                 for axis, dim in enumerate(spec.shape):

@@ -77,7 +77,7 @@ def make_bench(folder: Path, model: Path, splits: Splits, *, form: str, runtime:
     source = _seal(folder / "source", model, store, form=form, runtime=runtime, image=splits["gate"]["image"])
     files = {name: track(folder / f"{name}.npz", arrays) for name, arrays in splits.items()}
     samples = prepare(source=source, recipe=parsed, store=store, run=run, **files)
-    assert {name: split.n for name, split in samples.splits.items()} == ROWS
+    assert {name: samples.splits[name].n for name in ROWS} == ROWS
     setting = Setting(source=source, samples=samples, recipe=parsed, store=store, run=run)
     reference = take_baseline(setting=setting)
     assert reference.value > 0.9

@@ -26,10 +26,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RUN, DEV, MUTANTS = (ROOT / f"requirements{name}.lock" for name in ("", "-dev", "-mutants"))
 CPU, CUDA = (ROOT / "adaptors" / "pytorch" / f"requirements-{build}.lock" for build in ("cpu", "cuda"))
-WITH_TORCH = ("litert_torch", "modelopt")
+WITH_TORCH = ("litert_torch", "modelopt", "sparseml")
 """Other toolchains with PyTorch in an environment of their own."""
 WITH_CUDA = ("modelopt", "onnxruntime_gpu", "tensorrt")
 """Toolchains whose own locks name packages of NVIDIA's: all but those that PyTorch's locks next to them have."""
+SOURCES = {"sparseml": ("gputil",)}
+"""Packages of toolchains that exist as source archives only."""
 TOOLCHAINS = ("adaptors", "docs/examples")
 HEAD = "# Made by `make lock`; do not edit.\n"
 PACKAGE = re.compile(r"^(\S+)==\S+(?: \\\n    --hash=\S+)+$", re.MULTILINE)
@@ -60,10 +62,13 @@ def main() -> None:
     for path in (path for folder in TOOLCHAINS for path in sorted(ROOT.glob(f"{folder}/*/requirements.in"))):
         lock = path.with_suffix(".lock")
         found = resolve(path.read_text().splitlines(), prefer=[lock if keep and lock.exists() else RUN, CUDA])
+        built = {name: found.pop(name) for name in SOURCES.get(path.parent.name, ())}
         torch = {name for name in found if OF_TORCH.match(name)}
         if path.parent.name in WITH_CUDA:
             torch &= run.keys() if path.parent.name in WITH_TORCH else set()
         write(lock, found, without=torch)
+        if built:
+            write(path.with_name("sources.lock"), built)
 
 
 def resolve(wanted: list[str], *, prefer: list[Path], fixed: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -32,6 +32,7 @@ TITLES = {
     "modelopt": "Model Optimizer",
     "onnxruntime_gpu": "ONNX Runtime on GPUs",
     "tensorrt": "TensorRT",
+    "sparseml": "SparseML",
 }
 
 

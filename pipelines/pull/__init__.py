@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from kedro.pipeline import Pipeline
 
-from kedro_hone.core.values.samples import SPLITS
+from kedro_hone.core.contract.adaptor import Need
+from kedro_hone.core.values.samples import SPLITS, TRAINING
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull
 from kedro_hone.pipelines.binding import place_node
+from kedro_hone.recipe.plan import Plan
 
 
-def create_pipeline() -> Pipeline:
-    """Return the pipeline: model and data in, source artifact, samples and reference out."""
+def create_pipeline(plan: Plan) -> Pipeline:
+    """Return the pipeline: model and data in, source artifact, samples and reference out.
+
+    The training split is read where an adaptor of the plan is trained with it, and not asked for otherwise.
+    """
+    trains = any(Need.TRAINING_DATA in step.adaptor.needs for step in plan.routes.steps)
+    splits = (*SPLITS, TRAINING) if trains else SPLITS
     read = ("model", "trust", "shapes", "threads", "seed", "environments", "missing_toolchains")
     prepared = ("program.name", "program.options", "shapes", "calibration_rows")
-    data, made = {name: name for name in ("source", *SPLITS)}, ["version", "source"]
+    data, made = {name: name for name in ("source", *splits)}, ["version", "source"]
     nodes = (
         place_node(pull, name="pull", inputs={}, output=made, decided_by=read),
         place_node(prepare, name="prepare", inputs=data, output="samples", decided_by=prepared),

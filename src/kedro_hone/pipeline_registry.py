@@ -17,7 +17,7 @@ def register_pipelines() -> dict[str, Pipeline]:
         # One namespace feeds another here, and Kedro takes every such dataset for a slip in its name.
         warnings.filterwarnings("ignore", message="One or more dataset names contain")
         parts = {
-            "pull": pull.create_pipeline(),
+            "pull": pull.create_pipeline(plan),
             "build": build.create_pipeline(plan),
             "compare": compare.create_pipeline(plan),
             "publish": publish.create_pipeline(),

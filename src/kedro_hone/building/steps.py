@@ -29,7 +29,7 @@ from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import BUDGET
 from kedro_hone.core.values.outcome import Failed, FailureClass, Outcome, Refused
-from kedro_hone.core.values.samples import CALIBRATION, SEARCH, Reference
+from kedro_hone.core.values.samples import CALIBRATION, SEARCH, TRAINING, Reference
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.host.verification import verify_output
@@ -205,6 +205,7 @@ class _Step:
             seed=self.setting.recipe.seed,
             shapes=self.setting.recipe.all_shapes,
             calibration=digest_json([samples, CALIBRATION]) if Need.CALIBRATION_DATA in needs else None,
+            training=digest_json([samples, TRAINING]) if Need.TRAINING_DATA in needs else None,
             program=digest_json([samples, SEARCH, self.reference.digest]) if Need.PROGRAM in needs else None,
         )
 
@@ -241,6 +242,7 @@ class _Step:
             produces=adaptor.produces,
             options=options.model_dump(mode="json"),
             calibration=str(setting.locate(calibration.feeds)) if Need.CALIBRATION_DATA in adaptor.needs else None,
+            training=self._find_training(),
             program=self._describe_program() if Need.PROGRAM in adaptor.needs else None,
             shapes=recipe.all_shapes,
             seed=recipe.seed,
@@ -248,6 +250,10 @@ class _Step:
             trust=tuple(sorted(recipe.trust)),
             reads=tuple(str(worker.parent) for worker in find_used(adaptor.toolchain)),
         )
+
+    def _find_training(self) -> str | None:
+        splits = self.setting.samples.splits
+        return str(self.setting.locate(splits[TRAINING].feeds)) if Need.TRAINING_DATA in self.adaptor.needs else None
 
     def _describe_program(self) -> dict[str, Json]:
         setting, search = self.setting, self.setting.samples.splits[SEARCH]

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.environments.store import Environment, EnvironmentStore
+from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.values.digest import digest_file, digest_json
+from kedro_hone.recipe.environments import find_environment
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe
 
@@ -44,13 +45,13 @@ def name_toolset(recipe: Recipe) -> str:
     """
     catalogue = read_catalogue()
     names = sorted({catalogue.adaptors[name].toolchain.name for name in make_plan(recipe).options})
-    return " ".join(f"{name}={_find_version(name)}" for name in names)
+    return " ".join(f"{name}={_find_version(name, recipe)}" for name in names)
 
 
-def _find_version(name: str) -> str:
+def _find_version(name: str, recipe: Recipe) -> str:
     """Return the digest of a toolchain's versions: of its lock, or of what this interpreter has where it serves."""
     toolchain = read_catalogue().find_toolchain(name)
-    found = EnvironmentStore().ensure(toolchain, build=False)
+    found = find_environment(recipe, toolchain, build=False)
     if isinstance(found, Environment):
         return _shorten(found.lock_digest)
     return _shorten(digest_file(toolchain.lock)) if toolchain.lock.exists() else "none"

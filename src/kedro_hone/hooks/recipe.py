@@ -12,13 +12,13 @@ from kedro.pipeline import Pipeline
 
 from kedro_hone.comparing.recipe_checks import check_recipe
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.samples import CALIBRATION, GATE, SEARCH
+from kedro_hone.core.values.samples import CALIBRATION, GATE, SEARCH, TRAINING
 from kedro_hone.graph import find_parameters, set_parameters
 from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.programs import digest_metric, find_program
 from kedro_hone.recipe.schema import read_recipe
 
-_ENTRIES = frozenset({"store", "run", CALIBRATION, SEARCH, GATE})
+_ENTRIES = frozenset({"store", "run", CALIBRATION, SEARCH, GATE, TRAINING})
 """What a catalog of the user's own has to have: no node makes it."""
 _NEEDED = ("params:hone", "store", "run", GATE)
 
@@ -56,5 +56,5 @@ def _check_catalog(names: Iterable[str], catalog: CatalogProtocol[Any, Any]) -> 
             "catalog-incomplete",
             f"The catalog has no entry {missing[0]!r}.",
             why=f"Not in conf/*/catalog.yml: {', '.join(missing)}; the pipelines read them, and no node makes them.",
-            hint="Copy conf/base/catalog.yml of kedro-hone's own repository, and change the three splits.",
+            hint="Copy conf/base/catalog.yml of kedro-hone's own repository, and change the splits.",
         )

@@ -62,6 +62,11 @@ class AdaptorSuite:
         return None
 
     @pytest.fixture
+    def training(self) -> Path | None:
+        """An npz file of the rows that it is trained with, for those that need some."""
+        return None
+
+    @pytest.fixture
     def program(self) -> dict[str, Json] | None:
         """The program that the adaptor calls, for those that need one."""
         return None
@@ -95,13 +100,15 @@ class AdaptorSuite:
         """The adaptor under test; one for all tests of a class, since transforming may take minutes."""
         if Need.PROGRAM in adaptor.needs and request.getfixturevalue("program") is None:
             pytest.skip(f"{adaptor.name} needs a program: override the fixture of that name")
+        if Need.TRAINING_DATA in adaptor.needs and request.getfixturevalue("training") is None:
+            pytest.skip(f"{adaptor.name} needs training data: override the fixture `training`")
         if missing := adaptor.find_missing(host):
             pytest.skip(f"{adaptor.name} {missing}")
         key = f"{type(self).__qualname__} {adaptor.name} {artifact.digest} {options!r}"
         if key not in self._trials:
             folder = tmp_path_factory.mktemp("trial")
             shutil.copytree(files, folder / "source")  # the fixture's own may be gone after its test
-            others = ("python", "shapes", "make_feeds", "limits", "calibration", "program", "trust")
+            others = ("python", "shapes", "make_feeds", "limits", "calibration", "training", "program", "trust")
             self._trials[key] = Trial(
                 adaptor=adaptor,
                 artifact=artifact,

@@ -69,6 +69,7 @@ class Trial:
         folder: An empty directory for everything that is written.
         shapes: The shapes that the result must serve; ``make_feeds`` makes their inputs.
         calibration: An npz file, rows first; None to have one made by ``make_feeds``.
+        training: Another one, for adaptors that are trained with it.
         program: As in ``Job``, like ``trust``.
     """
 
@@ -83,6 +84,7 @@ class Trial:
     make_feeds: Callable[[Shape], Arrays]
     limits: Limits
     calibration: Path | None = None
+    training: Path | None = None
     program: dict[str, Json] | None = None
     trust: tuple[str, ...] = ()
 
@@ -157,6 +159,7 @@ class Trial:
             output=str(folder / "output"),
             options=self.options.model_dump(mode="json"),
             calibration=str(self._find_calibration()),
+            training=str(self.training) if self.training else None,
             program=self.program,
             shapes=self.shapes,
             produces=self.adaptor.produces,

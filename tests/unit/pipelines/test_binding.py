@@ -18,7 +18,7 @@ def pipelines() -> dict[str, Pipeline]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="One or more dataset names contain")
         return {
-            "pull": pull.create_pipeline(),
+            "pull": pull.create_pipeline(plan),
             "build": build.create_pipeline(plan),
             "compare": compare.create_pipeline(plan),
             "publish": publish.create_pipeline(),

@@ -51,6 +51,7 @@ class Need(StrEnum):
     """What an adaptor needs besides the artifact: something of the recipe, or of the machine."""
 
     CALIBRATION_DATA = "calibration-data"
+    TRAINING_DATA = "training-data"
     PROGRAM = "program"
     GPU = "gpu"
     AVX512_VNNI = "avx512_vnni"

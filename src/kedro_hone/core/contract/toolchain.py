@@ -134,6 +134,15 @@ class Toolchain:
         return tuple(sorted(self.folder.glob("requirements-*.lock")))
 
     @property
+    def sources(self) -> tuple[Path, ...]:
+        """The lock of what exists as source archives only, ``sources.lock``, where there is one.
+
+        It is installed after ``requirements.lock``, and built by the setuptools that is in that one.
+        """
+        path = self.folder / "sources.lock"
+        return (path,) if path.exists() else ()
+
+    @property
     def requirements(self) -> Path:
         """The ranges that an environment must satisfy."""
         return self.folder / "requirements.in"

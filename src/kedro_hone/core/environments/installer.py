@@ -62,6 +62,11 @@ _COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
 """What each installer runs, word by word, to make a virtual environment, install a lock in it, and check it."""
 
 
+_WHEELS: Final = ("--only-binary", ":all:")
+_BUILT: Final = ("--no-build-isolation", "--no-binary", ":all:")
+"""How files of a lock are installed that are wheels, and that are source archives: by the setuptools that is there."""
+
+
 def _find_commands(variables: Mapping[str, str] = os.environ) -> Mapping[str, str] | str:
     """Return pip's commands, or uv's where the variables say ``HONE_INSTALLER=uv``; or why there are none."""
     name = variables.get("HONE_INSTALLER") or "pip"
@@ -89,9 +94,10 @@ def install(
     """Make a virtual environment with a toolchain's locked requirements, where nothing is yet.
 
     A lock with digests is complete: nothing else is installed, nothing that is not checked, and nothing is built, since
-    what builds a source archive would be downloaded unchecked. Of a toolchain's builds, such as PyTorch's for CPU and
-    for CUDA, the first that is found is installed: any other failure, such as a wrong digest, ends the installation.
-    Returned is which one, ``cpu`` for ``requirements-cpu.lock``; empty where it has none.
+    what builds a source archive would be downloaded unchecked; a toolchain's ``sources.lock`` is the exception, whose
+    archives are built by the setuptools that was installed before and checked. Of a toolchain's builds, such as
+    PyTorch's for CPU and for CUDA, the first that is found is installed: any other failure, such as a wrong digest,
+    ends the installation. Returned is which one, ``cpu`` for ``requirements-cpu.lock``; empty where it has none.
 
     From a folder of ``wheels`` all is installed, with the same digests, and no index is asked. The output of each step
     is kept in the folder for logs. After a failure ``venv`` is unusable.
@@ -107,12 +113,14 @@ def install(
     def run(step: str, lock: Path | None = None) -> Failed | None:
         words = [word.format(lock=lock, **places) for word in commands[step.partition("-")[0]].split()]
         if lock and "--hash=" in lock.read_text():
-            words += ["--require-hashes", "--no-deps", "--only-binary", ":all:"]
+            words += ["--require-hashes", "--no-deps", *(_BUILT if step == "install-sources" else _WHEELS)]
         if lock and wheels is not None:
             words += ["--no-index", "--find-links", str(wheels)]
         return _run(words, toolchain=toolchain, log=logs / f"{step}.log", stopped=stopped)
 
     failed = run("create") or run("install", toolchain.lock.absolute())
+    for sources in () if failed else toolchain.sources:
+        failed = run("install-sources", sources.absolute())
     name = ""
     for build in () if failed else toolchain.builds:
         name = build.stem.partition("-")[2]

@@ -43,7 +43,7 @@ _RECORD = "record.json"
 
 def _environment_key(toolchain: Toolchain) -> str:
     """Return the key of a toolchain's environment: of its locks, comments and blank lines do not count."""
-    return _derive_key(*map(read_lines, (toolchain.lock, *toolchain.builds)))
+    return _derive_key(*map(read_lines, (toolchain.lock, *toolchain.sources, *toolchain.builds)))
 
 
 def find_home() -> Path:

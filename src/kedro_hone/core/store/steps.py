@@ -39,11 +39,12 @@ def step_key(
     shapes: Sequence[Shape] = (),
     calibration: str | None = None,
     program: str | None = None,
+    training: str | None = None,
 ) -> tuple[str, dict[str, Json]]:
     """Return the key of a step's outcome, a hexadecimal number, and what went into it, which explains it. Pure.
 
-    Of the worker, the calibration data and the program (where the adaptor is given any) the digests count, of the
-    environment its key, and of the host the fingerprint where the adaptor's result depends on the machine.
+    Of the worker, the calibration and training data and the program (where the adaptor is given any) the digests count,
+    of the environment its key, and of the host the fingerprint where the adaptor's result depends on the machine.
     """
     inputs: dict[str, Json] = {
         "store": STORE_VERSION,
@@ -60,6 +61,8 @@ def step_key(
         "shapes": [shape.model_dump(mode="json") for shape in shapes],
         "machine": host.fingerprint if adaptor.machine_specific else None,
     }
+    if training is not None:  # keys of steps without it stay as they were
+        inputs["training"] = training
     return digest_json(inputs).removeprefix("sha256:"), inputs
 
 

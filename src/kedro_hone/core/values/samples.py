@@ -10,9 +10,11 @@ from pydantic import Field
 from kedro_hone.core.values.base import Made, Value
 from kedro_hone.core.values.digest import digest_json
 
-CALIBRATION, SEARCH, GATE = "calibration", "search", "gate"
+CALIBRATION, SEARCH, GATE, TRAINING = "calibration", "search", "gate", "training"
 SPLITS = (CALIBRATION, SEARCH, GATE)
-"""Given to the toolchains; used to compare candidates; used once, for the finalists and the source."""
+"""Given to the toolchains; used to compare candidates; used once, for the finalists and the source.
+
+There is a fourth, for fine-tuning, where an adaptor of the recipe has ``Need.TRAINING_DATA``: ``training``."""
 
 
 class TrackedFile(Value):
@@ -29,7 +31,7 @@ class TrackedFile(Value):
 class Split(Value):
     """One split of the user's data, prepared."""
 
-    name: str = Field(description="`calibration`, `search` or `gate`.")
+    name: str = Field(description="`calibration`, `search`, `gate` or `training`.")
     n: int = Field(description="The number of rows.")
     path: str = Field(description="The tracked path, in its repository.")
     md5: str = Field(description="The content's hash, as DVC knows it.")

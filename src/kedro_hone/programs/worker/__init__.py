@@ -23,6 +23,8 @@ from .errors import SLUGS, ReportedError, explained
 
 Job = dict[str, Any]
 
+_UNSCORED = frozenset({"calibration", "training"})  # splits whose labels nothing reads
+
 
 @explained
 def check(job: Job) -> dict[str, Any]:
@@ -146,5 +148,5 @@ def _prepare(program: Any, job: Job, *, split: str, path: Path) -> tuple[dict[st
             raise
         raise ReportedError(slug, f"{SLUGS[slug][:-1]} ({split}: {path.name}).", str(error)) from error
     feeds = reading.fit_feeds(feeds, job["input"]["inputs"], split=split)
-    needed = getattr(program, "NEEDS_TARGETS", True) and split != "calibration"  # which nothing is scored on
+    needed = getattr(program, "NEEDS_TARGETS", True) and split not in _UNSCORED
     return feeds, reading.fit_targets(targets, len(next(iter(feeds.values()))), split=split, needed=needed)

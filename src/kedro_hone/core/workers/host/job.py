@@ -57,6 +57,7 @@ class Job(Value):
         output: An empty directory to fill; made when it does not exist.
         temporary: A directory for scratch files; when None, one that is removed after the call.
         calibration: An npz file with one array for each input, rows first.
+        training: Another one, of the rows for fine-tuning.
         program: ``path`` and ``library`` (what ``hone_loading.load_program`` takes), ``options``, ``feeds``,
             ``targets``, ``source`` (npz of the source model's outputs for the feeds: the targets of a program with
             ``NEEDS_TARGETS = False``) and ``outputs`` of a program that the worker calls.
@@ -79,6 +80,7 @@ class Job(Value):
     temporary: AbsolutePath | None = None
     options: dict[str, Json] = Field(default_factory=dict)
     calibration: AbsolutePath | None = None
+    training: AbsolutePath | None = None
     program: dict[str, Json] | None = None
     shapes: tuple[Shape, ...] = ()
     seed: int = 0

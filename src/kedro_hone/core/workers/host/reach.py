@@ -49,7 +49,7 @@ def find_reach(job: Job, *, python: Path, folder: Path, variables: Mapping[str, 
     """
     of_job = [job.worker_folder, *job.reads, *(path for path in job.trust if os.path.isabs(path))]
     of_job += [job.input.path] if job.input else []
-    of_job += [job.calibration] if job.calibration else []
+    of_job += [path for path in (job.calibration, job.training) if path]
     named = [*_find_paths([job.options, job.program or {}, job.model_extra or {}])]
     writes = [str(folder), *(path for path in (job.temporary, job.output) if path)]
     # Folders next to each other are mounted as one, so that files can still be moved between them.

@@ -1,0 +1,1 @@
+"""SparseML: weights pruned by its recipes, in one step or while a program is trained."""

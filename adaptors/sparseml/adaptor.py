@@ -1,0 +1,99 @@
+"""SparseML's adaptors: exported programs of PyTorch pruned by magnitude, at once or while they are fine-tuned."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.values.artifact import Artifact, Stage
+from kedro_hone.core.values.outcome import Refused
+
+TOOLCHAIN = Toolchain(
+    name="sparseml",
+    folder=Path(__file__).resolve().parent,
+    uses=("pytorch",),  # what reads programs safely
+    environment={
+        "NM_DISABLE_ANALYTICS": "1",  # otherwise each import sends telemetry to its vendor and looks up the country
+        "SPARSEML_DISABLE_ANALYTICS": "1",
+    },
+    limits=Limits(seconds=2400.0),
+    default=False,
+    note="Version 1.8.0 is the last: its end of life was in June 2025. Its environment takes about 1.5 GB. Its "
+    "quantization-aware training and its ONNX export do not work with today's PyTorch and are not offered: "
+    "`onnxruntime.int8-static` quantizes and `pytorch.onnx` exports what it pruned.",
+)
+
+
+class PruneOptions(Options):
+    """Options of ``sparseml.prune``."""
+
+    pattern: Literal["block4", "2:4", "unstructured"] = "block4"
+    """Which weights fall together: four neighbours along the inputs, two of each four of a linear layer, or
+    any."""
+    sparsity: float = Field(default=0.8, gt=0, lt=1)
+    """Which part of each layer's weights becomes zero; with the pattern 2:4 it must be 0.5."""
+
+    @model_validator(mode="after")
+    def _fit(self) -> PruneOptions:
+        if self.pattern == "2:4" and self.sparsity != 0.5:
+            raise ValueError("the pattern 2:4 makes half of the weights zero: set sparsity to 0.5")
+        return self
+
+
+class TuneOptions(PruneOptions):
+    """Options of ``sparseml.tune``."""
+
+    epochs: int = Field(default=40, ge=2, le=10_000)
+    """How often the training rows are seen at most."""
+    seconds: float = Field(default=1200.0, gt=0, le=2000)
+    """For how long is trained; no epoch is begun after it, and the best one so far is kept."""
+    patience: int = Field(default=8, ge=1)
+    """After how many epochs without a smaller error on the search split the training ends, once all is pruned."""
+    learning_rate: float = Field(default=1e-3, gt=0)
+    """The step size of Adam."""
+    batch: int = Field(default=64, ge=1)
+    """How many rows make a step, where the model's batch is free."""
+
+
+def _refuse_quantized(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
+    if "quantization" in artifact.metadata:
+        known = artifact.metadata["quantization"]
+        return Refused(by="sparseml", reason=f"the program is quantized ({known}): prune first, and quantize then")
+    return None
+
+
+_adaptor = partial(
+    Adaptor,
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPRESS,
+    accepts=frozenset({"pytorch"}),
+    produces="pytorch",
+    supports={
+        Capability.DYNAMIC_BATCH: Support.FULL,
+        Capability.CONTROL_FLOW: Support.NOT_IMPLEMENTED,
+        Capability.DETERMINISTIC: Support.FULL,
+    },
+    can_take=_refuse_quantized,
+)
+
+ADAPTORS = (
+    _adaptor(
+        name="sparseml.prune",
+        summary="Sets the smallest weights of convolutions and linear layers to zero, in one step and without data.",
+        options=PruneOptions,
+    ),
+    _adaptor(
+        name="sparseml.tune",
+        summary="Prunes weights step by step (GMP) while the program is trained to keep its outputs on the training "
+        "split.",
+        options=TuneOptions,
+        needs=frozenset({Need.TRAINING_DATA, Need.PROGRAM}),
+    ),
+)

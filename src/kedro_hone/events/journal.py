@@ -7,14 +7,14 @@ import logging
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
-from kedro_hone.core.text import clean_text
+from kedro_hone.core.text import clean_text, open_logger
 
 _NAME: Final = "kedro_hone.events"
 
 
 def log(event: str, *, level: int = logging.INFO, **details: Any) -> None:
     """Write what happened: ``event`` is one of a few words, and the details are its fields."""
-    logging.getLogger(_NAME).log(level, event, extra={"details": details})
+    open_logger(_NAME).log(level, event, extra={"details": details})
 
 
 class JsonFormatter(logging.Formatter):
@@ -36,6 +36,6 @@ def write_to(stream: TextIO) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())
     for name, level in ((_NAME, logging.INFO), ("uvicorn", logging.WARNING), ("kedro_hone", logging.WARNING)):
-        logger = logging.getLogger(name)
+        logger = open_logger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)

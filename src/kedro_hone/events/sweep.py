@@ -24,6 +24,8 @@ from kedro_hone.events.queue import Queue
 from kedro_hone.events.rules import Rule, list_unmatched
 
 _LIMIT_SECONDS: Final = 600.0
+_PATIENCE_SECONDS: Final = 30.0
+"""How long the service waits for the first sweep before it listens: webhooks tell of what comes meanwhile."""
 
 
 class Arrivals(Value):
@@ -96,18 +98,16 @@ class Sweep:
     ) -> None:
         self._queue, self._registries, self._project = queue, registries, project
         self._seconds, self._everything, self._choose, self._wake = seconds, everything, choose, wake
-        self._rules, self._stopping = rules, threading.Event()
+        self._rules, self._stopping, self._swept = rules, threading.Event(), threading.Event()
         self._process: subprocess.Popen[str] | None = None
         self._thread = threading.Thread(target=self._serve, name="hone-sweep")
         self.failing: dict[str, str] = {}
         """Why registries could not be swept the last time."""
 
     def start(self) -> None:
-        """Remember where registries are that were never swept, so that what comes from now on is new; then sweep."""
-        for registry in self._registries:
-            if self._queue.read_cursor(registry) is None:
-                self.sweep(registry)
+        """Sweep now and then; return after the first time, so that what comes from now on is new, or after a while."""
         self._thread.start()
+        self._swept.wait(_PATIENCE_SECONDS)
 
     def stop(self) -> None:
         """End; return when it is ended."""
@@ -121,6 +121,7 @@ class Sweep:
         while not self._stopping.is_set():
             for registry in self._registries:
                 self.sweep(registry)
+            self._swept.set()
             self._stopping.wait(self._seconds)
 
     def sweep(self, registry: str) -> int:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kedro_hone.building import fetching
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
@@ -15,7 +16,9 @@ SAID = [{"name": "image", "dtype": "float32", "shape": ["batch", 4]}]
 @pytest.mark.parametrize(("found", "named"), [([], "image"), ([{**SAID[0], "name": "pixels"}], "pixels")])
 def test_inputs_of_the_recipe_fill_in_for_those_that_the_runtime_does_not_know(tmp_path, monkeypatch, found, named):
     (tmp_path / "model.onnx").write_bytes(b"model")
-    monkeypatch.setattr(pull, "_describe", lambda *_: {"inputs": found, "outputs": []})  # as a runtime of others' may
+    monkeypatch.setattr(
+        fetching, "_describe", lambda *_: {"inputs": found, "outputs": []}
+    )  # as a runtime of others' may
     store = Store(tmp_path / "store")
     run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
     model = {"uri": str(tmp_path / "model.onnx"), "inputs": SAID}
@@ -27,7 +30,7 @@ def test_inputs_of_the_recipe_fill_in_for_those_that_the_runtime_does_not_know(t
 def test_a_source_whose_toolchain_cannot_be_built_says_so(tmp_path, monkeypatch):
     (tmp_path / "model.onnx").write_bytes(b"model")
     failed = Failed(by="onnxruntime", failure=FailureClass.INSTALL, reason="no network", log="install.log")
-    monkeypatch.setattr(pull, "find_environment", lambda *_: failed)
+    monkeypatch.setattr(fetching, "find_environment", lambda *_: failed)
     run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
     recipe = read_recipe({"model": {"uri": str(tmp_path / "model.onnx")}, "program": {"name": "fidelity"}})
     with pytest.raises(HoneError) as caught:

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,8 +39,10 @@ def listen(*, host: str, port: int, env: str | None) -> None:
 
     Webhooks of MLflow and of the Hub tell of versions, and a sweep finds those that no webhook told of.
     """
-    from kedro_hone.events.serving import serve_http  # noqa: PLC0415 - needs the extra `events`
-
+    try:
+        from kedro_hone.events.serving import serve_http  # noqa: PLC0415 - needs the extra `events`
+    except ImportError as error:
+        raise click.ClickException(f"{error}: pip install 'kedro-hone[events]'") from error
     configure()
     root = find_root()
     settings = read_settings(read_section(open_loader(root, env), "listen"))
@@ -126,16 +128,17 @@ def hold_queue(root: Path) -> Iterator[None]:
         HoneError: ``listener-running``.
     """
     lock = root / "data" / "hone" / "listen.lock"
-    try:
-        with hold_lock(lock, purpose="kedro hone listen", waits=False):
-            yield
-    except BlockingIOError as error:
-        raise HoneError(
-            "listener-running",
-            "Another service works on the queue of this project.",
-            why=f"It is held by {read_holder(lock) or 'another process'}.",
-            hint="End that process, or start this one in another project.",
-        ) from error
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(hold_lock(lock, purpose="kedro hone listen", waits=False))
+        except BlockingIOError as error:
+            raise HoneError(
+                "listener-running",
+                "Another service works on the queue of this project.",
+                why=f"It is held by {read_holder(lock) or 'another process'}.",
+                hint="End that process, or start this one in another project.",
+            ) from error
+        yield
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from listener import SECRETS, find_secrets, start_listener, write_rules
 from small_project import HANG, copy_project, write_source
 
 RULE = {"name": "matrix", "models": "*"}
-FOLDER = {"sweep": {"every": 1, "registries": ["incoming"]}}
+FOLDER = {"sweep": {"every": 1, "registries": ["incoming"]}, "attempts": 1}
 
 
 @pytest.fixture

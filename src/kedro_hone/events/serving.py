@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import sys
+from types import FrameType
 
 import uvicorn
 
@@ -34,13 +35,18 @@ def serve_http(service: Service, listener: socket.socket) -> None:
         lifespan="off",
     )
     server = uvicorn.Server(config)
-    with serve(service):
-        host, port = listener.getsockname()[:2]
-        log("listening", url=f"http://{'[' + host + ']' if ':' in host else host}:{port}")
-        try:
+
+    def stop(_: int, __: FrameType | None) -> None:
+        server.should_exit = True
+
+    # While it serves, uvicorn has handlers of its own, and raises what it caught once more afterwards: to these, so that
+    # neither that nor an impatient second signal interrupts the closing.
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with serve(service):
+            host, port = listener.getsockname()[:2]
+            log("listening", url=f"http://{'[' + host + ']' if ':' in host else host}:{port}")
             server.run(sockets=[listener])
-        except KeyboardInterrupt:  # uvicorn raises what it captured once more
-            pass
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):  # a second one must not interrupt the closing
-                signal.signal(number, signal.SIG_IGN)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

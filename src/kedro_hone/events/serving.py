@@ -39,8 +39,8 @@ def serve_http(service: Service, listener: socket.socket) -> None:
     def stop(_: int, __: FrameType | None) -> None:
         server.should_exit = True
 
-    # While it serves, uvicorn has handlers of its own, and raises what it caught once more afterwards: to these, so that
-    # neither that nor an impatient second signal interrupts the closing.
+    # While it serves, uvicorn has handlers of its own, and afterwards raises what it caught once more: to these, so
+    # that neither that nor an impatient second signal interrupts the closing.
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with serve(service):

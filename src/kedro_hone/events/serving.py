@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 from types import FrameType
+from typing import Final
 
 import uvicorn
 
@@ -13,9 +14,15 @@ from kedro_hone.events.application import make_application
 from kedro_hone.events.journal import log, write_to
 from kedro_hone.events.service import Service, serve
 
+ENDING: Final = (signal.SIGINT, signal.SIGTERM)
+"""The signals that end the service."""
+
 
 def serve_http(service: Service, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT: open requests are responded to, runs are ended and queued again.
+
+    The process has to end afterwards: from then on it ignores both signals, so that an impatient second one does not
+    turn an orderly end into a killed process.
 
     Args:
         service: The service, which has not started.
@@ -41,12 +48,14 @@ def serve_http(service: Service, listener: socket.socket) -> None:
 
     # While it serves, uvicorn has handlers of its own, and afterwards raises what it caught once more: to these, so
     # that neither that nor an impatient second signal interrupts the closing.
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in ENDING:
+        signal.signal(number, stop)
     try:
         with serve(service):
             host, port = listener.getsockname()[:2]
             log("listening", url=f"http://{'[' + host + ']' if ':' in host else host}:{port}")
             server.run(sockets=[listener])
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        # Python gives handlers of its own up while it ends, but leaves an ignored signal ignored.
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -40,7 +39,7 @@ def listen(*, host: str, port: int, env: str | None) -> None:
     Webhooks of MLflow and of the Hub tell of versions, and a sweep finds those that no webhook told of.
     """
     try:
-        from kedro_hone.events.serving import serve_http  # noqa: PLC0415 - needs the extra `events`
+        from kedro_hone.events.serving import bind_address, serve_http  # noqa: PLC0415 - needs the extra `events`
     except ImportError as error:
         raise click.ClickException(f"{error}: pip install 'kedro-hone[events]'") from error
     configure()
@@ -49,7 +48,7 @@ def listen(*, host: str, port: int, env: str | None) -> None:
     secrets = read_secrets(settings.secrets)
     recipes = {rule.name: read_rule(root, rule)[1] for rule in settings.rules}
     hardware = read_host().fingerprint
-    with hold_queue(root), _bind(host, port) as listener:
+    with hold_queue(root), bind_address(host, port) as listener:
         service = make_service(settings, secrets, project=root, hardware=hardware, recipes=recipes)
         serve_http(service, listener)
 
@@ -139,23 +138,3 @@ def hold_queue(root: Path) -> Iterator[None]:
                 hint="End that process, or start this one in another project.",
             ) from error
         yield
-
-
-@contextmanager
-def _bind(host: str, port: int) -> Iterator[socket.socket]:
-    """Yield a socket that is bound to the address.
-
-    Raises:
-        HoneError: ``port-in-use``.
-    """
-    try:
-        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise HoneError(
-            "port-in-use",
-            f"The service cannot listen on {host}:{port}.",
-            why=f"{error.strerror or error}.",
-            hint="Choose another one with --host and --port, or end the program that listens there.",
-        ) from error
-    with listener:
-        yield listener

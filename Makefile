@@ -41,9 +41,11 @@ run: $(RUN_READY) ## install, train the demo's network, and make it faster (DEMO
 
 test: $(DEV_READY) ## install and run every test, but those of toolchains whose environments take gigabytes
 	@command -v chromium >/dev/null || ./tools/install-chromium
+	$(BIN)/python -m compileall -q src tests # once: tests start thousands of processes, and workers keep no bytecode
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not large" $(PYTEST)
 
 test-toolchains: $(DEV_READY) ## run the others: LiteRT Torch, neural-compressor, scikit-learn's converters
+	$(BIN)/python -m compileall -q src tests
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m large $(PYTEST)
 
 fuzz: $(DEV_READY) ## ten minutes of crafted inputs for every parser that runs in the host (SECONDS=3600 for an hour)

@@ -33,6 +33,7 @@ TITLES = {
     "onnxruntime_gpu": "ONNX Runtime on GPUs",
     "tensorrt": "TensorRT",
     "sparseml": "SparseML",
+    "tvm": "Apache TVM",
 }
 
 

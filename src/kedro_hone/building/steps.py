@@ -13,6 +13,7 @@ from kedro_hone.building.budget import VALID, Budget, Phase, start_budget
 from kedro_hone.building.lines import say_step
 from kedro_hone.building.memory import Memory
 from kedro_hone.building.mismatch import find_mismatch
+from kedro_hone.building.records import lend_records
 from kedro_hone.building.runtimes import digest_workers
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
@@ -136,7 +137,7 @@ class _Step:
         if reason := reason or (self._find_hopeless(memory) if budget.ends else None):
             return self._leave(self._leave_out(reason))
         started = dt.datetime.now(dt.UTC)
-        outcome, facts = self._build(Path(environment.python), decided, key, budget)
+        outcome, facts = self._build(environment, decided, key, budget)
         if isinstance(outcome, Refused) and outcome.slug == BUDGET:
             return self._leave(outcome)
         memory.keep_step(facts, self.parent.format, options)
@@ -157,11 +158,11 @@ class _Step:
             return self._leave_out(late)
         return run.name_log(found.model_copy(update={"by": self.adaptor.name}))
 
-    def _build(self, python: Path, decided: _Decided, key: str, budget: Budget) -> tuple[Outcome, StepFacts]:
+    def _build(self, within: Environment, decided: _Decided, key: str, budget: Budget) -> tuple[Outcome, StepFacts]:
         """Run the adaptor, and note what it took; it is refused where the budget ended it."""
         adaptor, run = self.adaptor, self.setting.run
         folder, limits, started = run.claim_step(adaptor.name), budget.cut(adaptor.toolchain.limits), time.monotonic()
-        outcome = self._run(python, folder, decided, limits)
+        outcome = self._run(within, folder, decided, limits)
         facts = StepFacts(
             key=key,
             adaptor=adaptor.name,
@@ -209,13 +210,14 @@ class _Step:
             program=digest_json([samples, SEARCH, self.reference.digest]) if Need.PROGRAM in needs else None,
         )
 
-    def _run(self, python: Path, folder: Path, decided: _Decided, limits: Limits) -> Outcome:
-        toolchain = self.adaptor.toolchain
-        with self.setting.store.workspace() as scratch:
-            job = self._make_job(scratch, decided.options)
+    def _run(self, within: Environment, folder: Path, decided: _Decided, limits: Limits) -> Outcome:
+        toolchain, store, place = self.adaptor.toolchain, self.setting.store, (within.key, self.host.fingerprint)
+        with store.workspace() as scratch, lend_records(store, toolchain, place, scratch / "temporary") as records:
+            given = {"records": records and str(records), "seconds": limits.seconds}
+            job = self._make_job(scratch, decided.options).model_copy(update=given)
             result = call_worker(
                 job,
-                python=python,
+                python=Path(within.python),
                 toolchain=toolchain,
                 folder=folder,
                 limits=limits,

@@ -73,6 +73,7 @@ class Toolchain:
         runtime_requirements: What a process needs that only loads and runs its artifacts.
         default: Whether recipes use it without naming it.
         takes_text: Whether its adaptors take models with text among their inputs or outputs; others are refused those.
+        remembers: Whether its worker measures while it works, and keeps what it learned as lines of a file.
         uses: The toolchains whose workers its own worker imports.
         note: One sentence for the list of toolchains, such as the terms of an evaluation licence.
     """
@@ -91,6 +92,7 @@ class Toolchain:
     runtime_requirements: tuple[str, ...] = ()
     default: bool = True
     takes_text: bool = False
+    remembers: bool = False
     uses: tuple[str, ...] = ()
     note: str = ""
 

@@ -58,6 +58,8 @@ class Job(Value):
         temporary: A directory for scratch files; when None, one that is removed after the call.
         calibration: An npz file with one array for each input, rows first.
         training: Another one, of the rows for fine-tuning.
+        records: What earlier jobs of the toolchain measured, as lines; the function may add some.
+        seconds: How long the function may take; what tunes ends before.
         program: ``path`` and ``library`` (what ``hone_loading.load_program`` takes), ``options``, ``feeds``,
             ``targets``, ``source`` (npz of the source model's outputs for the feeds: the targets of a program with
             ``NEEDS_TARGETS = False``) and ``outputs`` of a program that the worker calls.
@@ -81,6 +83,8 @@ class Job(Value):
     options: dict[str, Json] = Field(default_factory=dict)
     calibration: AbsolutePath | None = None
     training: AbsolutePath | None = None
+    records: AbsolutePath | None = None
+    seconds: float | None = None
     program: dict[str, Json] | None = None
     shapes: tuple[Shape, ...] = ()
     seed: int = 0

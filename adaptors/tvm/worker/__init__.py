@@ -1,0 +1,16 @@
+"""TVM's own code: compile ONNX for each shape with tuned schedules, and run the result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import session
+
+load, describe = session.Session, session.describe
+
+
+def transform(job: dict[str, Any]) -> dict[str, Any]:
+    """Write ``index.json`` and a library for each of the recipe's shapes."""
+    from . import compiling  # seconds, and a process that loads a winner needs none of it
+
+    return compiling.compile_model(job)

@@ -1,0 +1,83 @@
+"""Compile ONNX with Relax: one module for each shape, with schedules from the records of earlier measurements."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from . import session, tuning
+
+Json = dict[str, Any]
+
+_RESERVE = 0.15
+"""The share of the job's time that is left for compiling what was tuned."""
+
+
+def compile_model(job: Json) -> Json:
+    """Write ``index.json`` and a library for each of the recipe's shapes that the model can have."""
+    import onnx
+
+    started, source = time.monotonic(), Path(job["input"]["path"])
+    if [path.name for path in source.iterdir()] != ["model.onnx"]:
+        return {"refused": "its weights are in external data, which this adaptor does not take"}
+    specs = job["input"]["inputs"]
+    rows = {spec["shape"][0] for spec in specs}
+    chosen = [shape for shape in job["shapes"] if rows <= {"batch", shape["sizes"]["batch"]}]
+    if not chosen:
+        return {"refused": f"the model is fixed to {specs[0]['shape']}, which is none of the recipe's shapes"}
+    tvm = session.import_tvm(int(job["threads"]))
+    model, target = onnx.load(source / "model.onnx"), find_target(tvm, int(job["threads"]))
+    try:
+        modules = {shape["name"]: import_model(model, specs, shape["sizes"]) for shape in chosen}
+    except Exception as error:  # noqa: BLE001 - the importer raises its own classes for operators that it lacks
+        said = str(error).strip().splitlines() or [""]
+        return {"refused": f"Relax cannot import it: {type(error).__name__}: {said[-1][:300]}"}
+    seconds = min(job["options"]["seconds"], (1 - _RESERVE) * job.get("seconds", float("inf")))
+    records = tuning.Records(Path(job["temporary"], "tuning"), job.get("records"))
+    told = {"trials": 0, "known": len(records.lines)}
+    with target:
+        prepared = {name: prepare(module) for name, module in modules.items()}
+        if job["options"]["trials"]:
+            told |= tuning.tune(
+                list(prepared.values()),
+                target,
+                records=records,
+                trials=job["options"]["trials"],
+                resume=job["options"]["resume"],
+                until=started + seconds,
+                threads=int(job["threads"]),
+                seed=job["seed"],
+            )
+        for shape in chosen:
+            library = tvm.compile(records.apply(prepared[shape["name"]]), target=target)
+            library.export_library(str(session.find_file(job["output"], shape)))
+    index = {side: job["input"][side] for side in ("inputs", "outputs")}
+    Path(job["output"], session.INDEX).write_text(json.dumps(index, indent=2))
+    return {"static_shapes": [shape["name"] for shape in chosen], "metadata": {"tuning": told}}
+
+
+def find_target(tvm: Any, threads: int) -> Any:
+    """Return this CPU as a target of LLVM's, by the name that LLVM has for it."""
+    from tvm.target.codegen import llvm_get_system_cpu
+
+    described = {"kind": "llvm", "mcpu": llvm_get_system_cpu(), "mtriple": "x86_64-linux-gnu"}
+    return tvm.target.Target({**described, "num-cores": threads, "opt-level": 3})
+
+
+def import_model(model: Any, specs: list[Json], sizes: Json) -> Any:
+    """Return a model as a module of Relax whose sizes are all fixed; the weights are constants in it."""
+    from tvm.relax.frontend.onnx import from_onnx
+
+    keys = session.find_key(specs, sizes)
+    return from_onnx(model, shape_dict={spec["name"]: list(key) for spec, key in zip(specs, keys, strict=True)})
+
+
+def prepare(module: Any) -> Any:
+    """Return a module lowered to loops: operators are fused, and each has a function of its own to be scheduled."""
+    import tvm
+    from tvm import relax
+
+    passes = [relax.transform.DecomposeOpsForInference(), relax.transform.CanonicalizeBindings()]
+    return tvm.transform.Sequential([*passes, relax.get_pipeline("zero")])(module)

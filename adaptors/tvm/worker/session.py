@@ -1,0 +1,132 @@
+"""Run what was compiled: a library for each shape, in Relax's virtual machine.
+
+A folder has ``index.json`` and, for each shape, ``model-<shape>.so``. The index has the specs of ``inputs`` and
+``outputs`` as the model's source has them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hone_loading import load_part, require_cpu
+
+shapes = load_part("shapes")
+
+Json = dict[str, Any]
+Array = np.ndarray[Any, Any]
+
+INDEX = "index.json"
+THREADS = "TVM_NUM_THREADS"
+
+
+def import_tvm(threads: int) -> Any:
+    """Return the module, whose pool of threads has some number of them.
+
+    Raises:
+        ValueError: TVM was imported before with another number: its pool is made once.
+    """
+    os.environ[THREADS] = str(threads)
+    import tvm
+    from tvm.runtime.module import num_threads
+
+    if (found := int(num_threads())) != threads:
+        raise ValueError(f"TVM computes with {found} threads in this process, and {threads} are asked for")
+    return tvm
+
+
+def find_file(folder: str | Path, shape: Json) -> Path:
+    """Return where the library of a shape is.
+
+    Raises:
+        ValueError: It would be in another folder.
+    """
+    name = str(shape["name"])
+    if Path(name).name != name:
+        raise ValueError(f"a shape's name is no file's name: {name[:80]!r}")
+    return Path(folder, f"model-{name}.so")
+
+
+def find_key(specs: list[Json], sizes: Json) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of the inputs at some sizes of their dynamic dimensions.
+
+    Raises:
+        ValueError: The sizes are no sizes, or one is missing.
+    """
+    if any(isinstance(dim, str) for spec in specs for dim in spec["shape"]):
+        found: tuple[tuple[int, ...], ...] = shapes.require_shapes(specs, sizes)
+        return found
+    return tuple(tuple(spec["shape"]) for spec in specs)
+
+
+def read_index(folder: str | Path) -> dict[str, list[Json]]:
+    """Return the specs of a folder's model.
+
+    Raises:
+        ValueError: There is no index, or it does not say what it should.
+    """
+    try:
+        index = json.loads(Path(folder, INDEX).read_text())
+        names = ("name", "dtype", "shape")
+        return {side: [{name: spec[name] for name in names} for spec in index[side]] for side in ("inputs", "outputs")}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{INDEX} cannot be read: {type(error).__name__}: {error}") from error
+
+
+def describe(job: Json) -> Json:
+    """Return the specs of a saved model.
+
+    Raises:
+        KeyError: It is of another format.
+        ValueError: Its index, or a library, is missing.
+    """
+    artifact = job["input"]
+    if artifact["format"] != "tvm-so":
+        raise KeyError(artifact["format"])
+    for shape in artifact["static_shapes"]:
+        if not find_file(artifact["path"], shape).is_file():
+            raise ValueError(f"the library of {shape['name']} is missing")
+    described: Json = read_index(artifact["path"])
+    return described
+
+
+class Session:
+    """A virtual machine for each shape that the model was compiled for."""
+
+    has_cache = False
+
+    def __init__(self, job: Json) -> None:
+        """Open the libraries of all shapes.
+
+        Raises:
+            ValueError: A library is missing, or the model is for another device or another number of threads.
+        """
+        require_cpu(job)
+        artifact = job["input"]
+        tvm = import_tvm(int(job["threads"]))
+        from tvm import relax
+
+        index = read_index(artifact["path"])
+        self._inputs = [spec["name"] for spec in index["inputs"]]
+        self._outputs = [spec["name"] for spec in index["outputs"]]
+        self._wrap, self._calls = tvm.runtime.tensor, {}
+        for shape in artifact["static_shapes"]:
+            library = tvm.runtime.load_module(str(find_file(artifact["path"], shape)))
+            key = find_key(index["inputs"], shape["sizes"])
+            self._calls[key] = relax.VirtualMachine(library, tvm.cpu())["main"]
+        if not self._calls:
+            raise ValueError("the model says no shapes that it was compiled for")
+
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        """Return every output by name, for inputs by name, of one of the shapes."""
+        arrays = [feeds[name] for name in self._inputs]
+        key = tuple([array.shape for array in arrays])
+        call = self._calls.get(key)
+        if call is None:
+            raise ValueError(f"compiled for the shapes {sorted(self._calls)} and fed {key}")
+        found = call(*[self._wrap(np.ascontiguousarray(array)) for array in arrays])
+        values = [found] if hasattr(found, "numpy") else [*found]
+        return {name: value.numpy() for name, value in zip(self._outputs, values, strict=True)}

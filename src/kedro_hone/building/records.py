@@ -1,0 +1,72 @@
+"""What toolchains measured while they tuned: kept next to the store, and used again by later runs and other models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.locks import hold_lock
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.disk import write_file
+from kedro_hone.core.values.digest import digest_json
+from kedro_hone.core.values.regular import read_regular
+
+FOLDER: Final = "tuning"
+MOST_BYTES: Final = 64 << 20
+"""Of the records of one toolchain on one kind of machine; the newest are kept."""
+
+
+@contextmanager
+def lend_records(store: Store, toolchain: Toolchain, place: tuple[str, str], scratch: Path) -> Iterator[Path | None]:
+    """Yield the copy of a toolchain's records that a worker may extend; None where the toolchain keeps none.
+
+    Records are lines, each complete in itself. Lines that the worker added are kept, whatever became of the worker:
+    runs that tune at the same time add to each other's.
+
+    Args:
+        store: Next to whose rows of costs the records are.
+        toolchain: The worker's.
+        place: The key of its environment, since another version schedules otherwise, and the machine's fingerprint:
+            what is fast on it says nothing of another one.
+        scratch: A folder that the worker can write to.
+    """
+    if not toolchain.remembers:
+        yield None
+        return
+    name = digest_json([*place]).removeprefix("sha256:")[:16]
+    kept, lent = store.memory / FOLDER / f"{toolchain.name}-{name}.jsonl", scratch / "records.jsonl"
+    scratch.mkdir(parents=True, exist_ok=True)
+    lent.write_bytes(_read(kept))
+    try:
+        yield lent
+    finally:
+        keep_records(kept, lent)
+
+
+def keep_records(kept: Path, lent: Path) -> None:
+    """Add the lines of a file that another one lacks to that one, atomically."""
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with hold_lock(kept.with_suffix(".lock"), purpose="keeping tuning records"):
+        known = dict.fromkeys(_read(kept).splitlines())
+        added = [line for line in _read(lent).splitlines() if line.strip() and line not in known]
+        if not added:
+            return
+        lines, left = [*known, *added], MOST_BYTES
+        newest = []
+        for line in reversed(lines):
+            left -= len(line) + 1
+            if left < 0:
+                break
+            newest.append(line)
+        write_file(kept, b"\n".join([*reversed(newest), b""]))
+
+
+def _read(path: Path) -> bytes:
+    """Return a file's bytes; nothing where there is none, or where a worker left something else in its place."""
+    try:
+        return read_regular(path, limit=2 * MOST_BYTES)
+    except (OSError, ValueError):
+        return b""

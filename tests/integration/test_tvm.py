@@ -1,0 +1,76 @@
+"""TVM with its real compiler: tuned, remembered, and bound to its number of threads."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from digits_bench import make_bench, read_splits
+
+from kedro_hone.building.records import FOLDER
+from kedro_hone.building.steps import transform
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import Status
+from kedro_hone.core.workers import inside
+
+pytestmark = [pytest.mark.toolchain, pytest.mark.large]
+
+ADAPTOR = read_catalogue().adaptors["tvm.cpu"]
+CHECK = """
+import sys
+sys.path.insert(0, {inside!r})
+import loading
+from hone_loading import load_worker
+session = load_worker("tvm_worker", {worker!r}).session
+session.import_tvm(1)
+try:
+    session.import_tvm(2)
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def bench(digits_models, tmp_path_factory):
+    model, folder = digits_models / "onnx" / "model.onnx", tmp_path_factory.mktemp("tvm")
+    splits, shapes = read_splits(digits_models), {"batch1": {"batch": 1}, "batch64": {"batch": 64}}
+    return make_bench(folder, model, splits, form="onnx", runtime="onnxruntime", shapes=shapes, threads=2)
+
+
+def build(bench, **options) -> Artifact:
+    asked = ADAPTOR.options.model_validate(options)
+    made = transform(ADAPTOR, asked, bench.setting.source, bench.setting, reference=bench.reference, routes=())
+    assert isinstance(made, Artifact), made
+    return made
+
+
+def test_what_is_tuned_is_right_and_the_next_run_knows_it(bench):
+    tuned = build(bench, trials=16, seconds=60)
+    validation = bench.validate(tuned)
+    assert validation.status is Status.MEASURED, validation.reason
+    assert validation.largest_error < 1e-4
+    assert [shape.name for shape in tuned.static_shapes] == ["batch1", "batch64"]
+    assert tuned.metadata["tuning"]["trials"] > 0
+    (records,) = (bench.setting.store.memory / FOLDER).glob("tvm-*.jsonl")
+    known = len(records.read_text().splitlines())
+    assert known == tuned.metadata["tuning"]["trials"]
+
+    again = build(bench, trials=16, seconds=61)
+
+    assert again.metadata["tuning"]["known"] == known
+    assert again.metadata["tuning"]["trials"] <= 16
+
+
+def test_tuning_that_is_ended_by_its_time_gives_the_best_so_far(bench):
+    ended = build(bench, trials=10_000, seconds=1, resume=True)
+    assert ended.metadata["tuning"]["trials"] < 100
+    assert bench.validate(ended).status is Status.MEASURED
+
+
+def test_a_process_computes_with_one_number_of_threads_only(bench, environments):
+    environment = environments.ensure(ADAPTOR.toolchain)
+    code = CHECK.format(inside=str(Path(inside.__file__).parent), worker=str(ADAPTOR.toolchain.worker))
+    said = subprocess.run([environment.python, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "TVM computes with 1 threads in this process, and 2 are asked for" in said

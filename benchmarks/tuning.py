@@ -44,6 +44,7 @@ def main() -> None:
     seconds = parser.parse_args().seconds
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        (folder / "models").mkdir()
         script = TESTS / "integration" / "adaptors" / "digits_models.py"
         subprocess.run([sys.executable, "-W", "ignore", str(script), str(folder / "models")], check=True)
         first, second = (_open(folder, number) for number in (1, 2))

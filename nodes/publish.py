@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from kedro_hone.building.toolset import name_machine, name_toolset
@@ -16,6 +17,7 @@ from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.recipe.schema import PublishSection
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, write_publication
+from kedro_hone.report.result_file import note_result
 from kedro_hone.signing.sign import find_signer
 
 TRANSFORMERS: Final = "transformers"
@@ -82,6 +84,8 @@ def publish(
     if awaits:
         note = f"It waits for approval: `kedro hone approve {changes['uri']}` moves the alias {awaits!r} to it."
         changes |= {"note": publication.note or note}
+    with suppress(OSError):  # the registry has it: a full disk must not undo that, and is told below
+        note_result(published=changes["uri"])  # at once, for who runs this again where it is killed
     publication = publication.model_copy(update=changes)
     copy_evidence(files, run.folder)
     keep_winner(winner.artifact, winner.files, run.folder)

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from kedro_hone.core.contract.aliases import approve as approve_version
 from kedro_hone.core.contract.registry import find_registry
-from kedro_hone.core.errors import HoneError
+from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.locks import hold_lock, read_holder
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.digest import digest_json
@@ -68,6 +68,8 @@ def job(folder: Path) -> None:
     """Do what the job in FOLDER says; the service starts it."""
     from kedro_hone.events.jobs import run_job  # noqa: PLC0415 - needs the extra `events`
 
+    if not sys.stdin.buffer.readline():  # the service died before it had noted this process
+        sys.exit(ExitCode.TERMINATED)
     configure()
     run_job(folder, project=find_root(), token=os.environ.get("HONE_GITHUB_TOKEN", ""))
 

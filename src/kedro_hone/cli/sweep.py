@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -16,15 +17,18 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import clean_text
 from kedro_hone.events.event import Event, Kind
-from kedro_hone.events.job import Request, State
+from kedro_hone.events.job import Job, Request, State
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.renewal import choose_renewals, explain_due, list_winners, make_renewal
+from kedro_hone.events.renewal import RULE, choose_renewals, explain_due, list_winners, make_renewal
 from kedro_hone.events.rules import Rule
 from kedro_hone.events.running import Runner
 from kedro_hone.events.service import WORK
-from kedro_hone.events.settings import read_settings
+from kedro_hone.events.settings import Settings, read_settings
 from kedro_hone.events.sweep import open_registry
 from kedro_hone.graph import configure, find_root
+
+_PENDING: Final = frozenset({State.QUEUED, State.RUNNING})
+_ATTEMPTS, _SECONDS = 3, 6 * 3600.0  # where there is no listen.yml
 
 
 @click.command()
@@ -42,21 +46,28 @@ def sweep(*, registries: tuple[str, ...], limit: int, dry_run: bool, env: str | 
     """
     configure()
     root = find_root()
-    rules = _read_rules(root, env)
+    settings = _read_settings(root, env)
+    rules = settings.rules if settings else ()
     queue = Queue(root / WORK / "queue.db")
     requests = [one for registry in registries for one in _list_due(registry, root, rules)]
     chosen = choose_renewals(queue, requests, limit=limit, now=time.time())
     click.echo(f"{len(requests)} out of date; {len(chosen)} to run now, at most {limit} in 24 hours, and each once")
-    if chosen and not dry_run:
-        queue.accept(chosen)
-        _run_jobs(queue, root, chosen)
+    if dry_run:
+        return
+    for one in chosen:
+        if not queue.accept([one]) and (job := queue.find_key(one.key)):  # it failed before
+            queue.start_again(job.id)
+    # Those, too, that an earlier sweep queued and was interrupted at.
+    jobs = [job for one in requests if (job := queue.find_key(one.key)) and job.state in _PENDING]
+    if jobs:
+        _run_jobs(queue, root, jobs, settings)
 
 
-def _read_rules(root: Path, env: str | None) -> tuple[Rule, ...]:
-    """Return the rules of ``listen.yml``; none where there is no such file."""
+def _read_settings(root: Path, env: str | None) -> Settings | None:
+    """Return what ``listen.yml`` says; None where there is no such file."""
     loader = open_loader(root, env)
     found = any(Path(loader.conf_source).glob("*/listen*"))
-    return read_settings(read_section(loader, "listen")).rules if found else ()
+    return read_settings(read_section(loader, "listen")) if found else None
 
 
 def _list_due(registry: str, root: Path, rules: Sequence[Rule]) -> list[Request]:
@@ -81,26 +92,33 @@ def _find_rule(info: VersionInfo, rules: Sequence[Rule]) -> Rule | None:
     return next((rule for rule in rules if rule.names(event)), None)
 
 
-def _run_jobs(queue: Queue, root: Path, requests: Sequence[Request]) -> None:
-    """Run the jobs here, unless a service does, and print what became of each."""
-    devices = dict.fromkeys((one.device for one in requests), 1)
-    runner = Runner(queue, project=root, devices=devices, attempts=1, seconds=6 * 3600.0)
+def _run_jobs(queue: Queue, root: Path, jobs: Sequence[Job], settings: Settings | None) -> None:
+    """Run renewals here, and no other job of the queue, unless a service does; print what became of each."""
+    runner = Runner(
+        queue,
+        project=root,
+        devices=dict.fromkeys((one.device for one in jobs), 1),
+        attempts=settings.attempts if settings else _ATTEMPTS,
+        seconds=settings.seconds if settings else _SECONDS,
+        hidden=[name for _, name in settings.secrets if name is not None] if settings else (),
+        rule=RULE,
+    )
     try:
         with hold_queue(root):
             runner.start()
             try:
-                for request in requests:
-                    _await_job(queue, request.key)
+                for job in jobs:
+                    _await_job(queue, job.id)
             finally:
                 runner.stop()
     except HoneError as error:
         if error.slug != "listener-running":
             raise
-        click.echo("`kedro hone listen` works on this project, and does the runs.")
+        click.echo("The service, or another sweep, works on the queue of this project, and does the runs.")
 
 
-def _await_job(queue: Queue, key: str) -> None:
-    while (job := queue.find_key(key)) is not None and job.state in {State.QUEUED, State.RUNNING}:
+def _await_job(queue: Queue, number: int) -> None:
+    while (job := queue.find(number)) is not None and job.state in _PENDING:
         time.sleep(0.5)
     if job is not None:
         said = " ".join(filter(None, (job.state, job.verdict, job.published, job.reason)))

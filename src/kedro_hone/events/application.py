@@ -172,6 +172,8 @@ async def _ready(request: Request) -> Response:
     """Whether deliveries can be accepted: the queue can be read. Registries that fail are told; they may come back."""
     service: Service = request.app.state.service
     await asyncio.to_thread(service.queue.count_states)
+    if dead := service.list_dead():
+        return JSONResponse({"status": "failed", "threads": dead}, status_code=503)
     return JSONResponse({"status": "ok", "failing_registries": len(service.sweep.failing) if service.sweep else 0})
 
 

@@ -15,6 +15,7 @@ from kedro_hone.events.job import Job, State
 from kedro_hone.events.job import Request as JobRequest
 from kedro_hone.events.journal import log
 from kedro_hone.events.rules import Rule
+from kedro_hone.events.running import is_process
 from kedro_hone.events.service import INTERPOLATION, Service, make_approval, make_request
 
 LARGEST_BODY: Final = 1 << 20
@@ -88,6 +89,8 @@ async def cancel(request: Request) -> None:
 async def repeat(request: Request) -> None:
     """Queue the job that the path names once more; 409 where it has not ended."""
     job, service = await find_job(request), request.app.state.service
+    if is_process(job.process):
+        raise HTTPException(409, f"run {job.id} is still ending")
     if not await asyncio.to_thread(service.queue.start_again, job.id):
         raise HTTPException(409, f"run {job.id} has not ended: {job.state}")
     service.runner.wake()

@@ -7,7 +7,6 @@ import threading
 from concurrent.futures import Future
 from typing import Final, NamedTuple
 
-from kedro_hone.core.errors import HoneError
 from kedro_hone.events.job import Request
 from kedro_hone.events.queue import Queue
 
@@ -37,6 +36,11 @@ class Intake:
         self._thread = threading.Thread(target=self._work, name="hone-intake", daemon=True)
         self._thread.start()
 
+    @property
+    def threads(self) -> tuple[threading.Thread, ...]:
+        """The thread that writes."""
+        return (self._thread,)
+
     def accept(self, requests: tuple[Request, ...], *, delivery: str = "") -> Future[int]:
         """Return how many of the requests are new, once they are written; or why they could not be."""
         future: Future[int] = Future()
@@ -62,11 +66,14 @@ class Intake:
                 return
 
     def _write(self, batch: list[_Waiting]) -> None:
+        # A sender that has gone cancels its future, on which nothing may be set; what it sent is written all the same.
+        present = [one for one in batch if one.future.set_running_or_notify_cancel()]
         try:
             counts = self._jobs.accept_all((one.delivery, one.requests) for one in batch)
-        except HoneError as error:
-            for one in batch:
+        except Exception as error:  # noqa: BLE001 - each sender is told, and the thread goes on with the next batch
+            for one in present:
                 one.future.set_exception(error)
             return
         for one, count in zip(batch, counts, strict=True):
-            one.future.set_result(count)
+            if not one.future.cancelled():
+                one.future.set_result(count)

@@ -48,7 +48,8 @@ _KEPT_SECONDS = 30 * 86400.0
 
 _CLAIM = f"""
 UPDATE jobs SET state = 'running', attempts = attempts + 1, changed = ? WHERE id = (
-    SELECT id FROM jobs WHERE state = 'queued' AND device = ? AND not_before <= ? ORDER BY id LIMIT 1
+    SELECT id FROM jobs WHERE state = 'queued' AND device = ? AND not_before <= ? AND rule = COALESCE(?, rule)
+    ORDER BY id LIMIT 1
 ) RETURNING {_COLUMNS}
 """  # noqa: S608 - the names of columns
 
@@ -89,16 +90,16 @@ class Queue:
             return 0
         return sum(self._insert(connection, one) for one in requests)
 
-    def claim(self, device: str, *, at_most: int = 1) -> Job | None:
+    def claim(self, device: str, *, at_most: int = 1, rule: str | None = None) -> Job | None:
         """Return the oldest job of a device that may start, which is running from now on; None where there is none.
 
-        While ``at_most`` of a device are running there is none.
+        While ``at_most`` of a device are running there is none; with a ``rule``, only its jobs count.
         """
         with self._write() as connection:
             running = "SELECT COUNT(*) FROM jobs WHERE state = 'running' AND device = ?"
             if connection.execute(running, (device,)).fetchone()[0] >= at_most:
                 return None
-            row = connection.execute(_CLAIM, (self._now(), device, self._now())).fetchone()
+            row = connection.execute(_CLAIM, (self._now(), device, self._now(), rule)).fetchone()
             return _read_job(row) if row else None
 
     def note_process(self, number: int, process: str) -> None:
@@ -123,14 +124,18 @@ class Queue:
                 "WHERE id = ? AND state = 'running'",
                 (state, exit_code, verdict, published, reason, self._now(), number),
             )
+            if published:  # also where somebody cancelled it too late
+                connection.execute(
+                    "UPDATE jobs SET published = ?, verdict = ? WHERE id = ?", (published, verdict, number)
+                )
 
-    def put_back(self, number: int, *, seconds: float, reason: str) -> None:
-        """Queue a running job again, to be started after some seconds."""
+    def put_back(self, number: int, *, seconds: float, reason: str, spent: bool = True) -> None:
+        """Queue a running job again, to be started after some seconds; ``spent``: whether the attempt counts."""
         with self._write() as connection:
             connection.execute(
-                "UPDATE jobs SET state = 'queued', not_before = ?, reason = ?, changed = ? "
+                "UPDATE jobs SET state = 'queued', not_before = ?, reason = ?, changed = ?, attempts = attempts - ? "
                 "WHERE id = ? AND state = 'running'",
-                (self._now() + seconds, reason, self._now(), number),
+                (self._now() + seconds, reason, self._now(), int(not spent), number),
             )
 
     def start_again(self, number: int) -> bool:
@@ -227,8 +232,8 @@ class Queue:
                 "queue-broken",
                 "The queue of runs cannot be read or written.",
                 why=f"{self._path.name}: {error}.",
-                hint="Make space on its disk, or let its user write there. Where it is corrupt, move it away: the "
-                "sweep finds again what it held.",
+                hint="Make space on its disk, or let its user write there. Where it is corrupt, read the page: what "
+                "waits in it can be listed by sqlite3's .recover.",
             ) from error
 
     @contextmanager

@@ -9,7 +9,7 @@ from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import MACHINE, SOURCE, TOOLSET
 from kedro_hone.core.values.base import Json
-from kedro_hone.events.job import Request
+from kedro_hone.events.job import Request, State
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.rules import Rule
 
@@ -66,7 +66,7 @@ def make_renewal(info: VersionInfo, rule: Rule | None, *, device: str, machine: 
 
 
 def choose_renewals(queue: Queue, requests: list[Request], *, limit: int, now: float) -> list[Request]:
-    """Return those requests that are new, as many as the limit of a day leaves.
+    """Return those requests that are new, or failed before, as many as the limit of a day leaves.
 
     Args:
         queue: Where renewals of the last 24 hours are counted.
@@ -75,5 +75,6 @@ def choose_renewals(queue: Queue, requests: list[Request], *, limit: int, now: f
         now: Seconds since 1970.
     """
     left = limit - queue.count_since(RULE, now - _DAY)
-    new = [one for one in requests if queue.find_key(one.key) is None]
+    known = {one.key: queue.find_key(one.key) for one in requests}
+    new = [one for one in requests if (job := known[one.key]) is None or job.state in {State.FAILED, State.CANCELLED}]
     return new[: max(0, left)]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kedro_hone.core.errors import ExitCode, HoneError
-from kedro_hone.core.machine.processes import may_be_alive, name_process
+from kedro_hone.core.machine.processes import name_process
 from kedro_hone.core.store.disk import write_file
 from kedro_hone.events.job import Job, State
 from kedro_hone.events.journal import log
@@ -30,6 +30,9 @@ TRANSIENT: Final = frozenset(
     {"registry-unreachable", "registry-limited", "store-unreachable", "data-not-pulled", "cluster-unreachable"}
 )
 """Errors that may pass by themselves."""
+VERDICTS: Final = frozenset({ExitCode.SUCCESS, ExitCode.FAIL, ExitCode.INCONCLUSIVE})
+KILLED: Final = frozenset({ExitCode.TERMINATED, ExitCode.INTERRUPTED})
+"""The exit codes of a run that was told to end by SIGTERM or SIGINT, and ended in order."""
 _POLL_SECONDS: Final = 0.5
 _GRACE_SECONDS: Final = 30.0
 """How long a run may take to end when it is told to: it ends its workers, and releases what it holds."""
@@ -60,6 +63,7 @@ class Runner:
         hidden: The names of variables that a run is not given: the service's secrets.
         for_dispatch: What only a job that is handed over is given.
         command: Returns the command that runs the job of a folder.
+        rule: Whose jobs alone are started and settled; None for those of all.
     """
 
     def __init__(
@@ -73,22 +77,30 @@ class Runner:
         hidden: Collection[str] = (),
         for_dispatch: Mapping[str, str] | None = None,
         command: Callable[[Path], list[str]] | None = None,
+        rule: str | None = None,
     ) -> None:
         self._queue, self._project, self._devices = queue, project, devices
         self._attempts, self._seconds, self._hidden = attempts, seconds, frozenset(hidden)
         self._command, self._for_dispatch = command or name_command, dict(for_dispatch or {})
+        self._rule = rule
         self._stopping, self._work = threading.Event(), threading.Condition()
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Settle what an earlier service left running, and start to work."""
         for job in self._queue.list_jobs(limit=1000, state=State.RUNNING):
-            self._settle(job)
+            if self._rule in {None, job.rule}:
+                self._settle(job)
         for device, count in self._devices.items():
             for _ in range(count):
                 thread = threading.Thread(target=self._serve, args=(device,), name=f"hone-{device}")
                 thread.start()
                 self._threads.append(thread)
+
+    @property
+    def threads(self) -> tuple[threading.Thread, ...]:
+        """Those that were started."""
+        return tuple(self._threads)
 
     def wake(self) -> None:
         """Look for work at once."""
@@ -109,9 +121,9 @@ class Runner:
     def _serve(self, device: str) -> None:
         while not self._stopping.is_set():
             try:
-                job = self._queue.claim(device, at_most=self._devices[device])
-            except HoneError as error:
-                log("queue-broken", level=logging.ERROR, reason=error.why)
+                job = self._queue.claim(device, at_most=self._devices[device], rule=self._rule)
+            except Exception as error:  # noqa: BLE001 - as below; a row that cannot be read is one more
+                log("queue-broken", level=logging.ERROR, reason=getattr(error, "why", "") or str(error))
                 job = None
             if job is None:
                 with self._work:
@@ -119,8 +131,8 @@ class Runner:
                 continue
             try:
                 self._run(job)
-            except (HoneError, OSError) as error:  # the disk is full, or there are no more processes
-                log("job-not-started", level=logging.ERROR, job=job.id, reason=str(error))
+            except Exception as error:  # noqa: BLE001 - the device must be served on; a full disk is the usual reason
+                log("job-not-started", level=logging.ERROR, job=job.id, reason=f"{type(error).__name__}: {error}")
                 with suppress(HoneError):
                     self._put_back(job, f"It could not be started: {error}")
                 self._stopping.wait(_POLL_SECONDS * 10)
@@ -138,13 +150,16 @@ class Runner:
                 self._command(folder),
                 cwd=self._project,
                 env=kept | {VARIABLE: str(result), "PYTHONUNBUFFERED": "1"},
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=text,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
         with suppress(HoneError):  # the disk is full: without it, only a service that dies now leaves the run behind
             self._queue.note_process(job.id, name_process(process.pid))
+        if process.stdin:  # the job waits for this line, so that nothing runs whose process nobody has noted
+            with suppress(BrokenPipeError), process.stdin as given:
+                given.write(b"go\n")
         log("job-started", job=job.id, uri=job.uri, rule=job.rule, attempt=job.attempts)
         end = self._wait(job, process)
         self._insist(lambda: self._judge(job, end, read_result(result)))
@@ -164,7 +179,8 @@ class Runner:
                 if cause := next((cause for cause, holds in causes.items() if holds), ""):
                     end_group(process.pid, process.poll)
                     return End(process.wait(), cause)
-        return End(process.returncode)
+        told = process.returncode in KILLED or process.returncode < 0
+        return End(process.returncode, "stopped" if told and self._stopping.is_set() else "")
 
     def _is_cancelled(self, job: Job) -> bool:
         try:
@@ -185,18 +201,19 @@ class Runner:
                     return None
 
     def _judge(self, job: Job, end: End, result: RunResult) -> None:
-        """Write into the queue what became of a job."""
+        """Write into the queue what became of a job: what was published counts, however its process ended."""
         code, said = end.code, result.message
-        if end.cause == "stopped" and not result.published:
-            self._queue.put_back(job.id, seconds=0, reason="The service was stopped.")
-        elif end.cause == "late":
-            self._finish(job, State.FAILED, code, result, reason=f"It took longer than {self._seconds:.0f} s.")
+        published = result.published or _read_publication(result.folder)
+        if published or code in VERDICTS:
+            self._finish(job, State.DONE, code, result.model_copy(update={"published": published}), reason=said)
         elif code == SKIPPED:
             self._finish(job, State.SKIPPED, code, result, reason=said)
-        elif code in {ExitCode.SUCCESS, ExitCode.FAIL, ExitCode.INCONCLUSIVE} or result.published:
-            self._finish(job, State.DONE, code, result, reason=said)
-        elif (code == ExitCode.INPUT and result.slug in TRANSIENT) or code < 0:
-            self._put_back(job, said or f"It was ended by signal {-code}.", code=code)
+        elif end.cause == "stopped":
+            self._queue.put_back(job.id, seconds=0, reason="The service was stopped.", spent=False)
+        elif end.cause == "late":
+            self._finish(job, State.FAILED, code, result, reason=f"It took longer than {self._seconds:.0f} s.")
+        elif (code == ExitCode.INPUT and result.slug in TRANSIENT) or code < 0 or code in KILLED:
+            self._put_back(job, said or f"It was ended by a signal (exit code {code}).", code=code)
         else:
             self._finish(job, State.FAILED, code, result, reason=said or f"It ended with the exit code {code}.")
 
@@ -218,9 +235,8 @@ class Runner:
 
     def _settle(self, job: Job) -> None:
         """End what is left of a job that was running when the service died, and queue it again unless it was done."""
-        if may_be_alive(job.process, changed=job.changed):
-            pid = int(job.process.split(":")[1])
-            end_group(pid, lambda: None if may_be_alive(job.process, changed=job.changed) else 0)
+        if is_process(job.process):
+            end_group(int(job.process.split(":")[1]), lambda: None if is_process(job.process) else 0)
         result = read_result(self.find_folder(job.id) / "result.json")
         if published := result.published or _read_publication(result.folder):
             result = result.model_copy(update={"published": published})
@@ -230,6 +246,16 @@ class Runner:
         else:
             self._queue.put_back(job.id, seconds=0, reason="The service died while it ran.")
             log("job-waits", job=job.id, seconds=0, reason="the service died while it ran")
+
+
+def is_process(name: str) -> bool:
+    """Return whether a process of this machine, which started when the name says, is there.
+
+    One of another machine is not: its number may be that of any process here.
+    """
+    host, _, rest = name.partition(":")
+    pid, _, start = rest.partition(":")
+    return bool(host and start) and pid.isdigit() and name_process(int(pid)) == name
 
 
 def name_command(folder: Path) -> list[str]:

@@ -75,6 +75,11 @@ class Service:
     sweep: Sweep | None
     counts: Counts = field(default_factory=Counts)
 
+    def list_dead(self) -> list[str]:
+        """Return the names of the service's threads that have ended, which none does before the service."""
+        threads = [*self.intake.threads, *self.runner.threads, *(self.sweep.threads if self.sweep else ())]
+        return [one.name for one in threads if not one.is_alive()]
+
     def choose(self, event: Event) -> tuple[Request, ...]:
         """Return the request that an event leads to; none where no rule takes it."""
         return choose_requests(event, self.settings, hardware=self.hardware, recipes=self.recipes)

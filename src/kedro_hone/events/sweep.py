@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from kedro_hone.core.contract.registry import Registry, VersionInfo, find_registry
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.job import Request
@@ -109,11 +108,16 @@ class Sweep:
         self._thread.start()
         self._swept.wait(_PATIENCE_SECONDS)
 
+    @property
+    def threads(self) -> tuple[threading.Thread, ...]:
+        """The thread, once it was started."""
+        return (self._thread,) if self._thread.ident else ()
+
     def stop(self) -> None:
         """End; return when it is ended."""
         self._stopping.set()
-        if self._process is not None:
-            self._process.kill()
+        if (process := self._process) is not None:
+            process.kill()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -134,10 +138,10 @@ class Sweep:
             silent = cursor is None and not self._everything
             requests = () if silent else tuple(one for event in found.events for one in self._choose(event))
             new = self._queue.accept_swept(registry, found.cursor, requests)
-        except (HoneError, ChildProcessError) as error:
+        except Exception as error:  # noqa: BLE001 - the next sweep must come, whatever kept this one
             if not self._stopping.is_set():
-                self.failing[registry] = str(error)
-                log("sweep-failed", level=logging.WARNING, registry=registry, reason=str(error))
+                self.failing[registry] = str(error) or type(error).__name__
+                log("sweep-failed", level=logging.WARNING, registry=registry, reason=self.failing[registry])
             return 0
         self.failing.pop(registry, None)
         if new:
@@ -156,6 +160,8 @@ class Sweep:
             start_new_session=True,
         ) as process:
             self._process = process
+            if self._stopping.is_set():  # meanwhile: nobody else would end it
+                process.kill()
             try:
                 out, said = process.communicate(json.dumps(cursor), timeout=_LIMIT_SECONDS)
             except subprocess.TimeoutExpired:

@@ -9,6 +9,7 @@ from deliveries import CREATED, PUSHED, SECRETS, SHA, sign
 from starlette.testclient import TestClient
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.machine.processes import name_process
 from kedro_hone.events.application import make_application
 from kedro_hone.events.control import LARGEST_BODY
 from kedro_hone.events.job import State
@@ -192,6 +193,22 @@ def test_monitors_see_counts_and_no_names(client, service):
     assert 'hone_jobs{state="queued"} 1.0' in text
     assert 'hone_deliveries_total{outcome="accepted",source="mlflow"} 1.0' in text
     assert "digits" not in text
+
+
+def test_a_service_one_of_whose_threads_has_ended_is_not_ready(client, service):
+    service.intake.close()
+    response = client.get("/ready")
+    assert (response.status_code, response.json()["threads"]) == (503, ["hone-intake"])
+
+
+def test_a_run_that_is_still_ending_is_not_queued_again(client, service):
+    number = client.post("/runs", json={"uri": "models:/digits/1"}, headers=TOKEN).json()["id"]
+    service.queue.claim("cpu")
+    service.queue.note_process(number, name_process())
+    assert client.delete(f"/runs/{number}", headers=TOKEN).json()["state"] == "cancelled"
+    assert client.post(f"/runs/{number}/again", headers=TOKEN).status_code == 409
+    service.queue.note_process(number, f"{name_process()}0")
+    assert client.post(f"/runs/{number}/again", headers=TOKEN).status_code == 202
 
 
 def test_a_queue_that_cannot_be_written_is_told_so_that_the_sender_tries_again(client, service, monkeypatch):

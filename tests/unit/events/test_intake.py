@@ -39,6 +39,43 @@ def test_what_waits_is_written_together(queue, monkeypatch):
     assert sizes == [1, 500, 201]
 
 
+def test_a_sender_that_has_gone_keeps_nobody_waiting(queue, monkeypatch):
+    begun, go, real = threading.Event(), threading.Event(), queue.accept_all
+
+    def accept_all(deliveries):
+        begun.set()
+        go.wait()
+        return real(deliveries)
+
+    monkeypatch.setattr(queue, "accept_all", accept_all)
+    intake = Intake(queue)
+    first = intake.accept((make(),), delivery="a")
+    begun.wait()
+    gone, waits = (intake.accept((make(f"models:/m/{n}"),), delivery=f"b{n}") for n in range(2))
+    assert gone.cancel()
+    go.set()
+    assert [first.result(60), waits.result(60)] == [1, 1]
+    intake.close()
+    assert len(queue.list_jobs()) == 3  # it was sent, and is written
+
+
+def test_an_error_that_nobody_expects_ends_no_thread(queue, monkeypatch):
+    real, tries = queue.accept_all, []
+
+    def accept_all(deliveries):
+        tries.append(1)
+        if len(tries) == 1:
+            raise MemoryError
+        return real(deliveries)
+
+    monkeypatch.setattr(queue, "accept_all", accept_all)
+    intake = Intake(queue)
+    with pytest.raises(MemoryError):
+        intake.accept((make(),), delivery="a").result(60)
+    assert intake.accept((make(),), delivery="a").result(60) == 1
+    intake.close()
+
+
 def test_what_cannot_be_written_is_an_error_of_each(queue, monkeypatch):
     error = HoneError("queue-broken", "It is full.", why="It is.", hint="Wait.")
 

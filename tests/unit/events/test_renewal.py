@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.events.job import State
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.renewal import choose_renewals, explain_due, list_winners, make_renewal
 from kedro_hone.events.settings import read_settings
@@ -70,3 +71,13 @@ def test_a_day_has_a_limit_and_each_runs_once(tmp_path):
     queue.accept(first)
     assert choose_renewals(queue, requests, limit=2, now=clock[0] + 3600) == []
     assert choose_renewals(queue, requests, limit=2, now=clock[0] + 90_000) == requests[2:4]
+
+
+def test_a_renewal_that_failed_may_run_again_and_one_that_ended_may_not(tmp_path):
+    queue, wanted = Queue(tmp_path / "queue.db"), make_renewal(make("2"), None, device="cpu", **NOW)
+    for state, chosen in ((State.FAILED, [wanted]), (State.DONE, [])):
+        if not queue.accept([wanted]):
+            queue.start_again(queue.find_key(wanted.key).id)
+        assert choose_renewals(queue, [wanted], limit=9, now=0) == []  # it is queued
+        queue.finish(queue.claim("cpu").id, state)
+        assert choose_renewals(queue, [wanted], limit=9, now=0) == chosen

@@ -93,10 +93,79 @@ def test_what_becomes_of_a_job(queue, open_runner, code, result, ended):
     assert (job.verdict, job.published) == (result.get("verdict", ""), result.get("published", ""))
 
 
+def test_what_a_killed_run_had_published_is_found_in_its_folder(queue, open_runner, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "publication.json").write_text(json.dumps({"uri": "models:/digits/3"}))
+    queue.accept([make_job()])
+    open_runner(*note(4, folder=str(run)))
+    job = wait_for_end(queue)
+    assert (job.state, job.published) == (State.DONE, "models:/digits/3")
+
+
+PUBLISH_AND_SLEEP = """
+import signal, sys, time
+from kedro_hone.report.result_file import note_result
+note_result(published="models:/digits/2", verdict="PASS")
+print("1", flush=True)
+time.sleep(600)
+"""
+
+
+def test_who_published_and_is_late_is_done(queue, open_runner):
+    queue.accept([make_job()])
+    open_runner(sys.executable, "-c", PUBLISH_AND_SLEEP, seconds=5.0)
+    job = wait_for_end(queue)
+    assert (job.state, job.published, job.verdict) == (State.DONE, "models:/digits/2", "PASS")
+
+
+def test_who_published_and_is_cancelled_keeps_what_was_published(queue, open_runner):
+    queue.accept([make_job()])
+    read_child(open_runner(sys.executable, "-c", PUBLISH_AND_SLEEP))
+    queue.cancel(1, reason="by hand")
+    wait_for(lambda: queue.find(1).published)
+    job = queue.find(1)
+    assert (job.state, job.published, job.verdict) == (State.CANCELLED, "models:/digits/2", "PASS")
+
+
+def test_a_job_of_another_rule_is_left_alone(queue, open_runner):
+    queue.accept([make_job("models:/digits/1"), make_job("models:/digits/2")])
+    queue.claim("cpu")
+    open_runner(*note(0), rule="renewal")
+    time.sleep(1.5)
+    assert [queue.find(number).state for number in (1, 2)] == [State.RUNNING, State.QUEUED]
+
+
+def test_a_job_waits_until_its_process_is_noted(queue, open_runner, tmp_path):
+    queue.accept([make_job()])
+    open_runner(sys.executable, "-c", "import sys; print(sys.stdin.readline().strip(), repr(sys.stdin.read()))")
+    wait_for_end(queue)
+    assert (tmp_path / "data/hone/jobs/1/log").read_text() == "go ''\n"
+    assert queue.find(1).process
+
+
+@pytest.mark.parametrize("error", [KeyError("odd"), OSError("full"), HoneError("queue-broken", "x", why="y", hint="z")])
+def test_a_device_is_served_on_whatever_is_raised(queue, open_runner, monkeypatch, error):
+    monkeypatch.setattr("kedro_hone.events.running._POLL_SECONDS", 0.02)
+    real, tries = queue.claim, []
+
+    def claim(*args, **named):
+        tries.append(args)
+        if len(tries) == 1:
+            raise error
+        return real(*args, **named)
+
+    monkeypatch.setattr(queue, "claim", claim)
+    queue.accept([make_job()])
+    open_runner(*note(0))
+    assert wait_for_end(queue).state is State.DONE
+
+
 @pytest.mark.parametrize(
     "command",
     [
         note(3, slug="registry-unreachable", message="It does not respond."),
+        note(143),  # as a run that SIGTERM ends in order
         [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"],
     ],
 )
@@ -173,6 +242,7 @@ def test_a_service_that_stops_ends_its_jobs_and_queues_them_again(queue, open_ru
     runner.stop()
     job = queue.find(1)
     assert (job.state, job.not_before <= time.time()) == (State.QUEUED, True)
+    assert job.attempts == 0  # a restart of the service is no failure of the run
     assert not is_there(child)
 
 
@@ -223,6 +293,20 @@ def test_a_process_that_has_the_number_of_an_old_one_is_left_alone(queue, open_r
     process, child = start_orphan(queue, tmp_path)
     host, pid, start = name_process(process.pid).split(":")
     queue.note_process(1, f"{host}:{pid}:{int(start) + 1}")
+    open_runner(*note(0))
+    wait_for_end(queue)
+    assert is_there(process.pid)
+    assert is_there(child)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(HANG)
+    process.stdout.close()
+
+
+@pytest.mark.parametrize("host", ["another-host", ""])
+def test_a_process_of_another_machine_is_not_looked_for_here(queue, open_runner, tmp_path, host):
+    process, child = start_orphan(queue, tmp_path)
+    _, pid, start = name_process(process.pid).split(":")
+    queue.note_process(1, f"{host}:{pid}:{start}")
     open_runner(*note(0))
     wait_for_end(queue)
     assert is_there(process.pid)

@@ -114,7 +114,12 @@ def test_the_process_is_told_the_cursor(queue, open_sweep):
     assert queue.read_cursor("models:/") == "after first"
 
 
-@pytest.mark.parametrize("said", ["sys.exit('It does not respond.')", "print('nonsense')", "print('{}')", "pass"])
+BYTES = "sys.stdout.buffer.write(bytes([255]))"  # no UTF-8
+
+
+@pytest.mark.parametrize(
+    "said", ["sys.exit('It does not respond.')", "print('nonsense')", "print('{}')", "pass", BYTES]
+)
 def test_a_registry_that_fails_is_told_and_asked_again(queue, open_sweep, said):
     sweep = open_sweep(said, say(cursor="c"))
     assert sweep.sweep("models:/") == 0
@@ -164,3 +169,17 @@ def test_aliases_and_tags_of_a_new_version_count_and_winners_do_not(tmp_path, mo
         ("models:/a/1", "alias_set:candidate", ""),
         ("models:/a/1", "tag_set:optimize", "yes"),
     ]
+
+
+def test_a_process_that_cannot_be_started_is_told(open_sweep, monkeypatch):
+    sweep = open_sweep(say(cursor="c"))
+
+    def fail(*_, **__):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kedro_hone.events.sweep.subprocess.Popen", fail)
+        assert sweep.sweep("models:/") == 0
+    assert "temporarily unavailable" in sweep.failing["models:/"]
+    sweep.sweep("models:/")
+    assert sweep.failing == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from kedro_hone.core.contract.registry import Publication, Registry
+from kedro_hone.core.contract.registry import Publication, Registry, VersionInfo
 from kedro_hone.core.contract.tags import AWAITS
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.digest import digest_json
@@ -51,7 +51,8 @@ def approve(registry: Registry, uri: str) -> Publication:
     """Move the alias that a winner waits for to it, and return where it points now; twice is as good as once.
 
     Raises:
-        HoneError: ``approval-unneeded``: the version waits for no approval, or its registry has no aliases; and as
+        HoneError: ``approval-unneeded``: the version waits for no approval, or its registry has no aliases;
+            ``approval-outdated``: the alias points to a version that was published later; and as
             ``AliasRegistry.move_alias``.
     """
     info, move = registry.resolve(uri), getattr(registry, "move_alias", None)
@@ -64,8 +65,23 @@ def approve(registry: Registry, uri: str) -> Publication:
             hint="Name a version that a run with hone.publish.approval published; its summary has the command.",
         )
     if alias not in info.aliases:
+        if later := _find_later(registry, info, alias):
+            raise HoneError(
+                "approval-outdated",
+                f"{info.uri} is older than what {alias!r} points to.",
+                why=f"Version {later} was published after it, and has the alias.",
+                hint="Approve a newer winner. To go back to this one, move the alias with the registry's own client.",
+            )
         move(info.uri, alias)
     return Publication(uri=info.uri, version=info.version, alias=alias)
+
+
+def _find_later(registry: Registry, info: VersionInfo, alias: str) -> str:
+    """Return the version that an alias points to where it was published after another one; empty where it was not."""
+    pointer = read_aliases(registry, info.name).get(info.name, {}).get(alias, "")
+    order = [one.version for one in registry.versions_since(None)[0] if one.name == info.name] if pointer else []
+    known = pointer in order and info.version in order
+    return pointer if known and order.index(pointer) > order.index(info.version) else ""
 
 
 def name_record(alias: str) -> str:

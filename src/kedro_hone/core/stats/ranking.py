@@ -38,21 +38,19 @@ def rank_finalists(
         return _average(combine_shapes(finalists[name], objective, weights))
 
     def is_tied(name: str, leader: str) -> bool:
-        # At the shape that holds the one behind back: there the leader is at least as fast as at its own worst.
-        at = min(finalists[name], key=lambda shape: _average(finalists[name][shape]))
-        chosen = at if objective == "worst" else objective
-        pair = [combine_shapes(finalists[one], chosen, weights) for one in (name, leader)]
+        pair = [combine_shapes(finalists[one], objective, weights) for one in (name, leader)]
         n = min(map(len, pair))
         if name == leader or n < 2:
             return name == leader
         interval = interval_of_ratios(pair[0][:n] / pair[1][:n], confidence=confidence)
         return interval.low <= 1.0 <= interval.high
 
+    of_mean = weights if objective == "mean" else None
     left = sorted(finalists, key=lambda name: (-score(name), name))
     ranked: list[str] = []
     while left:
         tied = [name for name in left if is_tied(name, left[0])]
-        ranked += sorted(tied, key=lambda name: (-_average(combine_shapes(finalists[name], "mean")), name))
+        ranked += sorted(tied, key=lambda name: (-_average(combine_shapes(finalists[name], "mean", of_mean)), name))
         left = [name for name in left if name not in tied]
     return ranked
 

@@ -30,6 +30,34 @@ def test_a_winner_that_waits_gets_its_alias():
     assert registry.moved == [("models:/digits/2", "honed")]
 
 
+class Ordered(Fixed):
+    """A registry of three versions, the last of which has the alias."""
+
+    order = ("1", "2", "3")
+
+    def versions_since(self, _):
+        return tuple(VersionInfo(uri=f"models:/digits/{one}", name="digits", version=one) for one in self.order), "end"
+
+    def list_aliases(self, _):
+        return {"honed": "3"}
+
+
+def test_what_is_older_than_what_the_alias_points_to_is_not_approved():
+    registry = Ordered(WAITS)
+    with pytest.raises(HoneError, match="older than what 'honed' points to") as raised:
+        approve(registry, "models:/digits/2")
+    assert raised.value.slug == "approval-outdated"
+    assert registry.moved == []
+
+
+@pytest.mark.parametrize("order", [("3", "2"), ("2",), ()])
+def test_what_is_newer_or_not_known_is_approved(order):
+    registry = Ordered(WAITS)
+    registry.order = order
+    assert approve(registry, "models:/digits/2").alias == "honed"
+    assert registry.moved
+
+
 def test_approved_twice_is_as_good_as_once():
     registry = Fixed(WAITS, aliases=("honed",))
     assert approve(registry, "models:/digits/2").alias == "honed"

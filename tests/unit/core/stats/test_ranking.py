@@ -20,10 +20,21 @@ def test_who_is_as_fast_at_the_worst_shape_and_faster_at_another_is_first():
 
 
 def test_who_is_faster_at_the_worst_shape_is_first():
-    finalists = {"one": make(7.8, 7.9), "other": make(20.0, 7.0, own=2)}
+    finalists = {"one": make(7.8, 7.9), "other": make(20.0, 6.0, own=2)}
     assert rank_finalists(finalists) == ["one", "other"]
     assert rank_finalists(finalists, objective="mean") == ["other", "one"]
     assert rank_finalists(finalists, objective="batch1") == ["other", "one"]
+
+
+def test_who_is_as_fast_by_the_objective_but_at_another_shape_is_tied():
+    finalists = {"one": make(2.0, 1.5), "other": make(1.49, 3.0, own=2)}
+    assert rank_finalists(finalists) == ["other", "one"]
+
+
+def test_those_that_are_tied_by_a_weighted_mean_are_ranked_by_it():
+    finalists = {"one": make(4.0, 4.0), "other": make(3.99, 8.0, own=2)}
+    weights = {"batch1": 1.0, "batch64": 1e-9}
+    assert rank_finalists(finalists, objective="mean", weights=weights)[0] == "one"
 
 
 def test_those_behind_the_leader_are_ranked_among_themselves():

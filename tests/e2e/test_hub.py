@@ -70,6 +70,7 @@ def test_from_the_hub_to_a_commit_that_is_loaded_again(project, hub, tmp_path):
         "version": repository.head,
         "alias": "honed",
         "note": "",
+        "awaits": "",
         "signer": "",
     }
     assert repository.commits[repository.head].parent == source

@@ -87,7 +87,7 @@ def test_what_was_published_loads_and_answers_as_the_source_did(finished):
     publication = json.loads((finished.work / "latest" / "publication.json").read_text())
     (place,) = list_published(finished)
     uri = place.relative_to(finished.root).as_posix()
-    assert publication == {"uri": uri, "version": "1", "alias": "honed", "note": "", "signer": ""}
+    assert publication == {"uri": uri, "version": "1", "alias": "honed", "note": "", "signer": "", "awaits": ""}
     assert place.parent == finished.root / "models" / "matrix-hone"
     assert (place.parent / "honed").resolve() == place
     gate = finished.splits / "gate.npz"

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import time
 import urllib.error
 import urllib.request
 
@@ -15,7 +16,7 @@ from listener import SECRETS, find_secrets, start_listener, write_rules
 from small_project import HANG, copy_project, write_source
 
 RULE = {"name": "matrix", "models": "*"}
-FOLDER = {"sweep": {"every": 1, "registries": ["incoming"]}}
+FOLDER = {"sweep": {"every": 1, "registries": ["incoming"]}, "attempts": 1}
 
 
 @pytest.fixture
@@ -126,3 +127,19 @@ def test_a_person_sees_a_model_come_and_go(project, tmp_path):
         "stopped",
     }
     assert all(json.dumps(line) for line in lines)
+
+
+def test_a_signal_ends_it_in_order_while_a_run_takes_its_time_to_end(project):
+    """The run does not listen, so that the closing lasts; signals come meanwhile, and until the process is gone."""
+    write_source(project.root / "incoming" / "matrix", slow=30.0)
+    write_rules(project, RULE, **{**FOLDER, "sweep": {**FOLDER["sweep"], "first": "all"}})
+    service = start_listener(project)
+    service.wait_for(str(project.root / "incoming" / "matrix"), "running")
+    deadline = time.monotonic() + HANG
+    while service.process.poll() is None:
+        assert time.monotonic() < deadline, service.log.read_text()
+        service.process.send_signal(signal.SIGTERM)
+        time.sleep(0.005)
+    assert service.process.returncode == 0
+    assert [line["event"] for line in service.read_log()][-1] == "stopped"
+    project.wait_for_silence()

@@ -1,4 +1,7 @@
-"""Somebody else's toolchain: the folder of the guide and an entry point; what it makes is built, checked and raced."""
+"""Somebody else's toolchains: what they make is built, checked and raced.
+
+One is the folder of the guide with an entry point, the other a distribution with an environment of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from small_project import Project, copy_project, write_onnx_source
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "fp16"
+DISTRIBUTION = ROOT / "docs" / "examples" / "mnn" / "src" / "hone_mnn"
 FILES = ["adaptor.py", "requirements.in", "requirements.lock", "worker/__init__.py"]
 CANDIDATE = "onnx.fp16_weights.onnxruntime_session"
 OTHERS = ("onnxruntime.int8-dynamic", "onnxruntime.int8-static", "onnxruntime.int4-weights")
@@ -27,6 +31,15 @@ def install(site: Path) -> None:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fp16-tools\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[kedro_hone.adaptors]\nfp16 = fp16_tools.adaptor\n")
+
+
+def install_distribution(site: Path) -> None:
+    """Install the sample distribution as pip would; tests/integration/test_wheel.py builds and installs its wheel."""
+    shutil.copytree(DISTRIBUTION, site / "hone_mnn", ignore=shutil.ignore_patterns("__pycache__"))
+    info = site / "hone_mnn-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hone-mnn\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[kedro_hone.adaptors]\nmnn = hone_mnn.adaptor\n")
 
 
 def list_files(root: Path) -> list[str]:
@@ -48,9 +61,10 @@ def project(template, tmp_path_factory) -> Project:
     written = [name for name in list_files(folder / "site") if not name.endswith("METADATA")]
     assert written == ["fp16_tools-1.0.dist-info/entry_points.txt", *(f"fp16_tools/{name}" for name in FILES)]
     assert list_files(project.root) == before
+    install_distribution(folder / "site")
     project.environment["PYTHONPATH"] = f"{project.variables['PYTHONPATH']}:{folder / 'site'}"
     project.set(
-        toolchains=["onnxruntime", "fp16"],
+        toolchains=["onnxruntime", "fp16", "mnn"],
         adaptors={name: {"enabled": False} for name in OTHERS},
         shapes={"eight": {"batch": 8}, "sixty": {"batch": 60}},
     )
@@ -86,3 +100,10 @@ def test_it_is_validated_raced_and_in_the_report(project):
     assert candidate["quality"]
     assert CANDIDATE in {event["candidate"] for event in read_events(project, "validation")}
     assert "fp16.weights" in (project.work / "latest" / "report.html").read_text()
+
+
+def test_a_distribution_with_an_environment_of_its_own_races_too(project):
+    candidate = project.candidate("onnx.mnn_cpu")
+    assert candidate["status"] in {"measured", "dropped"}, candidate
+    assert candidate["rounds"] > 0
+    assert "mnn" in {one["toolchain"] for one in project.evidence["environments"]}

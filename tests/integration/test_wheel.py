@@ -16,6 +16,7 @@ import pytest
 from kedro_hone.core.errors import HoneError
 
 ROOT = Path(__file__).parents[2]
+STRANGER = ROOT / "docs" / "examples" / "mnn"
 LINKED = {"adaptors": "adaptors", "nodes": "nodes", "pipelines": "pipelines", "testing": "tests/conformance/suite"}
 """The links in the package, and where they lead."""
 TOOLCHAINS = (
@@ -76,22 +77,28 @@ def project(distributions, tmp_path_factory) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place / "venv")], check=True)
     site = next((place / "venv").glob("lib/python*/site-packages"))
     (site / "dependencies.pth").write_text("".join(f"{path}\n" for path in sys.path if path.endswith("site-packages")))
-    wheel = next(distributions.glob("*.whl"))
+    wheels = [str(next(distributions.glob("*.whl"))), str(build_stranger(place))]
     pip = [sys.executable, "-m", "pip", "--python", str(place / "venv")]
-    subprocess.run(
-        [*pip, "install", "--quiet", "--no-deps", "--no-index", "--ignore-installed", str(wheel)], check=True
-    )
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", "--ignore-installed", *wheels], check=True)
     shutil.copytree(ROOT / "conf", place / "project" / "conf")
     return place / "project"
 
 
-def call(project: Path, *arguments: str) -> str:
+def build_stranger(folder: Path) -> Path:
+    """Build the wheel of the sample distribution; its source is copied, since a build writes next to it."""
+    shutil.copytree(STRANGER, folder / "hone_mnn", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"))
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
+    subprocess.run([*pip, "--wheel-dir", str(folder), str(folder / "hone_mnn")], check=True)
+    return next(folder.glob("hone_mnn-*.whl"))
+
+
+def call(project: Path, *arguments: str, **variables: str) -> str:
     python = project.parent / "venv" / "bin" / "python"
     inherited = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "KEDRO_ENV"}}
     done = subprocess.run(
         [str(python), *arguments],
         cwd=project,
-        env={**inherited, "DO_NOT_TRACK": "1"},
+        env={**inherited, "DO_NOT_TRACK": "1", **variables},
         capture_output=True,
         text=True,
         check=False,
@@ -173,3 +180,16 @@ def test_the_commands_belong_to_any_kedro_project(project):
     (stranger / "src" / "stranger" / "pipeline_registry.py").write_text("def register_pipelines():\n    return {}\n")
 
     assert "routes" in call(stranger, "-m", "kedro", "hone", "--help")
+
+
+@pytest.mark.toolchain
+def test_the_wheel_of_a_stranger_is_found_and_passes_the_conformance_suite(project, environments):
+    """A toolchain in a distribution of its own, with a lock of its own: no file of ours knows of it."""
+    home = {"HONE_HOME": str(environments.root)}
+
+    listed = call(project, "-m", "kedro_hone", "hone", "toolchains")
+    tested = call(project, "-m", "kedro_hone", "hone", "adaptor", "test", str(STRANGER / "test_mnn.py"), **home)
+
+    assert "mnn" in listed
+    assert re.search(r"\d+ passed", tested), tested
+    assert not re.search(r"failed|error", tested), tested

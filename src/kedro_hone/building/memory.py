@@ -27,10 +27,18 @@ LEAST_ROWS: Final = 2
 
 
 class Memory:
-    """What a store remembers, and what is shipped, as it was when this was made: seen from one model and machine."""
+    """What a store remembers, and what is shipped, as it was when this was made: seen from one model and machine.
 
-    def __init__(self, store: Store, source: Artifact, host: Host) -> None:
+    Args:
+        store: The store whose rows are read and written.
+        source: The model.
+        host: The machine.
+        recipe: Whose options of adaptors a route has: what was measured with others says nothing of it.
+    """
+
+    def __init__(self, store: Store, source: Artifact, host: Host, recipe: Recipe | None = None) -> None:
         self._root, self.source = store.memory, source
+        self._options = {name: own.options for name, own in recipe.adaptors.items()} if recipe else {}
         inputs = " ".join(f"{spec.dtype}/{len(spec.shape)}" for spec in source.inputs)
         self._like = Cost(
             what="",
@@ -66,13 +74,13 @@ class Memory:
 
         ``changes`` are the options of a trial: its share is known from such trials alone.
         """
-        found = self._look_up(name_route(route), self.source.format, describe_changes(changes))
+        found = self._look_up_route(tuple(route), changes)
         share = guess_share(*found)
         return guess_seconds(*found), None if share is None else share.share
 
     def find_share(self, route: Iterable[str]) -> Share | None:
         """Return which share of the best speed-up a candidate is expected to have; None where nothing tells."""
-        return guess_share(*self._look_up(name_route(route), self.source.format))
+        return guess_share(*self._look_up_route(tuple(route)))
 
     def find_hopeless(
         self, routes: Collection[Sequence[str]], rivals: Iterable[Sequence[str]], *, recipe: Recipe
@@ -85,17 +93,18 @@ class Memory:
         named = {*recipe.adaptors, *chain.from_iterable(recipe.routes)}
         if any(named.intersection(route) for route in routes):
             return None
-        shares = {name_route(rival): share for rival in rivals if (share := self.guess_route(rival)[1]) is not None}
+        found = ((name_route(rival), self.find_share(rival)) for rival in rivals)
+        shares = {name: share for name, share in found if share and share.rows >= LEAST_ROWS}
         if not shares:
             return None
-        first = max(shares, key=lambda name: shares[name])
+        first = max(shares, key=lambda name: shares[name].share)
         guesses = [self.find_share(one) for one in routes]
         known = [one for one in guesses if one and one.rows >= LEAST_ROWS]
         if not known or len(known) < len(guesses):
             return None
         if any(one.find_chance(shares[first]) >= LEAST_CHANCE for one in known):
             return None
-        best = max(one.share for one in known) / shares[first]
+        best = max(one.share for one in known) / shares[first].share
         return (
             f"on similar models it was {best:.2f} times as fast as {first.replace('>', ' ▸ ')}, and its chance to be "
             f"faster is below {LEAST_CHANCE:.0%}; `budget: thorough` tries it"
@@ -117,10 +126,22 @@ class Memory:
         for mine in speeds.values():
             best |= {shape: max(speed, best.get(shape, 0.0)) for shape, speed in mine.items()}
         for name, mine in speeds.items():
-            candidate, changed = validations[name].candidate, describe_changes(validations[name].candidate.options)
+            candidate = validations[name].candidate
+            changed = self._describe_route(candidate.route, candidate.options)
             known = {"seconds": validations[name].seconds, "outcome": "raced", "options": changed}
             share = max(speed / best[shape] for shape, speed in mine.items())
             self._keep(name_route(candidate.route), self.source.format, share=min(1.0, share), **known)
+
+    def _look_up_route(
+        self, route: tuple[str, ...], changes: Mapping[str, Mapping[str, Json]] = MappingProxyType({})
+    ) -> tuple[list[Cost], Cost]:
+        return self._look_up(name_route(route), self.source.format, self._describe_route(route, changes))
+
+    def _describe_route(self, route: Iterable[str], changes: Mapping[str, Mapping[str, Json]]) -> str:
+        """Return the options of a route's adaptors that the recipe or a trial sets."""
+        every = {*route, *changes}
+        merged = {name: {**self._options.get(name, {}), **changes.get(name, {})} for name in every}
+        return describe_changes({name: options for name, options in merged.items() if options})
 
     def _look_up(self, what: str, form: Format, options: str = "") -> tuple[list[Cost], Cost]:
         return self._rows.get((what, form, options), []), self._describe(what, form)

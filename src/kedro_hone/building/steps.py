@@ -131,7 +131,7 @@ class _Step:
         if (found := store.find(key)) is not None:
             self._say("reused", found.outcome)
             return found.outcome, (found.facts,)
-        memory = Memory(store, self.setting.source, self.host)
+        memory = Memory(store, self.setting.source, self.host, self.setting.recipe)
         reason = budget.find_reason(self.phase, memory.guess_step(adaptor.name, self.parent.format, options))
         if reason := reason or (self._find_hopeless(memory) if budget.ends else None):
             return self._leave(self._leave_out(reason))

@@ -17,6 +17,7 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Options
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.host import Host
+from kedro_hone.core.plugins import describe_exception
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.outcome import Candidate, Outcome, Refused
@@ -100,17 +101,28 @@ def change_options(options: Options, changes: Mapping[str, Json]) -> Options | s
         return type(options).model_validate({**options.model_dump(), **changes})
     except ValidationError as error:
         return f"its options refuse {json.dumps(dict(changes))}: {error.errors(include_url=False)[0]['msg']}"
+    except Exception as error:  # noqa: BLE001 - a validator of a plug-in's may raise anything
+        return f"its options refuse {json.dumps(dict(changes))}: {describe_exception(error)}"
 
 
 def _list_values(options: Options, option: str, choices: tuple[Json, ...], host: Host) -> tuple[Json, ...]:
     """Return the recipe's value and the choices that do not come to the same on this machine."""
-    own = options.model_dump(mode="json")[option]
-    meant = {json.dumps(options.resolve(host).model_dump(mode="json")[option]): own}
+    own = options.model_dump(mode="json").get(option)
+    meant = {json.dumps(_resolve(options, option, own, host)): own}
     for value in choices:
         changed = change_options(options, {option: value})
-        said = value if isinstance(changed, str) else changed.resolve(host).model_dump(mode="json")[option]
+        said = value if isinstance(changed, str) else _resolve(changed, option, value, host)
         meant.setdefault(json.dumps(said), value)
     return tuple(meant.values())
+
+
+def _resolve(options: Options, option: str, value: Json, host: Host) -> Json:
+    """Return what an option's value comes to on a machine; the value itself where the adaptor cannot tell."""
+    try:
+        resolved: Json = options.resolve(host).model_dump(mode="json").get(option, value)
+    except Exception:  # noqa: BLE001 - code of a plug-in; the step fails with the same error, and says so
+        return value
+    return resolved
 
 
 def _say(value: Json) -> str:

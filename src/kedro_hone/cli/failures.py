@@ -90,7 +90,9 @@ def _raise_on_termination() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # Where it is ignored by now the process is about to end, and a second signal must not kill it on the way.
+        if signal.getsignal(signal.SIGTERM) is _terminate:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if signal.getsignal(signal.SIGALRM) is _insist:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, alarm)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,15 +38,17 @@ def listen(*, host: str, port: int, env: str | None) -> None:
 
     Webhooks of MLflow and of the Hub tell of versions, and a sweep finds those that no webhook told of.
     """
-    from kedro_hone.events.serving import serve_http  # noqa: PLC0415 - needs the extra `events`
-
+    try:
+        from kedro_hone.events.serving import bind_address, serve_http  # noqa: PLC0415 - needs the extra `events`
+    except ImportError as error:
+        raise click.ClickException(f"{error}: pip install 'kedro-hone[events]'") from error
     configure()
     root = find_root()
     settings = read_settings(read_section(open_loader(root, env), "listen"))
     secrets = read_secrets(settings.secrets)
     recipes = {rule.name: read_rule(root, rule)[1] for rule in settings.rules}
     hardware = read_host().fingerprint
-    with hold_queue(root), _bind(host, port) as listener:
+    with hold_queue(root), bind_address(host, port) as listener:
         service = make_service(settings, secrets, project=root, hardware=hardware, recipes=recipes)
         serve_http(service, listener)
 
@@ -126,33 +127,14 @@ def hold_queue(root: Path) -> Iterator[None]:
         HoneError: ``listener-running``.
     """
     lock = root / "data" / "hone" / "listen.lock"
-    try:
-        with hold_lock(lock, purpose="kedro hone listen", waits=False):
-            yield
-    except BlockingIOError as error:
-        raise HoneError(
-            "listener-running",
-            "Another service works on the queue of this project.",
-            why=f"It is held by {read_holder(lock) or 'another process'}.",
-            hint="End that process, or start this one in another project.",
-        ) from error
-
-
-@contextmanager
-def _bind(host: str, port: int) -> Iterator[socket.socket]:
-    """Yield a socket that is bound to the address.
-
-    Raises:
-        HoneError: ``port-in-use``.
-    """
-    try:
-        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise HoneError(
-            "port-in-use",
-            f"The service cannot listen on {host}:{port}.",
-            why=f"{error.strerror or error}.",
-            hint="Choose another one with --host and --port, or end the program that listens there.",
-        ) from error
-    with listener:
-        yield listener
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(hold_lock(lock, purpose="kedro hone listen", waits=False))
+        except BlockingIOError as error:
+            raise HoneError(
+                "listener-running",
+                "Another service works on the queue of this project.",
+                why=f"It is held by {read_holder(lock) or 'another process'}.",
+                hint="End that process, or start this one in another project.",
+            ) from error
+        yield

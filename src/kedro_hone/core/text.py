@@ -7,6 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -49,9 +50,14 @@ def hide_secrets(text: str, variables: Mapping[str, str] = os.environ) -> str:
     like a secret.
     """
     for name, value in variables.items():
-        if len(value) >= _SHORTEST_SECRET and SECRET_NAME.search(name.upper()):
+        if len(value) >= _SHORTEST_SECRET and _names_secret(name):
             text = text.replace(value, "***")
     return _TOKEN.sub("***", _SETTING.sub(r"\1\2***", _URL.sub(r"\1***@", text)))
+
+
+@lru_cache(maxsize=4096)
+def _names_secret(name: str) -> bool:
+    return SECRET_NAME.search(name.upper()) is not None
 
 
 def suggest(name: str, known: Iterable[str], shown: str = "{!r}") -> str:

@@ -27,8 +27,11 @@ class JsonFormatter(logging.Formatter):
         fields |= getattr(record, "details", {})
         if record.exc_info:
             fields["trace"] = self.formatException(record.exc_info)
-        shown = {name: clean_text(value) if isinstance(value, str) else value for name, value in fields.items()}
-        return json.dumps(shown, default=lambda value: clean_text(str(value)), ensure_ascii=False)
+        texts = "\n".join(value for value in fields.values() if isinstance(value, str))
+        # Each delivery is logged: nearly always there is nothing to clean, which one search of all texts tells.
+        if clean_text(texts) != texts:
+            fields = {name: clean_text(value) if isinstance(value, str) else value for name, value in fields.items()}
+        return json.dumps(fields, default=lambda value: clean_text(str(value)), ensure_ascii=False)
 
 
 def write_to(stream: TextIO) -> None:

@@ -167,13 +167,13 @@ def make_service(
 def serve(service: Service) -> Iterator[None]:
     """Run jobs and sweep for a while; at the end, what runs is ended and queued again."""
     service.queue.forget_deliveries()
-    service.runner.start()
-    if service.sweep is not None:
-        service.sweep.start()
     for said in list_hidden(service.settings.rules):
         log("rule-hidden", level=logging.WARNING, reason=said)
-    log("started", project=str(service.project), rules=[rule.name for rule in service.settings.rules])
     try:
+        service.runner.start()
+        if service.sweep is not None:
+            service.sweep.start()
+        log("started", project=str(service.project), rules=[rule.name for rule in service.settings.rules])
         yield
     finally:
         if service.sweep is not None:

@@ -5,16 +5,56 @@ from __future__ import annotations
 import signal
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
 
 import uvicorn
 
+from kedro_hone.core.errors import HoneError
 from kedro_hone.events.application import make_application
 from kedro_hone.events.journal import log, write_to
 from kedro_hone.events.service import Service, serve
 
+ENDING: Final = (signal.SIGINT, signal.SIGTERM)
+"""The signals that end the service."""
+_WAITING: Final = 2048
+"""Connections that wait to be accepted: a burst after a restart."""
+
+
+@contextmanager
+def bind_address(host: str, port: int) -> Iterator[socket.socket]:
+    """Yield a socket that is bound to an address, on which nobody can connect yet.
+
+    Raises:
+        HoneError: ``port-in-use``.
+    """
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with _explain_port(host, port):
+            listener.bind((host, port))
+        yield listener
+
+
+@contextmanager
+def _explain_port(host: str, port: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise HoneError(
+            "port-in-use",
+            f"The service cannot listen on {host}:{port}.",
+            why=f"{error.strerror or error}.",
+            hint="Choose another one with --host and --port, or end the program that listens there.",
+        ) from error
+
 
 def serve_http(service: Service, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT: open requests are responded to, runs are ended and queued again.
+
+    The process has to end afterwards: from then on it ignores both signals, so that an impatient second one does not
+    turn an orderly end into a killed process.
 
     Args:
         service: The service, which has not started.
@@ -34,13 +74,22 @@ def serve_http(service: Service, listener: socket.socket) -> None:
         lifespan="off",
     )
     server = uvicorn.Server(config)
-    with serve(service):
-        host, port = listener.getsockname()[:2]
-        log("listening", url=f"http://{'[' + host + ']' if ':' in host else host}:{port}")
-        try:
+
+    def stop(_: int, __: FrameType | None) -> None:
+        server.should_exit = True
+
+    # While it serves, uvicorn has handlers of its own, and afterwards raises what it caught once more: to these, so
+    # that neither that nor an impatient second signal interrupts the closing.
+    for number in ENDING:
+        signal.signal(number, stop)
+    try:
+        with serve(service):
+            host, port = listener.getsockname()[:2]
+            with _explain_port(host, port):  # only now: who could connect before would wait for a response
+                listener.listen(_WAITING)
+            log("listening", url=f"http://{'[' + host + ']' if ':' in host else host}:{port}")
             server.run(sockets=[listener])
-        except KeyboardInterrupt:  # uvicorn raises what it captured once more
-            pass
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):  # a second one must not interrupt the closing
-                signal.signal(number, signal.SIG_IGN)
+    finally:
+        # Python gives handlers of its own up while it ends, but leaves an ignored signal ignored.
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)

@@ -34,11 +34,12 @@ class VerdictHooks:
     def after_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
         """Print the verdict, where the report is, and how to call the winner."""
         made = pipeline.all_outputs()
+        published = catalog.load("publications") if "publications" in made else ()
+        if published:
+            note_result(published=published[0].uri, awaits=published[0].awaits)
         if "evidence" not in made:
             return
         evidence, run = catalog.load("evidence"), catalog.load("run")
-        published = catalog.load("publications") if "publications" in made else ()
         self.exit_code = _EXIT_CODES.get(evidence.verdict, ExitCode.SUCCESS)
-        where = {"published": published[0].uri, "awaits": published[0].awaits} if published else {}
-        note_result(verdict=evidence.verdict.value, **where)
+        note_result(verdict=evidence.verdict.value)
         print_verdict(evidence, self._console, folder=run.folder, publication=published[0] if published else None)

@@ -111,6 +111,7 @@ class Cluster:
     def _refresh(self, *, strict: bool) -> None:
         with explain_loss(self._client):
             alive = self._client.scheduler_info(n_workers=-1)["workers"]
+            self._known = {address: self._known[address] for address in alive if address in self._known}
             new = [address for address in alive if address not in self._known]
             said = self._client.run(introduce, self._setup, workers=new, on_error="return") if new else {}
         for address, facts in said.items():
@@ -136,6 +137,13 @@ class Cluster:
             for address, found in alive.items()
             if (facts := self._known.get(address)) is not None
         ]
+
+    def _forget(self, members: list[Member]) -> None:
+        """Ask workers again what they are: one that was started again may have its old address, and be another."""
+        with self._lock:
+            for one in members:
+                self._known.pop(one.address, None)
+            self._looked = -_FRESH
 
     def _find_fault(self, facts: Facts | BaseException) -> str | None:
         """Return why a worker cannot take part, from what it said of itself."""
@@ -170,13 +178,18 @@ class Cluster:
         """
         from distributed import KilledWorker  # noqa: PLC0415 - an extra
 
-        deaths = 0
+        deaths = misplaced = 0
         while True:
             chosen, only = self._wait_for_workers(order)
             try:
                 return self._run(order, task, [one.address for one in chosen] if only else None)
-            except (MisplacedError, _LeftError):
+            except _LeftError:
                 continue
+            except MisplacedError as error:
+                misplaced += 1
+                if misplaced >= _DEATHS:
+                    raise _explain_lost(f"No worker takes {order.name}.", str(error)) from error
+                self._forget(chosen)
             except KilledWorker as error:
                 deaths += 1
                 _LOGGER.warning("again     %s: %s", order.name, error)
@@ -227,6 +240,8 @@ class Cluster:
         """
         until = time.monotonic() + self._patience
         while not (fit := self._list_fit(order)):
+            if self._closed:
+                raise CancelledError
             if time.monotonic() >= until:
                 kind = "the machine that measures" if BENCH in order.needs else f"a machine like {self.bench.name}"
                 why = f"For {self._patience:.0f} s there was no worker with {', '.join(sorted(order.needs))} on {kind}."

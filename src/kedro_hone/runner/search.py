@@ -31,6 +31,7 @@ from kedro_hone.core.store.costs import Share
 from kedro_hone.graph import read_plan
 from kedro_hone.recipe.plan import SOURCE, RouteStep
 
+_RECIPE: Final = "params:hone"
 ALONE: Final = "needs.bench"
 """The tag of nodes that measure: nothing else may run next to them."""
 _BASE, _TIMES = 1 << 30, 6
@@ -144,7 +145,8 @@ class Turns:
     def memory(self) -> Memory:
         """What is remembered for the model that the catalog holds."""
         if self._memory is None:
-            self._memory = Memory(self.catalog.load("store"), self.catalog.load("source"), self.host)
+            store, source, recipe = map(self.catalog.load, ("store", "source", _RECIPE))
+            self._memory = Memory(store, source, self.host, recipe)
         return self._memory
 
     @property

@@ -219,7 +219,7 @@ def test_an_alias_is_moved_when_a_person_says_so(make_winner, prove):
     assert approve(registry, done.uri).alias == "honed"
     assert registry.resolve("models:/digits@honed").uri == done.uri
     with pytest.raises(HoneError) as caught:
-        registry.move_alias(done.uri, "1")
+        registry.move_alias(done.uri, "latest")
     assert caught.value.slug == "recipe-invalid"
 
 

@@ -73,7 +73,14 @@ def test_the_line_pulls_from_it_and_publishes_to_it(project):
     project.run()
     assert project.evidence["source"]["uri"] == "hub://matrix/1"
     publication = json.loads((project.work / "latest" / "publication.json").read_text())
-    assert publication == {"uri": "hub://matrix/2", "version": "2", "alias": "honed", "note": "", "signer": ""}
+    assert publication == {
+        "uri": "hub://matrix/2",
+        "version": "2",
+        "alias": "honed",
+        "note": "",
+        "signer": "",
+        "awaits": "",
+    }
     assert call(project, ARRIVALS) == [["hub://matrix/2", True]]
     assert np.shape(call(project, LOAD)) == (8, 3)
     assert "hub:/…" in project.call("hone", "registries").output

@@ -22,11 +22,11 @@ def make_memory(tmp_path):
     kept = {name: getattr(model, name) for name in ("format", "inputs", "outputs", "runtime")}
     store = Store(tmp_path / "store")
     source = store.seal(tmp_path / "source", **kept)
-    return lambda: Memory(store, source, read_host())
+    return lambda recipe=None: Memory(store, source, read_host(), recipe)
 
 
 def keep_race(memory, ratios=None, **speedups):
-    routes = {"fast": FAST, "slow": SLOW}
+    routes = {"fast": FAST, "slow": SLOW, "other": ("x.other",)}
     validations = {
         name: Validation(
             candidate=Candidate(id=name, route=routes[name], outcome=memory.source), status=Status.MEASURED, seconds=2.0
@@ -85,6 +85,20 @@ def test_who_is_fast_at_one_shape_only_has_the_share_of_that_shape(make_memory):
     assert make_memory().guess_route(SLOW) == (2.0, pytest.approx(0.9))
 
 
+def test_what_was_measured_with_options_of_a_recipe_says_nothing_of_the_defaults(make_memory):
+    own = read_recipe({"model": {"uri": "m"}, "adaptors": {"x.slow": {"options": {"bits": 2}}}})
+    keep_race(make_memory(own), fast=4.0, slow=1.0)
+    assert make_memory().find_share(SLOW) is None
+    assert make_memory().find_share(FAST).share == 1.0
+    assert make_memory(own).find_share(SLOW).share == pytest.approx(0.25)
+
+
+def test_one_race_of_the_rival_is_not_enough_either(make_memory):
+    keep_race(make_memory(), fast=4.0, slow=1.0)
+    keep_race(make_memory(), slow=1.0, other=4.0)
+    assert make_memory().find_hopeless([SLOW], [FAST], recipe=RECIPE) is None
+
+
 def test_one_race_is_not_enough_to_leave_a_route_out(make_memory):
     keep_race(make_memory(), fast=4.0, slow=1.0)
     assert make_memory().find_hopeless([SLOW], [FAST], recipe=RECIPE) is None
@@ -128,9 +142,8 @@ def test_what_leads_to_no_candidate_by_itself_is_tried(make_memory):
 
 
 def test_a_race_without_times_leaves_nothing(make_memory):
-    memory = make_memory()
-    memory.keep_race({}, [Standing(id="a", status=Status.FAILED, rounds=0)])
-    assert memory.guess_route(FAST) == (None, None)
+    make_memory().keep_race({}, [Standing(id="a", status=Status.FAILED, rounds=0)])
+    assert make_memory().guess_route(FAST) == (None, None)
 
 
 def test_the_rows_that_are_shipped_can_all_be_read():

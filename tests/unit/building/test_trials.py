@@ -4,10 +4,12 @@ from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
+from pydantic import field_validator
 from toolchains.toy.model import make_model
 
 from kedro_hone.building.memory import describe_changes, describe_options
-from kedro_hone.building.trials import Route, change_options, find_route
+from kedro_hone.building.trials import Route, _list_values, change_options, find_route
+from kedro_hone.core.contract.adaptor import Options
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.artifact import StepFacts
@@ -94,3 +96,24 @@ def test_options_that_are_refused_together_are_a_reason():
 def test_the_memory_names_what_differs_from_the_defaults():
     assert describe_options(None) == describe_options(STATIC()) == describe_changes({}) == ""
     assert describe_options(STATIC(activations="uint8")) == '{"activations": "uint8"}'
+
+
+class Odd(Options):
+    """Options of a plug-in whose code raises what it likes."""
+
+    bits: int = 8
+
+    @field_validator("bits")
+    @classmethod
+    def _check(cls, bits):
+        if bits == 2:
+            raise KeyError(bits)
+        return bits
+
+    def resolve(self, host):
+        raise OSError(host.instructions)
+
+
+def test_code_of_a_plugin_that_raises_is_a_reason():
+    assert "KeyError" in change_options(Odd(), {"bits": 2})
+    assert _list_values(Odd(), "bits", (8, 4, 2), read_host()) == (8, 4, 2)

@@ -14,6 +14,12 @@ from kedro_hone.cli.failures import explain_failures
 from kedro_hone.core.errors import ExitCode
 
 
+@pytest.fixture(autouse=True)
+def _restore():
+    yield
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 class Finalized:
     """The process is told to end while this is finalized."""
 
@@ -36,7 +42,8 @@ def test_a_run_that_is_told_to_end_in_a_finalizer_ends(monkeypatch, capsys):
     assert lost, "what was raised in the finalizer ended nothing"
     assert sys.unraisablehook is show
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-    assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGALRM)] == [signal.SIG_DFL] * 2
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN, "a second signal would kill it on its way out"
 
 
 def test_what_is_closed_after_a_run_was_told_to_end_is_not_disturbed(monkeypatch):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 from deliveries import CREATED, NOW, PUSHED, SECRET, SHA, sign
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kedro_hone.events.deliveries import (
@@ -124,6 +124,7 @@ JSON = st.recursive(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(
     st.fixed_dictionaries(
         {}, optional=dict.fromkeys(("entity", "action", "data", "repo", "updatedRefs", "event"), JSON)

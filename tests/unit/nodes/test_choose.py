@@ -40,9 +40,10 @@ def run(tmp_path):
     took = {"source_latency": (), "rounds": 5, "seconds": 1.0, "budget_ended": False, "timings": "k"}
     result = RaceResult(validations=tuple(validations), standings=tuple(standings), **took)
 
-    def run(name, number=1):
+    def run(name, number=1, data="sha256:data"):
         recipe = read_recipe({"model": {"uri": "models:/x/1"}, **({"choose": name} if name else {})})
-        setting = SimpleNamespace(recipe=recipe, store=store, run=SimpleNamespace(run_id=f"run {number}"))
+        made_from = {"source": SimpleNamespace(digest="sha256:model"), "samples": SimpleNamespace(digest=data)}
+        setting = SimpleNamespace(recipe=recipe, store=store, run=SimpleNamespace(run_id=f"run {number}"), **made_from)
         return choose(setting=setting, result=result)
 
     run.store = store
@@ -58,8 +59,13 @@ def test_the_chosen_one_takes_the_place_of_the_fastest(run):
     choice = result.choice
     assert (choice.candidate, choice.number, choice.offered, choice.confidence) == ("dropped", 1, 2, 0.975)
     assert say_choice(None) == ""
-    assert "among 2 candidates that had been raced, which is the first choice of this search" in say_choice(choice)
+    assert "among 2 candidates that had been raced, which is the first choice by the same data" in say_choice(choice)
     assert "97.50%" in say_choice(choice)
+
+
+def test_choices_are_counted_as_long_as_they_are_judged_by_the_same_data(run):
+    assert [run("fast", 1).choice.number, run("fast", 2).choice.number] == [1, 2]
+    assert run("fast", 3, data="sha256:other").choice.number == 1
 
 
 def test_each_choice_halves_the_level_of_the_next(run):

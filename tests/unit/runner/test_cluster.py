@@ -176,6 +176,39 @@ def test_a_node_runs_again_where_its_workers_died_or_do_not_fit(join):
     assert cluster.run(BUILD, b"") == b"1"
 
 
+def test_a_node_that_no_worker_takes_ends_the_run(join):
+    cluster = join(a=("bench build", say()))
+    cluster.client.results = [MisplacedError("a") for _ in range(100)]
+    with pytest.raises(HoneError, match="No worker takes compile") as caught:
+        cluster.run(BUILD, b"")
+    assert caught.value.slug == "cluster-worker-lost"
+
+
+def test_a_worker_that_comes_back_at_its_address_as_another_is_asked_again(join, caplog):
+    cluster = join(a=("bench build", say()), b=("build", say()))
+    cluster.client.workers["b"] = ("build", say(code="new"))
+    cluster.client.results = [MisplacedError("b"), b"1"]
+    assert cluster.run(BUILD, b"") == b"1"
+    assert [one["workers"] for one in cluster.client.submitted] == [None, ["a"]]
+    assert "not used: the worker b at b runs other code" in caplog.text
+
+
+def test_a_worker_that_was_away_and_comes_back_is_asked_again(join):
+    cluster = join(a=("bench build", say()), b=("build", say(machine="b")))
+    del cluster.client.workers["b"]
+    assert len(cluster.look()) == 1
+    cluster.client.workers["b"] = ("build", say(machine="c"))
+    assert [one.facts.machine for one in cluster.look()] == ["m", "c"]
+
+
+def test_a_node_that_waits_for_workers_is_let_be_when_the_run_ends(join):
+    cluster = join(a=("bench build", say()), patience=600)
+    cluster.client.workers.clear()
+    cluster.close()
+    with pytest.raises(CancelledError):
+        cluster.run(BUILD, b"")
+
+
 def test_a_node_whose_workers_always_die_ends_the_run(join):
     cluster = join(a=("bench build", say()))
     cluster.client.results = [die() for _ in range(100)]

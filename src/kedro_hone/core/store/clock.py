@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from typing import Final
 from kedro_hone.core.store.disk import append_line
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_OPEN: Final = "break-"
 _SHORTEST: Final = 0.5
 """Seconds: a shorter break is not noted."""
 
@@ -58,14 +61,30 @@ class Clock:
 
     @contextmanager
     def exclude(self) -> Iterator[None]:
-        """Leave out the time that a block takes, such as the installation of an environment."""
+        """Leave out the time that a block takes, such as the installation of an environment.
+
+        Who reads the clock meanwhile, in another thread or process, does not see that time either.
+        """
         start = time.monotonic()
-        try:
+        with self._mark(start):
+            try:
+                yield
+            finally:
+                end = time.monotonic()
+                if self.begun and end - start >= _SHORTEST:
+                    append_line(self.folder / "breaks", f"{_write(start)} {_write(end)}")
+
+    @contextmanager
+    def _mark(self, start: float) -> Iterator[None]:
+        """Hold a locked file that says when a break began; the kernel releases it when the process is killed."""
+        if not self.begun:
             yield
-        finally:
-            end = time.monotonic()
-            if self.begun and end - start >= _SHORTEST:
-                append_line(self.folder / "breaks", f"{_write(start)} {_write(end)}")
+            return
+        with tempfile.NamedTemporaryFile(dir=self.folder, prefix=_OPEN) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(_write(start).encode())
+            file.flush()
+            yield
 
     def read(self) -> float:
         """Return the seconds since it began, without what is left out; 0 before it begins."""
@@ -83,7 +102,16 @@ class Clock:
         with suppress(FileNotFoundError):
             for line in (self.folder / "breaks").read_text().splitlines():
                 parts = line.split()
-                yield _read(*parts[:3]), _read(*parts[3:])
+                if len(parts) == 6:  # else the disk was full, or it is being written
+                    yield _read(*parts[:3]), _read(*parts[3:])
+        for path in self.folder.glob(f"{_OPEN}*"):
+            with suppress(FileNotFoundError), path.open() as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    parts = file.read().split()
+                    if len(parts) == 3:
+                        yield _read(*parts), time.monotonic()
 
 
 def _write(moment: float) -> str:

@@ -67,9 +67,13 @@ class Share(NamedTuple):
     deviation: float
     rows: int
 
-    def find_chance(self, other: float) -> float:
-        """Return the chance that it is more than another share, where logarithms of shares are normally distributed."""
-        return 1 - statistics.NormalDist(math.log(self.share), self.deviation).cdf(math.log(other))
+    def find_chance(self, other: Share) -> float:
+        """Return the chance that it is more than another share, where logarithms of shares are normally distributed.
+
+        Neither is exact: what decides is their difference, whose variance is the sum of both.
+        """
+        deviation = math.hypot(self.deviation, other.deviation)
+        return 1 - statistics.NormalDist(math.log(self.share / other.share), deviation).cdf(0.0)
 
     def find_gain(self, best: float) -> float:
         """Return by how much it is expected to exceed the best share so far; all of it where that is 0.
@@ -123,7 +127,11 @@ def guess_share(rows: Iterable[Cost], like: Cost) -> Share | None:
     near = [math.log(row.share) for row in find_nearest(similar, like) if row.share]
     if not near:
         return None
-    return Share(math.exp(statistics.fmean(near)), max(LEAST_DEVIATION, statistics.pstdev(near)), len(near))
+    return Share(math.exp(statistics.fmean(near)), max(LEAST_DEVIATION, _deviate(near)), len(near))
+
+
+def _deviate(values: list[float]) -> float:
+    return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 def find_nearest(rows: Iterable[Cost], like: Cost) -> list[Cost]:

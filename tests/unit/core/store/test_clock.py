@@ -111,3 +111,32 @@ def test_another_machine_counts_the_same_seconds(clock, now, monkeypatch):
     day["zero"] -= 400.0
 
     assert clock.read() == pytest.approx(6.0)
+
+
+def test_a_break_that_lasts_is_not_counted_by_who_reads_meanwhile(clock, now):
+    clock.begin()
+    now["now"] = 110.0
+    with clock.exclude():
+        now["now"] = 150.0
+        assert Clock(clock.folder).read() == 10.0
+    now["now"] = 153.0
+    assert clock.read() == 13.0
+    assert sorted(path.name for path in clock.folder.iterdir()) == ["begun", "breaks"]
+
+
+def test_a_break_of_a_process_that_is_gone_is_over(clock, now):
+    clock.begin()
+    (clock.folder / "break-killed").write_text("105.0 0.0 boot")
+    now["now"] = 110.0
+    assert clock.read() == 10.0
+
+
+def test_a_line_that_was_cut_off_is_left_out(clock, now):
+    clock.begin()
+    now["now"] = 110.0
+    with clock.exclude():
+        now["now"] = 150.0
+    with (clock.folder / "breaks").open("a") as stream:
+        stream.write("160.0 0.0")
+    now["now"] = 170.0
+    assert clock.read() == 30.0

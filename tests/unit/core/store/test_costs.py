@@ -73,15 +73,15 @@ def test_a_model_of_other_operators_is_further_away_by_the_share_that_differs():
     ("shares", "share", "chance"),
     [
         ([1.0, 1.0], 1.0, 0.5),
-        ([0.5, 0.5], 0.5, 0.000264),  # ln 0.5 / 0.2 is 3.47 deviations
-        ([0.8, 0.8, 0.8], 0.8, 0.132),
-        ([0.25, 1.0], 0.5, 0.159),  # they differ: one deviation
+        ([0.5, 0.5], 0.5, 0.00713),  # ln 0.5 is 2.45 times the deviation of the difference, 0.2 times the root of two
+        ([0.8, 0.8, 0.8], 0.8, 0.215),
+        ([0.25, 1.0], 0.5, 0.2442),  # they differ: ln 4 over the root of two, so that ln 0.5 is 0.69 deviations
     ],
 )
 def test_the_chance_to_be_the_best_follows_from_the_shares(shares, share, chance):
     found = guess_share([row(share=one) for one in shares], LIKE)
     assert (found.share, found.rows) == (pytest.approx(share), len(shares))
-    assert found.find_chance(1.0) == pytest.approx(chance, rel=0.02)
+    assert found.find_chance(Share(1.0, 0.2, 5)) == pytest.approx(chance, rel=0.02)
 
 
 @pytest.mark.parametrize(

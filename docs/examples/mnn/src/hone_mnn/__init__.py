@@ -1,0 +1,1 @@
+"""MNN for kedro-hone."""

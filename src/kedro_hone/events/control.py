@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -98,6 +99,7 @@ async def approve(request: Request) -> None:
     service: Service = request.app.state.service
     if job.state is not State.DONE or not job.published:
         raise HTTPException(409, f"run {job.id} has published nothing")
-    await asyncio.wrap_future(service.intake.accept((make_approval(job.published, device=job.device),)))
+    wanted = make_approval(job.published, device=job.device, asked=secrets.token_hex(8))
+    await asyncio.wrap_future(service.intake.accept((wanted,)))
     log("approved", job=job.id, uri=job.published)
     service.runner.wake()

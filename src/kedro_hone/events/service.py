@@ -86,7 +86,8 @@ def choose_requests(
     """Return the request that an event leads to: an approval, or a run by the first rule that takes it."""
     if event.kind is Kind.TAG_SET and event.key == APPROVED:
         device = next(iter(settings.devices))
-        return (make_approval(event.uri, device=device),) if event.value.lower() == "true" else ()
+        approves = event.value.lower() == "true"
+        return (make_approval(event.uri, device=device, asked=event.delivery),) if approves else ()
     rule = find_rule(settings.rules, event)
     if rule is None or INTERPOLATION in event.uri:
         return ()
@@ -110,10 +111,16 @@ def make_request(uri: str, rule: Rule, *, hardware: str, recipe: str, version: s
     )
 
 
-def make_approval(uri: str, *, device: str) -> Request:
-    """Return the request that moves the alias to a winner that waits for it."""
+def make_approval(uri: str, *, device: str, asked: str) -> Request:
+    """Return the request that moves the alias to a winner that waits for it.
+
+    Args:
+        uri: The winner.
+        device: Where the queue has a place for the job; it measures nothing.
+        asked: What tells one approval from the next of the same winner, whose alias was moved away meanwhile.
+    """
     told: dict[str, Json] = {"approve": True}
-    return Request.make(uri=uri, rule="approval", told=told, device=device, hardware="")
+    return Request.make(uri=uri, rule="approval", told=told, device=device, hardware="", version=asked)
 
 
 def make_service(

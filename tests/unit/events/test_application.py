@@ -179,6 +179,9 @@ def test_a_winner_that_waits_is_approved(client, service):
     assert client.post(f"/runs/{number}/approve", headers=TOKEN).status_code == 202
     newest = service.queue.list_jobs()[0]
     assert (newest.uri, newest.told) == ("models:/digits/2", {"approve": True})
+    service.queue.cancel(newest.id, reason="It did not come through.")
+    assert client.post(f"/runs/{number}/approve", headers=TOKEN).status_code == 202
+    assert service.queue.list_jobs()[0].id > newest.id
 
 
 def test_monitors_see_counts_and_no_names(client, service):

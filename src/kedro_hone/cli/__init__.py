@@ -6,19 +6,14 @@ Kedro finds ``cli`` in this project, and ``commands`` through the entry point in
 from __future__ import annotations
 
 import sys
-from typing import Any
+from importlib import import_module
+from typing import Any, Final
 
 import click
 from kedro.framework.cli.project import run as kedro_run
 from kedro.framework.project import settings
 
 from kedro_hone.cli.failures import explain, explain_failures
-from kedro_hone.cli.listen import approve, arrivals, job, listen
-from kedro_hone.cli.plugins import adaptor, registries, toolchains
-from kedro_hone.cli.routes import routes
-from kedro_hone.cli.runs import replay, report
-from kedro_hone.cli.sweep import sweep
-from kedro_hone.cli.verify import verify
 from kedro_hone.core.errors import ExitCode
 from kedro_hone.graph import configure
 from kedro_hone.hooks.interrupt import InterruptHooks
@@ -29,8 +24,34 @@ from kedro_hone.hooks.verdict import VerdictHooks
 _SUMMARY = "Make registered models faster, with proof."
 
 
+_MODULES: Final = {
+    "adaptor": "plugins",
+    "approve": "listen",
+    "arrivals": "listen",
+    "job": "listen",
+    "listen": "listen",
+    "registries": "plugins",
+    "replay": "runs",
+    "report": "runs",
+    "routes": "routes",
+    "sweep": "sweep",
+    "toolchains": "plugins",
+    "verify": "verify",
+}
+"""In which module of this package a command is. Each start of Kedro would pay for importing all of them."""
+
+
 class _Commands(click.Group):
-    """Commands whose failures are explained."""
+    """Commands whose failures are explained, and whose modules are imported where one of them is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *_MODULES})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _MODULES:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(import_module(f"kedro_hone.cli.{_MODULES[cmd_name]}"), cmd_name)
+        return command
 
     @explain_failures()
     def invoke(self, ctx: click.Context) -> Any:
@@ -78,10 +99,7 @@ def choose(context: click.Context, *, candidate: str, env: str | None) -> None:
 
 hone = _Commands(
     "hone",
-    commands=[
-        *(routes, choose, listen, approve, sweep, toolchains, registries, report, replay, verify, explain, adaptor),
-        *(job, arrivals),
-    ],
+    commands=[choose, explain],
     help="Routes, choices, toolchains, registries, reports, replays, published versions and errors of kedro-hone.",
 )
 cli = click.Group("kedro-hone", commands=[run, hone], help=_SUMMARY)

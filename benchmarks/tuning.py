@@ -1,7 +1,7 @@
 """What does TVM's tuning gain, what does it cost, and does a second run find it again at once?
 
-The digits network is compiled without tuning, tuned from nothing, and compiled once more by a store that has only the
-records of the first. All three, and ONNX Runtime, are then measured in interleaved rounds in processes of their own::
+The digits network is compiled without tuning, tuned from nothing, and compiled once more with the records of that. All
+three, and ONNX Runtime, are then measured in interleaved rounds in processes of their own::
 
     python benchmarks/tuning.py                     # six minutes, of which tuning takes 270 s
     python benchmarks/tuning.py --seconds 60
@@ -13,7 +13,6 @@ took over ten seconds, or its result is slower than the first by a tenth or more
 from __future__ import annotations
 
 import argparse
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,6 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))  # where the network a
 
 from digits_bench import Bench, make_bench, read_splits
 
-from kedro_hone.building.records import FOLDER
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.probe import compare, measure_together
 from kedro_hone.comparing.timings import Timings
@@ -47,12 +45,11 @@ def main() -> None:
         (folder / "models").mkdir()
         script = TESTS / "integration" / "adaptors" / "digits_models.py"
         subprocess.run([sys.executable, "-W", "ignore", str(script), str(folder / "models")], check=True)
-        first, second = (_open(folder, number) for number in (1, 2))
-        made = {"ONNX Runtime": _build(first, "onnxruntime.session"), "untuned": _build(first, "tvm.cpu", trials=0)}
-        made["tuned"] = _build(first, "tvm.cpu", trials=10_000, seconds=seconds)
-        shutil.copytree(first.setting.store.memory / FOLDER, second.setting.store.memory / FOLDER)
-        made["again"] = _build(second, "tvm.cpu", trials=10_000, seconds=seconds)
-        fit = _judge(first, {name: artifact for name, (artifact, _) in made.items()})
+        bench = _open(folder)
+        made = {"ONNX Runtime": _build(bench, "onnxruntime.session"), "untuned": _build(bench, "tvm.cpu", trials=0)}
+        made["tuned"] = _build(bench, "tvm.cpu", trials=10_000, seconds=seconds)
+        made["again"] = _build(bench, "tvm.cpu", trials=10_000, seconds=seconds + 1)  # another step, the same records
+        fit = _judge(bench, {name: artifact for name, (artifact, _) in made.items()})
         for run in ("tuned", "again"):
             artifact, took = made[run]
             print(f"{run}: {took:.1f} s, {artifact.metadata['tuning']}")
@@ -60,8 +57,8 @@ def main() -> None:
     sys.exit(not (fit and made["again"][1] <= LONGEST))
 
 
-def _open(folder: Path, number: int) -> Bench:
-    place, models = folder / str(number), folder / "models"
+def _open(folder: Path) -> Bench:
+    place, models = folder / "bench", folder / "models"
     place.mkdir()
     keys = {"shapes": SHAPES, "threads": 2}
     return make_bench(

@@ -15,7 +15,8 @@ from typing import Any
 Json = dict[str, Any]
 
 _PER_ROUND = 8
-"""Schedules of one operator that are built and measured together: tuning ends between two rounds."""
+"""Schedules of one operator that are built and measured together: tuning ends between two rounds. MetaSchedule's own
+scheduler of several operators ends only when each has had its round."""
 _BUILD_SECONDS, _RUN_SECONDS = 300, 60
 
 
@@ -80,8 +81,8 @@ def tune(
         modules: Modules of loops.
         target: The CPU.
         records: What is known, to which what is measured is added.
-        trials: How many schedules are measured at most, with those that are known of these operators.
-        resume: Whether operators are tuned further of which one round of schedules is known.
+        trials: How many schedules are measured at most.
+        resume: Whether operators are tuned further of which schedules are known.
         until: When it ends, by the monotonic clock.
         threads: How many schedules are built at once.
         seed: Of the search.
@@ -93,53 +94,42 @@ def tune(
 
     begun, database = time.monotonic(), records.open()
     tasks = [task for module in modules for task in _list_tasks(module, target)]
-    known = [_count(database, task) for task in tasks]
-    share = max(1, trials // max(1, len(tasks)))
-    share = share if resume else min(share, _PER_ROUND)
-    left = [task for task, count in zip(tasks, known, strict=True) if count < share]
-    before = len(records.lines)
-    if left and time.monotonic() < until:
+    tasks.sort(key=_estimate, reverse=True)  # what computes most first: time may end before all had their turn
+    known = {number: _count(database, task) for number, task in enumerate(tasks)}
+    left = [number for number, count in known.items() if resume or not count]
+    evaluator = ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=20, enable_cpu_cache_flush=False)
+    tools = {
+        "builder": ms.builder.LocalBuilder(max_workers=threads, timeout_sec=_BUILD_SECONDS),
+        "runner": ms.runner.LocalRunner(timeout_sec=_RUN_SECONDS, evaluator_config=evaluator),
+        "cost_model": ms.cost_model.XGBModel(num_tuning_cores=threads),
+        "database": database,
+        "work_dir": str(records.folder),
+    }
+    before, measured = len(records.lines), 0
+    while left and measured < trials and time.monotonic() < until:
+        number = min(left, key=lambda one: known[one])  # the first of those that were tuned least
+        size = min(_PER_ROUND, trials - measured)
         contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
-            left, str(records.folder), num_threads=threads, seed=seed + 1
+            [tasks[number]], str(records.folder), num_threads=threads, seed=seed + 1 + measured
         )
-        evaluator = ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=20, enable_cpu_cache_flush=False)
-        callbacks = [*ms.measure_callback.MeasureCallback.create("default"), _make_end(ms, records, until)]
-        try:
-            ms.tune.tune_tasks(
-                tasks=contexts,
-                task_weights=weights,
-                work_dir=str(records.folder),
-                max_trials_global=max(0, trials - sum(known)),
-                num_trials_per_iter=_PER_ROUND,
-                builder=ms.builder.LocalBuilder(max_workers=threads, timeout_sec=_BUILD_SECONDS),
-                runner=ms.runner.LocalRunner(timeout_sec=_RUN_SECONDS, evaluator_config=evaluator),
-                database=database,
-                measure_callbacks=callbacks,
-            )
-        except Exception as error:
-            if _OVER not in str(error):
-                raise
+        ms.tune.tune_tasks(
+            tasks=contexts, task_weights=weights, max_trials_global=size, num_trials_per_iter=size, **tools
+        )
         records.save()
+        found = _count(database, tasks[number])
+        if found == known[number]:  # there is nothing more to schedule in it
+            left.remove(number)
+        known[number], measured = found, measured + size
+        print(f"tuned {tasks[number].task_name}: {found} schedules", flush=True)  # noqa: T201 - the step's log
     seconds = round(time.monotonic() - begun, 1)
     return {"trials": len(records.lines) - before, "operators": len(tasks), "seconds": seconds}
 
 
-_OVER = "the time for tuning is over"
+def _estimate(task: Any) -> float:
+    """Return how many operations a task computes in one call of the model."""
+    from tvm.s_tir.analysis import estimate_tir_flops
 
-
-def _make_end(ms: Any, records: Records, until: float) -> Any:
-    """Return a callback that saves after each round, and ends the tuning by an error when its time is over."""
-    from tvm.ir.utils import derived_object
-
-    @derived_object
-    class End(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]  # no types
-        def apply(self, *_: Any) -> None:
-            records.save()
-            print(f"tuned: {len(records.lines)} schedules are known", flush=True)  # noqa: T201 - the step's log
-            if time.monotonic() >= until:
-                raise TimeoutError(_OVER)
-
-    return End()
+    return float(estimate_tir_flops(task.dispatched[0])) * float(task.weight)
 
 
 def _list_tasks(module: Any, target: Any) -> list[Any]:

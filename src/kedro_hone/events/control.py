@@ -8,28 +8,35 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from kedro_hone.core.contract.registry import read_registries
+from kedro_hone.events.groups import is_process
 from kedro_hone.events.job import Job, State
 from kedro_hone.events.job import Request as JobRequest
 from kedro_hone.events.journal import log
 from kedro_hone.events.rules import Rule
-from kedro_hone.events.running import is_process
 from kedro_hone.events.service import INTERPOLATION, Service, make_approval, make_request
 
-LARGEST_BODY: Final = 1 << 20
-"""Bytes of a delivery: a hundred times what any registry sends."""
+LARGEST_BODY: Final = 1 << 17
+"""Bytes of a delivery: ten times what any registry sends. As many may be read at once as there are connections."""
+_BODY_SECONDS: Final = 10.0
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the body; 413 where it is too large, whatever its length is said to be."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > LARGEST_BODY:
-            raise HTTPException(413, "the body is too large")
-    return body
+    """Return the body; 413 where it is too large, whatever its length is said to be; 408 where it comes too slowly."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > LARGEST_BODY:
+                    raise HTTPException(413, "the body is too large")
+    except TimeoutError as error:
+        raise HTTPException(408, f"the body did not come within {_BODY_SECONDS:.0f} s") from error
+    except ClientDisconnect as error:
+        raise HTTPException(400, "the body is not complete") from error
+    return bytes(body)
 
 
 async def submit(service: Service, *, uri: object, rule: object, key: str) -> Job:

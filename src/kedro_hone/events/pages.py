@@ -32,6 +32,7 @@ from kedro_hone.report.result_file import read_result
 
 _COOKIE: Final = "hone"
 _SESSION_SECONDS: Final = 12 * 3600
+_LONGEST_SECRET: Final = 4096
 _LOG_BYTES: Final = 64 << 10
 """Of the end of a run's log on its page."""
 _POLICY: Final = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -97,7 +98,10 @@ def _guard(handler: Handler) -> Handler:
 def _check_origin(request: Request) -> None:
     """Raise 403 where a form of another site was sent, by what browsers say (Fetch Metadata, W3C), or by its origin."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "")
-    same = urlsplit(origin).netloc == request.headers.get("host")
+    try:
+        same = urlsplit(origin).netloc == request.headers.get("host")
+    except ValueError:  # no URL
+        same = False
     if not (site in {"same-origin", "none"} if site else same):
         raise HTTPException(403, "the form is of another site")
 
@@ -208,8 +212,11 @@ def _read_end(path: Path) -> str:
     """Return the last part of a log; empty where there is none."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _LOG_BYTES))
-            return file.read().decode(errors="replace")
+            cut = max(0, path.stat().st_size - _LOG_BYTES)
+            file.seek(cut)
+            text = file.read().decode(errors="replace")
+            # A part of a secret would not be known as one: the first line is left out, or the beginning of a long one.
+            return (text.partition("\n")[2] or text[_LONGEST_SECRET:]) if cut else text
     except OSError:
         return ""
 

@@ -46,10 +46,13 @@ _COLUMNS = (
 _KEPT_SECONDS = 30 * 86400.0
 """How long the id of a delivery is remembered: no sender retries for so long."""
 
+_LONGEST = 7200.0
+"""Seconds: no pause is as long, so that a job which waits for longer was put back by a clock that was wrong."""
+
 _CLAIM = f"""
 UPDATE jobs SET state = 'running', attempts = attempts + 1, changed = ? WHERE id = (
-    SELECT id FROM jobs WHERE state = 'queued' AND device = ? AND not_before <= ? AND rule = COALESCE(?, rule)
-    ORDER BY id LIMIT 1
+    SELECT id FROM jobs WHERE state = 'queued' AND device = ? AND rule = COALESCE(?, rule)
+    AND (not_before <= ? OR not_before > ?) ORDER BY id LIMIT 1
 ) RETURNING {_COLUMNS}
 """  # noqa: S608 - the names of columns
 
@@ -96,10 +99,10 @@ class Queue:
         While ``at_most`` of a device are running there is none; with a ``rule``, only its jobs count.
         """
         with self._write() as connection:
-            running = "SELECT COUNT(*) FROM jobs WHERE state = 'running' AND device = ?"
+            now, running = self._now(), "SELECT COUNT(*) FROM jobs WHERE state = 'running' AND device = ?"
             if connection.execute(running, (device,)).fetchone()[0] >= at_most:
                 return None
-            row = connection.execute(_CLAIM, (self._now(), device, self._now(), rule)).fetchone()
+            row = connection.execute(_CLAIM, (now, device, rule, now, now + _LONGEST)).fetchone()
             return _read_job(row) if row else None
 
     def note_process(self, number: int, process: str) -> None:

@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from typing import Final, NamedTuple
 from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.machine.processes import name_process
 from kedro_hone.core.store.disk import write_file
+from kedro_hone.events.groups import end_group, end_process, is_process
 from kedro_hone.events.job import Job, State
 from kedro_hone.events.journal import log
 from kedro_hone.events.queue import Queue
@@ -34,8 +34,6 @@ VERDICTS: Final = frozenset({ExitCode.SUCCESS, ExitCode.FAIL, ExitCode.INCONCLUS
 KILLED: Final = frozenset({ExitCode.TERMINATED, ExitCode.INTERRUPTED})
 """The exit codes of a run that was told to end by SIGTERM or SIGINT, and ended in order."""
 _POLL_SECONDS: Final = 0.5
-_GRACE_SECONDS: Final = 30.0
-"""How long a run may take to end when it is told to: it ends its workers, and releases what it holds."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 3600.0
 
 
@@ -88,9 +86,13 @@ class Runner:
 
     def start(self) -> None:
         """Settle what an earlier service left running, and start to work."""
-        for job in self._queue.list_jobs(limit=1000, state=State.RUNNING):
-            if self._rule in {None, job.rule}:
+        for job in self._queue.list_jobs(limit=1000):
+            if self._rule not in {None, job.rule}:
+                continue
+            if job.state is State.RUNNING:
                 self._settle(job)
+            elif is_process(job.process):  # it was cancelled, and the service died before it had ended
+                end_process(job.process)
         for device, count in self._devices.items():
             for _ in range(count):
                 thread = threading.Thread(target=self._serve, args=(device,), name=f"hone-{device}")
@@ -161,7 +163,11 @@ class Runner:
             with suppress(BrokenPipeError), process.stdin as given:
                 given.write(b"go\n")
         log("job-started", job=job.id, uri=job.uri, rule=job.rule, attempt=job.attempts)
-        end = self._wait(job, process)
+        try:
+            end = self._wait(job, process)
+        except BaseException:  # it is put back, and must not run twice
+            end_group(process.pid, process.poll)
+            raise
         self._insist(lambda: self._judge(job, end, read_result(result)))
 
     def _wait(self, job: Job, process: subprocess.Popen[bytes]) -> End:
@@ -236,7 +242,7 @@ class Runner:
     def _settle(self, job: Job) -> None:
         """End what is left of a job that was running when the service died, and queue it again unless it was done."""
         if is_process(job.process):
-            end_group(int(job.process.split(":")[1]), lambda: None if is_process(job.process) else 0)
+            end_process(job.process)
         result = read_result(self.find_folder(job.id) / "result.json")
         if published := result.published or _read_publication(result.folder):
             result = result.model_copy(update={"published": published})
@@ -246,16 +252,6 @@ class Runner:
         else:
             self._queue.put_back(job.id, seconds=0, reason="The service died while it ran.")
             log("job-waits", job=job.id, seconds=0, reason="the service died while it ran")
-
-
-def is_process(name: str) -> bool:
-    """Return whether a process of this machine, which started when the name says, is there.
-
-    One of another machine is not: its number may be that of any process here.
-    """
-    host, _, rest = name.partition(":")
-    pid, _, start = rest.partition(":")
-    return bool(host and start) and pid.isdigit() and name_process(int(pid)) == name
 
 
 def name_command(folder: Path) -> list[str]:
@@ -270,21 +266,6 @@ def choose_pause(attempts: int) -> float:
     """
     longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (attempts - 1))
     return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
-
-
-def end_group(group: int, poll: Callable[[], int | None]) -> None:
-    """End the processes of a group: ask them, and kill those that are still there after a while.
-
-    Args:
-        group: Its number, which is that of its first process.
-        poll: Returns None as long as the first process is there.
-    """
-    with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGTERM)
-        deadline = time.monotonic() + _GRACE_SECONDS
-        while poll() is None and time.monotonic() < deadline:
-            time.sleep(0.1)
-        os.killpg(group, signal.SIGKILL)
 
 
 def _read_publication(folder: str) -> str:

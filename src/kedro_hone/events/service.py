@@ -91,7 +91,7 @@ def choose_requests(
     """Return the request that an event leads to: an approval, or a run by the first rule that takes it."""
     if event.kind is Kind.TAG_SET and event.key == APPROVED:
         device = next(iter(settings.devices))
-        approves = event.value.lower() == "true"
+        approves = event.value.lower() == "true" and any(rule.names(event) for rule in settings.rules)
         return (make_approval(event.uri, device=device, asked=event.delivery),) if approves else ()
     rule = find_rule(settings.rules, event)
     if rule is None or INTERPOLATION in event.uri:
@@ -160,6 +160,7 @@ def make_service(
             rules=settings.rules,
             choose=lambda event: choose_requests(event, settings, hardware=hardware, recipes=recipes),
             wake=runner.wake,
+            hidden=hidden,
         )
     )
     return Service(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -81,6 +82,7 @@ class Sweep:
         rules: Those of ``listen.yml``: the first sweep of a registry tells which of them name nothing in it.
         choose: Returns the requests of an event.
         wake: Called when there is something new in the queue.
+        hidden: The names of variables that its processes are not given: the service's secrets.
     """
 
     def __init__(
@@ -94,11 +96,13 @@ class Sweep:
         rules: tuple[Rule, ...],
         choose: Callable[[Event], tuple[Request, ...]],
         wake: Callable[[], None],
+        hidden: Collection[str] = (),
     ) -> None:
         self._queue, self._registries, self._project = queue, registries, project
         self._seconds, self._everything, self._choose, self._wake = seconds, everything, choose, wake
         self._rules, self._stopping, self._swept = rules, threading.Event(), threading.Event()
         self._process: subprocess.Popen[str] | None = None
+        self._hidden = frozenset(hidden)
         self._thread = threading.Thread(target=self._serve, name="hone-sweep")
         self.failing: dict[str, str] = {}
         """Why registries could not be swept the last time."""
@@ -153,6 +157,7 @@ class Sweep:
         with subprocess.Popen(
             name_command(registry),
             cwd=self._project,
+            env={name: value for name, value in os.environ.items() if name not in self._hidden},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

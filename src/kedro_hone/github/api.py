@@ -44,7 +44,7 @@ class Talk:
         if context.pull_request is not None:
             own = _find_login(client)
             comments = self._repository.get_issue(context.pull_request).get_comments()
-            ours = (one for one in comments if one.body.startswith(marker) and _is_own(one, own))
+            ours = (one for one in comments if (one.body or "").startswith(marker) and _is_own(one, own))
             self._comment = next(ours, None)
         self.last = None if self._comment is None else self._comment.body
 
@@ -99,4 +99,6 @@ def _find_login(client: Github) -> str | None:
 
 def _is_own(comment: IssueComment, login: str | None) -> bool:
     """Whether we wrote a comment: a person could write the marker too, and figures that were never measured."""
+    if comment.user is None:  # who wrote it has left GitHub
+        return False
     return comment.user.login == login if login is not None else comment.user.type == "Bot"

@@ -96,6 +96,9 @@ def _tell(
     try:
         if inputs.comment == "true":
             talk.write_comment(comment.seal_comment(body, marker=comment.make_marker(inputs), figures=figures))
+    except (GithubException, RequestException) as error:
+        _warn(error)
+    try:  # where a comment is refused, as in a locked conversation, the check may be required all the same
         summary = body if len(body) < comment.LIMIT else body[: comment.LIMIT - 1]
         talk.write_check(title=title, summary=summary, conclusion=conclusion, annotations=annotations or [])
     except (GithubException, RequestException) as error:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -193,6 +194,32 @@ def test_monitors_see_counts_and_no_names(client, service):
     assert 'hone_jobs{state="queued"} 1.0' in text
     assert 'hone_deliveries_total{outcome="accepted",source="mlflow"} 1.0' in text
     assert "digits" not in text
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(service, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.control._BODY_SECONDS", 0.05)
+    said = []
+
+    async def receive():
+        await asyncio.sleep(60)
+
+    async def send(message):
+        said.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/webhooks/mlflow",
+        "raw_path": b"",
+        "query_string": b"",
+        "headers": [],
+        "http_version": "1.1",
+        "scheme": "http",
+        "server": ("s", 80),
+        "client": ("c", 1),
+    }
+    asyncio.run(make_application(service)(scope, receive, send))
+    assert said[0]["status"] == 408
 
 
 def test_a_service_one_of_whose_threads_has_ended_is_not_ready(client, service):

@@ -161,3 +161,13 @@ def test_a_full_disk_is_explained(queue, monkeypatch):
     with pytest.raises(HoneError, match="full") as raised:
         queue.accept([make(f"models:/m/{n}" + "x" * 500) for n in range(500)])
     assert raised.value.slug == "queue-broken"
+
+
+def test_a_job_that_a_wrong_clock_put_back_for_years_is_not_stranded(tmp_path):
+    now = {"now": 1e9}
+    queue = Queue(tmp_path / "clock.db", now=lambda: now["now"])
+    queue.accept([make()])
+    queue.put_back(queue.claim("cpu").id, seconds=60, reason="once")
+    assert queue.claim("cpu") is None
+    now["now"] = 1e8  # the clock is right again
+    assert queue.claim("cpu") is not None

@@ -247,7 +247,7 @@ def test_a_service_that_stops_ends_its_jobs_and_queues_them_again(queue, open_ru
 
 
 def test_who_does_not_listen_is_killed(queue, open_runner, monkeypatch):
-    monkeypatch.setattr("kedro_hone.events.running._GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("kedro_hone.events.groups._GRACE_SECONDS", 0.2)
     queue.accept([make_job()])
     runner = open_runner(sys.executable, "-c", DEAF)
     child = read_child(runner)
@@ -286,6 +286,29 @@ def test_what_a_killed_service_left_running_is_ended_and_settled(queue, open_run
     assert (job.state, job.published) == (State.DONE, published)
     process.wait(HANG)
     process.stdout.close()
+    assert not is_there(child)
+
+
+def test_what_was_cancelled_when_the_service_died_is_ended_too(queue, open_runner, tmp_path):
+    process, child = start_orphan(queue, tmp_path)
+    queue.cancel(1, reason="by hand")
+    open_runner(*note(0))
+    process.wait(HANG)
+    process.stdout.close()
+    assert not is_there(child)
+    assert queue.find(1).state is State.CANCELLED
+
+
+def test_a_run_that_cannot_be_watched_is_ended_before_it_runs_again(queue, open_runner, monkeypatch):
+    def fail(*_):
+        raise MemoryError
+
+    queue.accept([make_job()])
+    runner = open_runner(sys.executable, "-c", SLEEP)
+    child = read_child(runner)
+    monkeypatch.setattr(runner, "_is_cancelled", fail)
+    waits = wait_for(lambda: job if (job := queue.find(1)).not_before else None)
+    assert "MemoryError" in waits.reason or waits.reason
     assert not is_there(child)
 
 

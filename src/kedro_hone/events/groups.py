@@ -1,0 +1,45 @@
+"""Groups of processes: a run with all that it starts, which the service ends together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from kedro_hone.core.machine.processes import name_process
+
+_GRACE_SECONDS: Final = 30.0
+"""How long a run may take to end when it is told to: it ends its workers, and releases what it holds."""
+
+
+def is_process(name: str) -> bool:
+    """Return whether a process of this machine, which started when the name says, is there.
+
+    One of another machine is not: its number may be that of any process here.
+    """
+    host, _, rest = name.partition(":")
+    pid, _, start = rest.partition(":")
+    return bool(host and start) and pid.isdigit() and name_process(int(pid)) == name
+
+
+def end_group(group: int, poll: Callable[[], int | None]) -> None:
+    """End the processes of a group: ask them, and kill those that are still there after a while.
+
+    Args:
+        group: Its number, which is that of its first process.
+        poll: Returns None as long as the first process is there.
+    """
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGTERM)
+        deadline = time.monotonic() + _GRACE_SECONDS
+        while poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        os.killpg(group, signal.SIGKILL)
+
+
+def end_process(name: str) -> None:
+    """End the group of a process of this machine, as ``is_process`` found it."""
+    end_group(int(name.split(":")[1]), lambda: None if is_process(name) else 0)

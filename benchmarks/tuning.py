@@ -53,7 +53,7 @@ def main() -> None:
         for run in ("tuned", "again"):
             artifact, took = made[run]
             print(f"{run}: {took:.1f} s, {artifact.metadata['tuning']}")
-    print(", ".join(read_host().flags) or "no flags")
+    print(read_host().instructions)
     sys.exit(not (fit and made["again"][1] <= LONGEST))
 
 

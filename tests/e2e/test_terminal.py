@@ -75,7 +75,9 @@ def run_and_interrupt(
                 output += "".join(read_until(terminal, process, again))
                 os.write(terminal, b"\x03")
             output += "".join(read_until(terminal, process))
-            return process.wait(60), output
+            code = process.wait(60)
+            # Where C code ran when it came, Python ends itself by the signal in the end: a shell says 130 for both.
+            return 130 if code == -signal.SIGINT else code, output
     finally:
         os.close(terminal)
 

@@ -59,8 +59,11 @@ def search(bench, *, own, choice):
 
 def test_without_a_valid_candidate_nothing_is_tried(bench):
     found = explore(reference=bench.reference, **bench.common)
-    assert (found.validations, found.left) == ((), 0)
-    assert found.reason == "no candidate is valid, or none fits into race.memory_mb"
+    assert (found.validations, found.left, found.reason) == (
+        (),
+        0,
+        "no candidate is valid, or none fits into race.memory_mb",
+    )
 
 
 def test_a_better_choice_is_found_and_wins_the_race(bench):

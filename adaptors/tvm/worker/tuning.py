@@ -18,6 +18,8 @@ _PER_ROUND = 8
 """Schedules of one operator that are built and measured together: tuning ends between two rounds. MetaSchedule's own
 scheduler of several operators ends only when each has had its round."""
 _BUILD_SECONDS, _RUN_SECONDS = 300, 60
+_LEAST_WORK = 0.005
+"""Of a model's operations: an operator with less, such as a reshape, stays the loop that it is."""
 
 
 class Records:
@@ -94,7 +96,10 @@ def tune(
 
     begun, database = time.monotonic(), records.open()
     tasks = [task for module in modules for task in _list_tasks(module, target)]
-    tasks.sort(key=_estimate, reverse=True)  # what computes most first: time may end before all had their turn
+    work = {id(task): _estimate(task) for task in tasks}
+    least = _LEAST_WORK * sum(work.values())
+    tasks = [task for task in tasks if work[id(task)] >= least]
+    tasks.sort(key=lambda task: -work[id(task)])  # what computes most first: time may end before all had their turn
     known = {number: _count(database, task) for number, task in enumerate(tasks)}
     left = [number for number, count in known.items() if resume or not count]
     evaluator = ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=20, enable_cpu_cache_flush=False)
@@ -117,7 +122,7 @@ def tune(
         )
         records.save()
         found = _count(database, tasks[number])
-        if found == known[number]:  # there is nothing more to schedule in it
+        if found - known[number] < size:  # there is nothing more to schedule in it
             left.remove(number)
         known[number], measured = found, measured + size
         print(f"tuned {tasks[number].task_name}: {found} schedules", flush=True)  # noqa: T201 - the step's log

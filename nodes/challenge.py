@@ -7,9 +7,11 @@ Technometrics 24, 1982).
 
 from __future__ import annotations
 
+from typing import cast
+
 from kedro_hone.building.fetching import fetch
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.aliases import read_aliases
+from kedro_hone.core.contract.aliases import AliasRegistry, find_published
 from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import DIGEST
 from kedro_hone.core.contract.target import find_target
@@ -27,23 +29,25 @@ def challenge(
 ) -> tuple[Artifact, RaceResult]:
     """Return the published version, as what is measured against, and the race's result with the winner alone in it.
 
-    Where there is no winner, or nothing is published yet, the source is returned; where the winner is what is
-    published, it is returned itself. Then nobody is to be measured.
+    Where there is no winner, or nothing but the source is published yet, the source is returned; where the winner is
+    what is published, it is returned itself. Then there is no comparison. A published version that is no winner of
+    ours is compared as any other: the recipe's model section says how its author's class is made.
 
     Raises:
-        HoneError: As ``fetch``.
+        HoneError: As ``fetch``, and as the registry where it cannot be asked: without that nothing may be published.
     """
     if assessed.verdict is not Verdict.PASS or assessed.artifact is None:
         return setting.source, _keep(result, None)
     published = _find_published(setting, version)
     if published is None:
-        logger.info("challenge nobody: nothing has the alias %s yet", setting.recipe.publish.alias)
+        logger.info("challenge no comparison: the alias %s is new, or the source's", setting.recipe.publish.alias)
         return setting.source, _keep(result, None)
     registry, info = published
     if info.tags.get(DIGEST) == assessed.artifact.digest:
         return assessed.artifact, _keep(result, None)
     logger.info("challenge %s by %s", info.uri, assessed.winner)
-    own = setting.recipe.model_copy(update={"model": ModelSection(uri=info.uri)})
+    given = ModelSection(uri=info.uri) if info.is_optimized else setting.recipe.model.model_copy(update={"uri": info.uri})
+    own = setting.recipe.model_copy(update={"model": given})
     _, artifact = fetch(info.uri, registry, own, setting.store, setting.run)
     return artifact, _keep(result, assessed.winner)
 
@@ -89,13 +93,13 @@ def _keep(result: RaceResult, winner: str | None) -> RaceResult:
 
 
 def _find_published(setting: Setting, version: VersionInfo) -> tuple[Registry, VersionInfo] | None:
-    """Return the version that the alias points to, with its registry; None where there is none, or it is no winner."""
-    place = setting.recipe.publish
-    registry, name = find_target(version.uri, uri=place.uri, name=place.name, project=setting.run.project)
+    """Return the version that the alias points to, with its registry; None where there is none, or it is the source."""
+    publish = setting.recipe.publish
+    registry, name = find_target(version.uri, uri=publish.uri, name=publish.name, project=setting.run.project)
     name = name or registry.resolve(version.uri).name
-    number = read_aliases(registry, name).get(name, {}).get(place.alias)
-    if number is None:
+    # Whether the registry has aliases was asked before the model was pulled.
+    uri = find_published(cast("AliasRegistry", registry), name, publish.alias)
+    info = None if uri is None else registry.resolve(uri)
+    if info is None or setting.run.relate(info.uri) == version.uri:
         return None
-    # Who has aliases can name their versions.
-    info = registry.resolve(registry.name_version(name, number))  # type: ignore[attr-defined]
-    return (registry, info) if info.is_optimized else None
+    return registry, info

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from kedro_hone.core.contract.aliases import AliasRegistry, find_published, has_aliases
 from kedro_hone.core.contract.registry import check_names
-from kedro_hone.core.contract.target import find_target, find_writer
+from kedro_hone.core.contract.target import Target, find_target, find_writer
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.intervals import needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
@@ -35,9 +38,12 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
             a name that the registry refuses), ``registry-unknown``, ``registry-broken``, ``program-failed``,
             ``data-unreadable``, ``gate-unprovable`` or ``signing-unusable``.
     """
-    if recipe.publish.enabled:
-        publish = recipe.publish
+    publish = recipe.publish
+    if publish.enabled or recipe.gates.beat_published:
         target = find_target(recipe.model.uri, uri=publish.uri, name=publish.name, project=run.project)
+        if recipe.gates.beat_published:
+            _check_published(target, recipe)
+    if publish.enabled:
         check_names(target.registry, name=target.name, alias=publish.alias)
         find_writer(target.registry, pull_request=publish.pull_request)
         find_signer()
@@ -55,6 +61,19 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
         store.write_value(key, found.model_dump())
     if found.rows:  # no rows at all are an error of the data, which preparing them explains
         check_provable(found.rows, recipe)
+
+
+def _check_published(target: Target, recipe: Recipe) -> None:
+    """Ask what is published, which the winner has to beat; raises where nobody can tell, before hours are spent."""
+    if not has_aliases(target.registry):
+        raise HoneError(
+            "recipe-invalid",
+            "gates.beat_published cannot be judged.",
+            why="The registry that the winner goes to has no aliases, so nothing says which version is published.",
+            hint="Remove gates.beat_published, or publish to another registry by publish.uri.",
+        )
+    name = target.name or target.registry.resolve(recipe.model.uri).name
+    find_published(cast("AliasRegistry", target.registry), name, recipe.publish.alias)
 
 
 def check_provable(rows: int, recipe: Recipe, *, other: str | None = None) -> None:

@@ -68,3 +68,21 @@ def test_names_are_not_asked_for_where_nothing_is_published(tmp_path):
     for publish in ({"enabled": False, "alias": "3"}, {}):
         recipe = {"model": {"uri": "models/m"}, "program": {"name": "nowhere"}, "publish": publish}
         assert check_names(tmp_path, recipe).slug == "program-unknown"  # which is found after the names
+
+
+def test_a_registry_without_aliases_cannot_say_what_the_winner_has_to_beat(tmp_path, monkeypatch):
+    monkeypatch.setattr("kedro_hone.adaptors.registries.local.registry.LocalRegistry.list_aliases", None)
+    error = check_names(tmp_path, {"model": {"uri": "models/m"}, "gates": {"beat_published": True}})
+    assert (error.slug, error.what) == ("recipe-invalid", "gates.beat_published cannot be judged.")
+
+
+def test_what_is_published_is_asked_before_the_pull(tmp_path, monkeypatch):
+    def fail(*_):
+        raise HoneError("registry-offline", "The registry is offline.", why="So it is.", hint="Go online.")
+
+    (tmp_path / "m.onnx").touch()
+    monkeypatch.setattr("kedro_hone.adaptors.registries.local.registry.LocalRegistry.list_aliases", fail)
+    assert (
+        check_names(tmp_path, {"model": {"uri": "m.onnx"}, "gates": {"beat_published": True}}).slug
+        == "registry-offline"
+    )

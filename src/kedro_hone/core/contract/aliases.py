@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from kedro_hone.core.contract.registry import Publication, Registry, VersionInfo
 from kedro_hone.core.contract.tags import AWAITS
@@ -37,14 +37,28 @@ class AliasRegistry(Protocol):
 
 def read_aliases(registry: Registry, name: str) -> dict[str, dict[str, str]]:
     """Return where the aliases of a model point, by its name; empty where the registry cannot tell."""
-    # From Python 3.12 on, isinstance with a protocol finds nothing that __getattr__ returns, as GuardedRegistry's does.
-    look = getattr(registry, "list_aliases", None)
     try:
-        return {name: look(name)} if callable(look) else {}
+        return {name: cast("AliasRegistry", registry).list_aliases(name)} if has_aliases(registry) else {}
     except HoneError as error:
         if error.slug != "registry-offline":
             raise
         return {}  # nothing can be published now; at the time when it is, nobody knows who moved an alias
+
+
+def has_aliases(registry: Registry) -> bool:
+    """Return whether a registry can tell where the aliases of a model point."""
+    # From Python 3.12 on, isinstance with a protocol finds nothing that __getattr__ returns, as GuardedRegistry's does.
+    return callable(getattr(registry, "list_aliases", None))
+
+
+def find_published(registry: AliasRegistry, name: str, alias: str) -> str | None:
+    """Return the URI of the version that an alias points to; None where there is none.
+
+    Raises:
+        HoneError: As ``AliasRegistry.list_aliases``; ``registry-offline``.
+    """
+    version = registry.list_aliases(name).get(alias)
+    return None if version is None else registry.name_version(name, version)
 
 
 def approve(registry: Registry, uri: str) -> Publication:

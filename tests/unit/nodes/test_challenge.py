@@ -1,0 +1,98 @@
+"""Whom a winner has to beat: what the alias points to, whoever published it, and never silently nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.contract.target import Target
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.decision import Decision, Verdict
+from kedro_hone.core.values.measurement import RaceResult, Standing, Status
+from kedro_hone.nodes import challenge as node
+from kedro_hone.recipe.schema import read_recipe
+
+SOURCE = Artifact(format="onnx", digest="sha256:source", inputs=(), outputs=())
+WINNER = SOURCE.model_copy(update={"digest": "sha256:winner"})
+PUBLISHED = SOURCE.model_copy(update={"digest": "sha256:published"})
+VERSION = VersionInfo(uri="models:/digits/1", name="digits", version="1")
+
+
+TAGS = {"2": {"hone.source": "models:/digits/1", "hone.digest": "sha256:published"}}
+
+
+class Registry:
+    """A registry of three versions: a source, a winner of ours, and one that somebody made by hand."""
+
+    def __init__(self, aliases):
+        self.aliases = aliases
+
+    def resolve(self, uri):
+        version = uri.rpartition("/")[2]
+        return VersionInfo(uri=f"models:/digits/{version}", name="digits", version=version, tags=TAGS.get(version, {}))
+
+    def list_aliases(self, _):
+        if self.aliases is None:
+            raise HoneError("registry-offline", "The registry is offline.", why="So it is.", hint="Go online.")
+        return self.aliases
+
+    def name_version(self, name, version):
+        return f"models:/{name}/{version}"
+
+
+@pytest.fixture
+def challenge(tmp_path, monkeypatch):
+    """Call the node with the aliases of the registry, and note what was fetched."""
+    run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
+    recipe = read_recipe({"model": {"uri": "models:/digits/1", "task": "image-classification"}})
+    setting = Setting(source=SOURCE, samples=None, recipe=recipe, store=Store(tmp_path / "store"), run=run)
+    standings = tuple(Standing(id=one, status=Status.MEASURED, rounds=3) for one in ("won", "other"))
+    result = RaceResult(
+        validations=(), standings=standings, source_latency=(), rounds=3, seconds=1.0, budget_ended=False, timings="k"
+    )
+    won = Decision(verdict=Verdict.PASS, reasons=(), winner="won", artifact=WINNER)
+
+    def call(aliases, fetched, assessed=won):
+        registry = Registry(aliases)
+        monkeypatch.setattr(node, "find_target", lambda *_, **__: Target(registry, None))
+        monkeypatch.setattr(
+            node, "fetch", lambda uri, _, recipe, *__: (fetched.append((uri, recipe.model)), (None, PUBLISHED))[1]
+        )
+        incumbent, contest = node.challenge(setting=setting, result=result, assessed=assessed, version=VERSION)
+        return incumbent, [one.id for one in contest.standings if one.status is Status.MEASURED]
+
+    return call
+
+
+@pytest.mark.parametrize("aliases", [{}, {"other": "2"}, {"honed": "1"}])
+def test_nothing_is_published_but_the_source(challenge, aliases):
+    fetched = []
+    assert challenge(aliases, fetched) == (SOURCE, [])
+    assert not fetched
+
+
+@pytest.mark.parametrize(("version", "task"), [("2", None), ("3", "image-classification")])
+def test_the_winner_meets_what_is_published_whoever_published_it(challenge, version, task):
+    fetched = []
+    assert challenge({"honed": version}, fetched) == (PUBLISHED, ["won"])
+    [(uri, model)] = fetched
+    assert (uri, model.uri) == (f"models:/digits/{version}", f"models:/digits/{version}")
+    assert model.task == task  # a winner of ours says by itself what it is for
+
+
+def test_the_winner_is_what_is_published(challenge):
+    won = Decision(verdict=Verdict.PASS, reasons=(), winner="won", artifact=PUBLISHED)
+    assert challenge({"honed": "2"}, [], won) == (PUBLISHED, [])
+
+
+def test_without_a_winner_nobody_asks(challenge):
+    assert challenge(None, [], Decision(verdict=Verdict.KEEP, reasons=())) == (SOURCE, [])
+
+
+def test_a_registry_that_cannot_be_asked_is_no_registry_without_a_published_version(challenge):
+    with pytest.raises(HoneError, match="offline"):
+        challenge(None, [])

@@ -46,8 +46,10 @@ def challenge(
     if info.tags.get(DIGEST) == assessed.artifact.digest:
         return assessed.artifact, _keep(result, None)
     logger.info("challenge %s by %s", info.uri, assessed.winner)
-    given = ModelSection(uri=info.uri) if info.is_optimized else setting.recipe.model.model_copy(update={"uri": info.uri})
-    own = setting.recipe.model_copy(update={"model": given})
+    said = ModelSection(uri=info.uri)  # a winner of ours says the rest by itself
+    if not info.is_optimized:
+        said = setting.recipe.model.model_copy(update={"uri": info.uri})
+    own = setting.recipe.model_copy(update={"model": said})
     _, artifact = fetch(info.uri, registry, own, setting.store, setting.run)
     return artifact, _keep(result, assessed.winner)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from github import Auth, Github, GithubException, GithubRetry
+from github import Auth, Github, GithubException, GithubRetry, RateLimitExceededException
 
 from kedro_hone.core.contract.aliases import approve
 from kedro_hone.core.contract.registry import find_registry
@@ -21,6 +21,14 @@ from kedro_hone.report.result_file import note_result
 
 _LARGEST_PAYLOAD: Final = 60_000
 """Bytes: GitHub takes 65,535 (https://docs.github.com/rest/repos/repos#create-a-repository-dispatch-event)."""
+
+_LIMITED, _SERVER_ERRORS = 429, 500
+_HINTS: Final = {
+    "registry-denied": "The repository must exist, and the token in secrets.github be allowed to write its contents.",
+    "registry-limited": "The job is tried again by itself, after a pause.",
+    "registry-unreachable": "The job is tried again by itself, after a pause. Behind a proxy, set HTTPS_PROXY; for a "
+    "server of your own, GITHUB_API_URL.",
+}
 
 _RETRIES: Final = 4
 _PATIENCE_SECONDS: Final = 30
@@ -51,7 +59,7 @@ def run_job(folder: Path, *, project: Path, token: str) -> None:
         note_result(message=f"{info.uri} is a winner of kedro-hone: no event optimizes it again.")
         sys.exit(SKIPPED)
     if dispatch := told.get("dispatch"):
-        hand_over(uri, told, dispatch, token=token)
+        hand_over(uri, told, dispatch, token=token, job=folder.name)
         note_result(message=f"Handed over to the workflows of {dispatch['repository']}.")
         sys.exit(0)
     options = folder / "run.yml"
@@ -68,17 +76,25 @@ def list_options(uri: str, told: Mapping[str, Json]) -> dict[str, Any]:
     return options | ({"env": told["env"]} if told.get("env") else {})
 
 
-def hand_over(uri: str, told: Mapping[str, Json], dispatch: Mapping[str, str], *, token: str) -> None:
+def hand_over(uri: str, told: Mapping[str, Json], dispatch: Mapping[str, str], *, token: str, job: str) -> None:
     """Start the workflows of a repository that wait for a ``repository_dispatch``.
 
-    The client retries while GitHub limits the rate, or fails. The payload has ``model``, ``recipe`` (as JSON) and
-    ``env``: GitHub takes ten keys at most.
+    The client retries while GitHub limits the rate, or fails; where the response to an accepted event is lost, GitHub
+    gets it twice. The payload has ``model``, ``recipe`` (as JSON), ``env`` and ``job``: GitHub takes ten keys at most.
+
+    Args:
+        uri: The version.
+        told: What the rule says: ``recipe`` and ``env``.
+        dispatch: ``repository`` and ``event_type``.
+        token: GitHub's.
+        job: The same for events of which one workflow is enough: a ``concurrency`` group can be named after it.
 
     Raises:
         HoneError: ``registry-unreachable``, ``registry-limited`` or ``registry-denied``; ``rules-invalid``: the
             recipe is too long.
     """
     payload = {"model": uri, "recipe": json.dumps(told.get("recipe") or {}), "env": told.get("env") or ""}
+    payload["job"] = job
     if len(json.dumps(payload)) > _LARGEST_PAYLOAD:
         why = f"It has over {_LARGEST_PAYLOAD} bytes, and GitHub takes no more."
         hint = "Put it into the workflow's own project, and name its `env` in the rule."
@@ -86,21 +102,20 @@ def hand_over(uri: str, told: Mapping[str, Json], dispatch: Mapping[str, str], *
     place = os.environ.get("GITHUB_API_URL", "https://api.github.com")
     retry = GithubRetry(total=_RETRIES, max_rate_limit_wait=_PATIENCE_SECONDS)
     client = Github(auth=Auth.Token(token), base_url=place, lazy=True, timeout=20, retry=retry)
-    try:
-        repository = client.get_repo(dispatch["repository"])
-        taken = repository.create_repository_dispatch(dispatch["event_type"], payload)
+    name = dispatch["repository"]
+    event = {"event_type": dispatch["event_type"], "client_payload": payload}
+    try:  # the repository's own method returns False for whatever GitHub refuses, without its reason
+        client.requester.requestJsonAndCheck("POST", f"/repos/{name}/dispatches", input=event)
     except GithubException as error:
-        raise _explain(error, dispatch["repository"]) from error
+        raise _explain(error, name) from error
     except OSError as error:  # of requests, too
-        raise _make_error("registry-unreachable", dispatch["repository"], f"{type(error).__name__}: {error}") from error
-    if not taken:
-        why = "It takes no event with this token, or there is no such repository"
-        raise _make_error("registry-denied", dispatch["repository"], why)
+        raise _make_error("registry-unreachable", name, f"{type(error).__name__}: {error}") from error
 
 
 def _explain(error: GithubException, repository: str) -> HoneError:
-    limited = error.status in {403, 429}  # what is denied raises nothing
-    slug = "registry-limited" if limited else "registry-unreachable"
+    limited = isinstance(error, RateLimitExceededException) or error.status == _LIMITED
+    denied = not limited and error.status < _SERVER_ERRORS
+    slug = "registry-limited" if limited else "registry-denied" if denied else "registry-unreachable"
     return _make_error(slug, repository, f"It responded {error.status}: {error.data}")
 
 
@@ -109,5 +124,5 @@ def _make_error(slug: str, repository: str, why: str) -> HoneError:
         slug,
         f"The event could not be handed over to the workflows of {repository}.",
         why=f"{why[:500]}.",
-        hint="The token in secrets.github must be allowed to write contents of the repository.",
+        hint=_HINTS[slug],
     )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from github_server import serve_github
+from github_server import DENIED, serve_github
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events.jobs import hand_over, list_options
@@ -25,10 +25,15 @@ def test_the_options_of_a_run():
 def test_an_event_is_handed_over_to_the_workflows_of_a_repository(monkeypatch):
     with serve_github() as github:
         monkeypatch.setenv("GITHUB_API_URL", github.url)
-        hand_over("models:/digits/1", {"recipe": {"threads": 1}, "env": None}, DISPATCH, token="t")  # noqa: S106
+        hand_over("models:/digits/1", {"recipe": {"threads": 1}, "env": None}, DISPATCH, token="t", job="7")  # noqa: S106
     (body,) = github.dispatches
     assert body["event_type"] == "model-version"
-    assert body["client_payload"] == {"model": "models:/digits/1", "recipe": json.dumps({"threads": 1}), "env": ""}
+    assert body["client_payload"] == {
+        "model": "models:/digits/1",
+        "recipe": json.dumps({"threads": 1}),
+        "env": "",
+        "job": "7",
+    }
 
 
 @pytest.mark.parametrize(
@@ -37,6 +42,8 @@ def test_an_event_is_handed_over_to_the_workflows_of_a_repository(monkeypatch):
         ((401, {"message": "Bad credentials"}), "registry-denied"),
         ((404, {"message": "Not Found"}), "registry-denied"),
         ((422, {"message": "no"}), "registry-denied"),
+        (DENIED, "registry-denied"),
+        ((429, {"message": "Too many requests"}), "registry-limited"),
         ((403, {"message": "You have exceeded a secondary rate limit"}), "registry-limited"),
         ((502, {"message": "Bad Gateway"}), "registry-unreachable"),
     ],
@@ -46,7 +53,7 @@ def test_what_github_refuses_is_explained(monkeypatch, answer, slug):
         github.refusal = answer
         monkeypatch.setenv("GITHUB_API_URL", github.url)
         with pytest.raises(HoneError) as raised:
-            hand_over("models:/digits/1", {}, DISPATCH, token="a secret token of github")  # noqa: S106
+            hand_over("models:/digits/1", {}, DISPATCH, token="a secret token of github", job="7")  # noqa: S106
     assert raised.value.slug == slug
     assert "a secret token" not in str(raised.value)
 
@@ -54,11 +61,11 @@ def test_what_github_refuses_is_explained(monkeypatch, answer, slug):
 def test_nobody_there_is_explained(monkeypatch):
     monkeypatch.setenv("GITHUB_API_URL", "http://127.0.0.1:9")
     with pytest.raises(HoneError) as raised:
-        hand_over("models:/digits/1", {}, DISPATCH, token="t")  # noqa: S106
+        hand_over("models:/digits/1", {}, DISPATCH, token="t", job="7")  # noqa: S106
     assert raised.value.slug == "registry-unreachable"
 
 
 def test_a_recipe_that_github_does_not_take_is_refused_here():
     with pytest.raises(HoneError) as raised:
-        hand_over("models:/digits/1", {"recipe": {"x": "y" * 70_000}}, DISPATCH, token="t")  # noqa: S106
+        hand_over("models:/digits/1", {"recipe": {"x": "y" * 70_000}}, DISPATCH, token="t", job="7")  # noqa: S106
     assert raised.value.slug == "rules-invalid"

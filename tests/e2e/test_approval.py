@@ -367,6 +367,13 @@ def test_a_winner_waits_for_its_alias_the_first_time(assessed, tmp_path):
     assert (result["awaits"], result["published"]) == ("honed", "models/matrix-hone/1")
     alias = assessed.root / "models" / "matrix-hone" / "honed"
     assert not alias.exists()
+    place = assessed.root / "models" / "matrix-hone" / "1" / "evidence" / "report.md"
+    proof = place.read_bytes()
+    damage_file(place, "removed")
+    refused = assessed.call("hone", "approve", "models/matrix-hone/1")
+    assert (refused.code, alias.exists()) == (3, False)
+    assert "evidence-incomplete" in refused.output
+    place.write_bytes(proof)
     done = assessed.call("hone", "approve", "models/matrix-hone/1")
     assert (done.code, alias.resolve().name) == (0, "1"), done.output
     assert "approval-unneeded" in assessed.call("hone", "approve", "models/matrix").output

@@ -15,12 +15,11 @@ from kedro.config import MissingConfigException
 from kedro.framework import project
 from omegaconf import OmegaConf
 
-from kedro_hone.core.contract.aliases import approve as approve_version
-from kedro_hone.core.contract.registry import find_registry
 from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.locks import hold_lock, read_holder
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.digest import digest_json
+from kedro_hone.events.approval import approve_winner
 from kedro_hone.events.rules import Rule
 from kedro_hone.events.service import make_service
 from kedro_hone.events.settings import read_secrets, read_settings
@@ -58,7 +57,7 @@ def listen(*, host: str, port: int, env: str | None) -> None:
 def approve(uri: str) -> None:
     """Move the alias to the winner URI, which was published with `hone.publish.approval`."""
     configure()
-    publication = approve_version(find_registry(uri, project=find_root()), uri)
+    publication = approve_winner(uri, project=find_root())
     click.echo(f"{publication.alias} points to {publication.uri}")
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
-from pathlib import Path, PurePath
-from typing import Any
+from pathlib import Path
 
 import click
 
-from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER, EvidenceFolder, ProvenWinner
-from kedro_hone.core.contract.registry import VersionInfo, find_registry
-from kedro_hone.core.contract.tags import DIGEST, KEY, SOURCE, derive_key
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import measure_files
+from kedro_hone.core.contract.proof import EVIDENCE_FOLDER
+from kedro_hone.core.contract.registry import find_registry
+from kedro_hone.core.contract.tags import DIGEST
 from kedro_hone.core.text import clean_text
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.regular import read_regular
+from kedro_hone.learner.evidence import check_evidence
 from kedro_hone.learner.loading import find_artifact, is_uri
 from kedro_hone.signing.policy import Policy
 from kedro_hone.signing.verify import describe_signature, verify_version
@@ -50,7 +45,7 @@ def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
         tagged = bool(version.tags) or is_uri(uri)  # a folder that was downloaded is no version of a registry
         read = verify_version(folder, policy, name=version.name if tagged else None) if policy else {}
         artifact, files = find_artifact(folder, uri, due=version.tags.get(DIGEST), read=read)
-        evidence = _check_evidence(folder / EVIDENCE_FOLDER, artifact, files, version)
+        evidence = check_evidence(folder / EVIDENCE_FOLDER, artifact, files, version)
         said = describe_signature(folder)
     signer = "one of the keys" if keys else asked["identity"]
     _say("files", "each is as the manifest says")
@@ -65,38 +60,3 @@ def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
 
 def _say(what: str, found: object, *, missing: str = "") -> None:
     click.echo(clean_text(f"{what:10s} {f'checked: {found}' if found else f'NOT checked: {missing}'}"))
-
-
-def _check_evidence(folder: Path, artifact: Artifact, files: Path, version: VersionInfo) -> str:
-    """Check that the evidence is complete, proves the artifact, and is what the registry's tags say of it.
-
-    Raises:
-        HoneError: ``evidence-incomplete``.
-    """
-    try:
-        measure_files(folder)  # there is nothing in it but files
-        claim: Any = json.loads(read_regular(folder / EVIDENCE))
-        tags, source = version.tags, claim["source"]
-        winner = ProvenWinner(
-            artifact=artifact,
-            files=files,
-            source_uri=tags.get(SOURCE, source["uri"]),
-            source_digest=tags.get("hone.source_digest", source["digest"]),
-            evidence=EvidenceFolder.read(tags.get("hone.run", str(claim["run_id"])), folder, decision=""),
-            folder=folder,
-        )
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _explain(version.uri, f"It cannot be read: {error!r}.") from error
-    except HoneError as error:
-        raise _explain(version.uri, error.why) from error
-    if KEY not in tags:
-        return "complete, and proves the artifact"
-    names = (version.name, PurePath(version.name).name)
-    if tags[KEY] not in (derive_key(winner, name=name, tags=tags) for name in names):
-        raise _explain(version.uri, f"Its files, or the tags, are not those that {KEY} was made from.")
-    return f"complete, proves the artifact, and is what {KEY} was made from"
-
-
-def _explain(uri: str, why: str) -> HoneError:
-    hint = "Do not use this version: publish the winner again from the run that made it."
-    return HoneError("evidence-incomplete", f"The evidence in {uri} does not prove it.", why=why, hint=hint)

@@ -12,10 +12,10 @@ from typing import Any, Final
 import yaml
 from github import Auth, Github, GithubException, GithubRetry, RateLimitExceededException
 
-from kedro_hone.core.contract.aliases import approve
 from kedro_hone.core.contract.registry import find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Json
+from kedro_hone.events.approval import approve_winner
 from kedro_hone.events.running import SKIPPED
 from kedro_hone.report.result_file import note_result
 
@@ -49,12 +49,11 @@ def run_job(folder: Path, *, project: Path, token: str) -> None:
     """
     job = json.loads((folder / "job.json").read_bytes())
     uri, told = job["uri"], job["told"]
-    registry = find_registry(uri, project=project)
     if told.get("approve"):
-        publication = approve(registry, uri)
+        publication = approve_winner(uri, project=project)
         note_result(published=publication.uri, message=f"The alias {publication.alias!r} points to it.")
         sys.exit(0)
-    info = registry.resolve(uri)
+    info = find_registry(uri, project=project).resolve(uri)
     if info.is_optimized and not told.get("asked"):
         note_result(message=f"{info.uri} is a winner of kedro-hone: no event optimizes it again.")
         sys.exit(SKIPPED)

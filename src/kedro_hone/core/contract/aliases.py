@@ -61,13 +61,11 @@ def find_published(registry: AliasRegistry, name: str, alias: str) -> str | None
     return None if version is None else registry.name_version(name, version)
 
 
-def approve(registry: Registry, uri: str) -> Publication:
-    """Move the alias that a winner waits for to it, and return where it points now; twice is as good as once.
+def find_awaited(registry: Registry, uri: str) -> tuple[VersionInfo, str]:
+    """Return a winner that waits for approval, and the alias that it waits for.
 
     Raises:
-        HoneError: ``approval-unneeded``: the version waits for no approval, or its registry has no aliases;
-            ``approval-outdated``: the alias points to a version that was published later; and as
-            ``AliasRegistry.move_alias``.
+        HoneError: ``approval-unneeded``: the version waits for no approval, or its registry has no aliases.
     """
     info, move = registry.resolve(uri), getattr(registry, "move_alias", None)
     alias = info.tags.get(AWAITS, "")
@@ -78,6 +76,19 @@ def approve(registry: Registry, uri: str) -> Publication:
             why=f"It has no tag {AWAITS}: {'nobody asked for one' if info.is_optimized else 'it is no winner'}.",
             hint="Name a version that a run with hone.publish.approval published; its summary has the command.",
         )
+    return info, alias
+
+
+def approve(registry: Registry, uri: str) -> Publication:
+    """Move the alias that a winner waits for to it, and return where it points now; idempotent.
+
+    Whether the version is what its tags say is the caller's to check.
+
+    Raises:
+        HoneError: As ``find_awaited``; ``approval-outdated``: the alias points to a version that was published later;
+            and as ``AliasRegistry.move_alias``.
+    """
+    info, alias = find_awaited(registry, uri)
     if alias not in info.aliases:
         if later := _find_later(registry, info, alias):
             raise HoneError(
@@ -86,7 +97,7 @@ def approve(registry: Registry, uri: str) -> Publication:
                 why=f"Version {later} was published after it, and has the alias.",
                 hint="Approve a newer winner. To go back to this one, move the alias with the registry's own client.",
             )
-        move(info.uri, alias)
+        cast("AliasRegistry", registry).move_alias(info.uri, alias)
     return Publication(uri=info.uri, version=info.version, alias=alias)
 
 

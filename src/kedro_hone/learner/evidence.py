@@ -1,0 +1,59 @@
+"""What the evidence of a published version proves, without opening its model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path, PurePath
+from typing import Any
+
+from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner
+from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.contract.tags import KEY, SOURCE, derive_key
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.manifest import measure_files
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.regular import read_regular
+
+
+def check_evidence(folder: Path, artifact: Artifact, files: Path, version: VersionInfo) -> str:
+    """Check that the evidence is complete, proves the artifact, and is what the registry's tags say of it.
+
+    Args:
+        folder: The evidence of a downloaded version.
+        artifact: What the version's manifest describes.
+        files: The artifact's files.
+        version: What the registry says of it.
+
+    Returns:
+        What holds, in a few words.
+
+    Raises:
+        HoneError: ``evidence-incomplete``.
+    """
+    try:
+        measure_files(folder)  # there is nothing in it but files
+        claim: Any = json.loads(read_regular(folder / EVIDENCE))
+        tags, source = version.tags, claim["source"]
+        winner = ProvenWinner(
+            artifact=artifact,
+            files=files,
+            source_uri=tags.get(SOURCE, source["uri"]),
+            source_digest=tags.get("hone.source_digest", source["digest"]),
+            evidence=EvidenceFolder.read(tags.get("hone.run", str(claim["run_id"])), folder, decision=""),
+            folder=folder,
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _explain(version.uri, f"It cannot be read: {error!r}.") from error
+    except HoneError as error:
+        raise _explain(version.uri, error.why) from error
+    if KEY not in tags:
+        return "complete, and proves the artifact"
+    names = (version.name, PurePath(version.name).name)
+    if tags[KEY] not in (derive_key(winner, name=name, tags=tags) for name in names):
+        raise _explain(version.uri, f"Its files, or the tags, are not those that {KEY} was made from.")
+    return f"complete, proves the artifact, and is what {KEY} was made from"
+
+
+def _explain(uri: str, why: str) -> HoneError:
+    hint = "Do not use this version: publish the winner again from the run that made it."
+    return HoneError("evidence-incomplete", f"The evidence in {uri} does not prove it.", why=why, hint=hint)

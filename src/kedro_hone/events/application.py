@@ -50,7 +50,7 @@ def make_application(service: Service) -> Starlette:
         Route("/health", _live, methods=["GET"]),
         Route("/ready", _ready, methods=["GET"]),
         Route("/metrics", _count, methods=["GET"]),
-        *list_routes(),
+        *list_routes(service.settings.hosts),
     ]
     handlers: dict[Any, Any] = {HTTPException: _explain, HoneError: _fail}
     application = Starlette(routes=routes, exception_handlers=handlers)
@@ -98,15 +98,16 @@ async def _take(request: Request, *, source: str, secret: str, read: Callable[[b
         service.counts.add(source, "unreadable")
         log("delivery-refused", level=logging.WARNING, source=source, reason=str(error), peer=_find_peer(request))
         raise HTTPException(400, str(error)) from error
-    new = 0
+    new, wanted = 0, False
     for event in events:
         requests = service.choose(event)
+        wanted |= bool(requests)
         if requests:
             added = await asyncio.wrap_future(service.intake.accept(requests, delivery=event.delivery))
             if added:
                 log("delivery-accepted", source=source, uri=event.uri, kind=str(event.kind), key=event.key)
             new += added
-    service.counts.add(source, "accepted" if new else "nothing")
+    service.counts.add(source, "accepted" if new else "known" if wanted else "unwanted")
     if new:
         service.runner.wake()
     return JSONResponse({"jobs": new}, status_code=202)
@@ -160,8 +161,8 @@ async def _repeat(request: Request) -> Response:
 
 async def _approve(request: Request) -> Response:
     check_token(request)
-    await control.approve(request)
-    return JSONResponse(_describe(await control.find_job(request)), status_code=202)
+    job = await control.approve(request)
+    return JSONResponse(_describe(job), status_code=202, headers={"location": f"/runs/{job.id}"})
 
 
 async def _live(_: Request) -> Response:

@@ -58,12 +58,7 @@ async def submit(service: Service, *, uri: object, rule: object, key: str) -> Jo
     recipe = service.recipes.get(chosen.name, "")
     wanted: JobRequest = make_request(uri, chosen, hardware=service.hardware, recipe=recipe, version=key)
     wanted = wanted.model_copy(update={"key": f"asked:{key}:{wanted.key}", "told": wanted.told | {"asked": True}})
-    await asyncio.wrap_future(service.intake.accept((wanted,)))
-    service.runner.wake()
-    job = await asyncio.to_thread(service.queue.find_key, wanted.key)
-    if job is None:
-        raise HTTPException(503, "the job is gone")
-    return job
+    return await _accept(service, wanted)
 
 
 def _is_known(uri: str) -> bool:
@@ -103,13 +98,21 @@ async def repeat(request: Request) -> None:
     service.runner.wake()
 
 
-async def approve(request: Request) -> None:
-    """Queue the approval of the winner that the job published; 409 where it published none."""
+async def approve(request: Request) -> Job:
+    """Queue the approval of the winner that the job published, and return its job; 409 where it published none."""
     job = await find_job(request)
     service: Service = request.app.state.service
     if job.state is not State.DONE or not job.published:
         raise HTTPException(409, f"run {job.id} has published nothing")
-    wanted = make_approval(job.published, device=job.device, asked=secrets.token_hex(8))
-    await asyncio.wrap_future(service.intake.accept((wanted,)))
+    wanted = make_approval(job.published, asked=secrets.token_hex(8))
     log("approved", job=job.id, uri=job.published)
+    return await _accept(service, wanted)
+
+
+async def _accept(service: Service, wanted: JobRequest) -> Job:
+    await asyncio.wrap_future(service.intake.accept((wanted,)))
     service.runner.wake()
+    job = await asyncio.to_thread(service.queue.find_key, wanted.key)
+    if job is None:
+        raise HTTPException(503, "the job is gone")
+    return job

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from kedro_hone.core.machine.processes import name_process
+from kedro_hone.core.machine.processes import may_be_alive
 
 _GRACE_SECONDS: Final = 30.0
 """How long a run may take to end when it is told to: it ends its workers, and releases what it holds."""
@@ -18,11 +19,10 @@ _GRACE_SECONDS: Final = 30.0
 def is_process(name: str) -> bool:
     """Return whether a process of this machine, which started when the name says, is there.
 
-    One of another machine is not: its number may be that of any process here.
+    One of another machine is not: its number may be that of any process here. Nor is one that has ended and that its
+    parent, such as a container's first process, does not wait for.
     """
-    host, _, rest = name.partition(":")
-    pid, _, start = rest.partition(":")
-    return bool(host and start) and pid.isdigit() and name_process(int(pid)) == name
+    return name.partition(":")[0] == socket.gethostname() and may_be_alive(name, changed=0)
 
 
 def end_group(group: int, poll: Callable[[], int | None]) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import hmac
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +18,11 @@ from urllib.parse import parse_qs, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
 
 from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.regular import read_regular
@@ -61,9 +63,9 @@ _TEMPLATES: Final = Environment(
 _TEMPLATES.filters["time"] = _format_time
 
 
-def list_routes() -> list[Route]:
-    """Return the routes of the page."""
-    return [
+def list_routes(hosts: Sequence[str]) -> list[BaseRoute]:
+    """Return the routes of the page, which are there under some names of hosts only; under any where there is none."""
+    routes: list[BaseRoute] = [
         Route("/", _guard(_show_queue), methods=["GET"]),
         Route("/login", _show_login, methods=["GET"]),
         Route("/login", _log_in, methods=["POST"]),
@@ -75,6 +77,9 @@ def list_routes() -> list[Route]:
         Route("/view/{number:int}/again", _guard(_repeat), methods=["POST"]),
         Route("/view/{number:int}/approve", _guard(_approve), methods=["POST"]),
     ]
+    if not hosts:
+        return routes
+    return [Mount("/", routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))])]
 
 
 def _guard(handler: Handler) -> Handler:
@@ -136,7 +141,8 @@ async def _log_in(request: Request) -> Response:
     given, token = (await _read_form(request)).get("token", "").strip(), service.secrets.token
     if not token or not hmac.compare_digest(given.encode(), token.encode()):
         log("login-refused", peer=request.client.host if request.client else "")
-        await asyncio.sleep(1)  # who guesses is slow
+        async with service.guessing:  # one guess a second, over however many connections
+            await asyncio.sleep(1)
         return _render("login.html.j2", status=401, failed=True)
     response = RedirectResponse("/", status_code=303)
     stamp = str(int(time.time()))
@@ -243,8 +249,8 @@ async def _repeat(request: Request) -> Response:
 
 
 async def _approve(request: Request) -> Response:
-    await control.approve(request)
-    return _go_to(request)
+    job = await control.approve(request)
+    return RedirectResponse(f"/view/{job.id}", status_code=303)
 
 
 def _go_to(request: Request) -> Response:

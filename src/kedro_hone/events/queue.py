@@ -7,6 +7,7 @@ it wrote outlives the process and the machine's power.
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events.job import Job, Request, State
+from kedro_hone.events.journal import log
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS deliveries (id TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
@@ -57,6 +59,15 @@ UPDATE jobs SET state = 'running', attempts = attempts + 1, changed = ? WHERE id
 """  # noqa: S608 - the names of columns
 
 
+_FRESH = "attempts = 0, not_before = 0, exit_code = NULL, verdict = '', published = '', reason = '', process = ''"
+_AGAIN = f"UPDATE SET state = 'queued', changed = excluded.changed, {_FRESH} WHERE state = 'failed'"
+_INSERT = (
+    "INSERT INTO jobs (key, uri, rule, told, device, state, created, changed) VALUES (?, ?, ?, ?, ?, 'queued', ?, ?) "
+    "ON CONFLICT (key) DO"
+)
+_UNREADABLE = "Its row in the queue could not be read: perhaps a newer version wrote it."
+
+
 class Queue:
     """The queue in one file; each call opens it, so that threads and processes may share it.
 
@@ -78,7 +89,8 @@ class Queue:
     def accept(self, requests: Iterable[Request], *, delivery: str = "") -> int:
         """Put requests into the queue in one transaction, and return how many are new.
 
-        A delivery that was accepted before adds nothing; nor does a request whose key is known.
+        A delivery that was accepted before adds nothing; nor does a request whose key is known, unless its job failed:
+        then a later delivery queues it again.
         """
         return self.accept_all([(delivery, tuple(requests))])[0]
 
@@ -91,7 +103,7 @@ class Queue:
         sql = "INSERT OR IGNORE INTO deliveries VALUES (?, ?)"
         if delivery and not connection.execute(sql, (delivery, self._now())).rowcount:
             return 0
-        return sum(self._insert(connection, one) for one in requests)
+        return sum(self._insert(connection, one, again=bool(delivery)) for one in requests)
 
     def claim(self, device: str, *, at_most: int = 1, rule: str | None = None) -> Job | None:
         """Return the oldest job of a device that may start, which is running from now on; None where there is none.
@@ -102,8 +114,12 @@ class Queue:
             now, running = self._now(), "SELECT COUNT(*) FROM jobs WHERE state = 'running' AND device = ?"
             if connection.execute(running, (device,)).fetchone()[0] >= at_most:
                 return None
-            row = connection.execute(_CLAIM, (now, device, rule, now, now + _LONGEST)).fetchone()
-            return _read_job(row) if row else None
+            while row := connection.execute(_CLAIM, (now, device, rule, now, now + _LONGEST)).fetchone():
+                if job := _read_job(row):
+                    return job
+                # It would come first again each time, and nothing behind it would ever be started.
+                connection.execute("UPDATE jobs SET state = 'failed', reason = ? WHERE id = ?", (_UNREADABLE, row[0]))
+            return None
 
     def note_process(self, number: int, process: str) -> None:
         """Remember which process runs a job, for who has to end it when the service died."""
@@ -146,8 +162,7 @@ class Queue:
         with self._write() as connection:
             return bool(
                 connection.execute(
-                    "UPDATE jobs SET state = 'queued', attempts = 0, not_before = 0, changed = ?, exit_code = NULL, "
-                    "verdict = '', published = '', reason = '', process = '' "
+                    f"UPDATE jobs SET state = 'queued', changed = ?, {_FRESH} "  # noqa: S608 - a constant
                     "WHERE id = ? AND state NOT IN ('queued', 'running')",
                     (self._now(), number),
                 ).rowcount
@@ -158,6 +173,12 @@ class Queue:
         with self._write() as connection:
             old = (self._now() - _KEPT_SECONDS,)
             return connection.execute("DELETE FROM deliveries WHERE at < ?", old).rowcount
+
+    def list_ended(self, before: float) -> tuple[int, ...]:
+        """Return the numbers of the jobs that ended before some second since 1970."""
+        with self._open() as connection:
+            sql = "SELECT id FROM jobs WHERE changed < ? AND state NOT IN ('queued', 'running') ORDER BY id"
+            return tuple(number for (number,) in connection.execute(sql, (before,)))
 
     def cancel(self, number: int, *, reason: str) -> bool:
         """Cancel a job that is queued or running; return whether it was."""
@@ -193,7 +214,7 @@ class Queue:
         wanted, given = ("WHERE state = ?", (state,)) if state else ("", ())
         with self._open() as connection:
             sql = f"SELECT {_COLUMNS} FROM jobs {wanted} ORDER BY id DESC LIMIT ?"  # noqa: S608 - the names of columns
-            return tuple(map(_read_job, connection.execute(sql, (*given, limit))))
+            return tuple(filter(None, map(_read_job, connection.execute(sql, (*given, limit)))))
 
     def count_states(self) -> dict[State, int]:
         """Return how many jobs there are in each state."""
@@ -214,12 +235,9 @@ class Queue:
             connection.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (registry, cursor))
             return new
 
-    def _insert(self, connection: sqlite3.Connection, one: Request) -> int:
-        return connection.execute(
-            "INSERT OR IGNORE INTO jobs (key, uri, rule, told, device, state, created, changed) "
-            "VALUES (?, ?, ?, ?, ?, 'queued', ?, ?)",
-            (one.key, one.uri, one.rule, json.dumps(one.told), one.device, self._now(), self._now()),
-        ).rowcount
+    def _insert(self, connection: sqlite3.Connection, one: Request, *, again: bool = False) -> int:
+        values = (one.key, one.uri, one.rule, json.dumps(one.told), one.device, self._now(), self._now())
+        return connection.execute(f"{_INSERT} {_AGAIN if again else 'NOTHING'}", values).rowcount
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -252,6 +270,11 @@ class Queue:
             connection.execute("COMMIT")
 
 
-def _read_job(row: tuple[object, ...]) -> Job:
+def _read_job(row: tuple[object, ...]) -> Job | None:
+    """Return the job of a row; None, which is logged, where it is not as this version writes it."""
     named = dict(zip(_COLUMNS.split(", "), row, strict=True))
-    return Job.model_validate({**named, "told": json.loads(str(named["told"]))})
+    try:
+        return Job.model_validate({**named, "told": json.loads(str(named["told"]))})
+    except ValueError as error:  # of pydantic, too
+        log("job-unreadable", level=logging.ERROR, job=named["id"], reason=str(error))
+        return None

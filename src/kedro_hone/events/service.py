@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,7 @@ from kedro_hone.events.intake import Intake
 from kedro_hone.events.job import Request
 from kedro_hone.events.journal import log
 from kedro_hone.events.queue import Queue
+from kedro_hone.events.retention import Retention
 from kedro_hone.events.rules import Rule, find_rule, list_hidden
 from kedro_hone.events.running import Runner
 from kedro_hone.events.settings import Secrets, Settings
@@ -28,6 +30,10 @@ INTERPOLATION: Final = "${"
 """What Kedro's configuration would resolve in a recipe: no stranger's name of a model may."""
 WORK: Final = Path("data", "hone")
 """Below a project: the queue, and the folders of jobs."""
+
+
+NO_DEVICE: Final = "none"
+"""The device of jobs that measure nothing, approvals and hand-overs: they do not wait for a run to end."""
 
 
 class Counts:
@@ -61,7 +67,9 @@ class Service:
         intake: What writes deliveries into it.
         runner: What starts them.
         sweep: What asks the registries; None where nobody is to.
+        retention: What removes the folders of old jobs.
         counts: The deliveries so far.
+        guessing: Held while the sender of a wrong token waits.
     """
 
     settings: Settings
@@ -73,11 +81,14 @@ class Service:
     intake: Intake
     runner: Runner
     sweep: Sweep | None
+    retention: Retention
     counts: Counts = field(default_factory=Counts)
+    guessing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def list_dead(self) -> list[str]:
         """Return the names of the service's threads that have ended, which none does before the service."""
-        threads = [*self.intake.threads, *self.runner.threads, *(self.sweep.threads if self.sweep else ())]
+        threads = [*self.intake.threads, *self.runner.threads, *self.retention.threads]
+        threads += self.sweep.threads if self.sweep else ()
         return [one.name for one in threads if not one.is_alive()]
 
     def choose(self, event: Event) -> tuple[Request, ...]:
@@ -90,9 +101,8 @@ def choose_requests(
 ) -> tuple[Request, ...]:
     """Return the request that an event leads to: an approval, or a run by the first rule that takes it."""
     if event.kind is Kind.TAG_SET and event.key == APPROVED:
-        device = next(iter(settings.devices))
         approves = event.value.lower() == "true" and any(rule.names(event) for rule in settings.rules)
-        return (make_approval(event.uri, device=device, asked=event.delivery),) if approves else ()
+        return (make_approval(event.uri, asked=event.delivery),) if approves else ()
     rule = find_rule(settings.rules, event)
     if rule is None or INTERPOLATION in event.uri:
         return ()
@@ -111,21 +121,21 @@ def make_request(uri: str, rule: Rule, *, hardware: str, recipe: str, version: s
     """
     told: dict[str, Json] = rule.describe()
     version = "" if urlsplit(uri).scheme else version
+    device = NO_DEVICE if rule.dispatch else rule.device
     return Request.make(
-        uri=uri, rule=rule.name, told=told, device=rule.device, hardware=hardware, version=version, recipe=recipe
+        uri=uri, rule=rule.name, told=told, device=device, hardware=hardware, version=version, recipe=recipe
     )
 
 
-def make_approval(uri: str, *, device: str, asked: str) -> Request:
+def make_approval(uri: str, *, asked: str) -> Request:
     """Return the request that moves the alias to a winner that waits for it.
 
     Args:
         uri: The winner.
-        device: Where the queue has a place for the job; it measures nothing.
         asked: What tells one approval from the next of the same winner, whose alias was moved away meanwhile.
     """
     told: dict[str, Json] = {"approve": True}
-    return Request.make(uri=uri, rule="approval", told=told, device=device, hardware="", version=asked)
+    return Request.make(uri=uri, rule="approval", told=told, device=NO_DEVICE, hardware="", version=asked)
 
 
 def make_service(
@@ -141,7 +151,7 @@ def make_service(
     runner = Runner(
         queue,
         project=project,
-        devices=settings.devices,
+        devices={NO_DEVICE: 1, **settings.devices},
         attempts=settings.attempts,
         seconds=settings.seconds,
         hidden=hidden,
@@ -173,24 +183,24 @@ def make_service(
         intake=Intake(queue),
         runner=runner,
         sweep=sweep,
+        retention=Retention(queue, folder=project / WORK / "jobs", days=settings.keep_days),
     )
 
 
 @contextmanager
 def serve(service: Service) -> Iterator[None]:
     """Run jobs and sweep for a while; at the end, what runs is ended and queued again."""
-    service.queue.forget_deliveries()
     for said in list_hidden(service.settings.rules):
         log("rule-hidden", level=logging.WARNING, reason=said)
-    try:
+    with ExitStack() as parts:  # each is ended, whatever happens at the end of another
+        parts.callback(log, "stopped")
+        parts.callback(service.runner.stop)
+        parts.callback(service.intake.close)
         service.runner.start()
+        parts.callback(service.retention.stop)
+        service.retention.start()
         if service.sweep is not None:
+            parts.callback(service.sweep.stop)
             service.sweep.start()
         log("started", project=str(service.project), rules=[rule.name for rule in service.settings.rules])
         yield
-    finally:
-        if service.sweep is not None:
-            service.sweep.stop()
-        service.intake.close()
-        service.runner.stop()
-        log("stopped")

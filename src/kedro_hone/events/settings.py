@@ -55,8 +55,13 @@ class Settings(Section):
     """How often a run is started while it fails for a reason that may pass."""
     seconds: float = Field(6 * 3600.0, gt=0)
     """How long a run may take before it is ended."""
+    keep_days: float = Field(90.0, gt=0)
+    """How long the log and the result of an ended run are kept."""
     login: Literal["token", "proxy"] = "token"
     """Who lets people see the page: the token, or a reverse proxy that is the only one that can reach the service."""
+    hosts: tuple[str, ...] = ()
+    """The names under which the page may be asked for, such as ``hone.example.org``; empty for any. Needed with
+    ``login: proxy``, where a page of another site could else reach it under a name of its own (DNS rebinding)."""
 
 
 def read_settings(given: Mapping[str, Any]) -> Settings:
@@ -64,7 +69,7 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
 
     Raises:
         HoneError: ``rules-invalid``: a name or value is unknown, two rules have one name, there is none, or a rule
-            names a device that there is not, or hands over without a token.
+            names a device that there is not, or hands over without a token; or ``login: proxy`` has no hosts.
     """
     try:
         settings = Settings.model_validate(dict(given))
@@ -72,6 +77,8 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "listen.yml"
         raise _explain(f"{place}: {first['msg']}") from error
+    if settings.login == "proxy" and not settings.hosts:
+        raise _explain("login: proxy needs hosts, the names under which people reach the page")
     names = [rule.name for rule in settings.rules]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise _explain(f"two rules are named {twice!r}")

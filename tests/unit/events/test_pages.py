@@ -151,10 +151,19 @@ def test_models_are_listed_with_their_last_verdict(inside, service):
 
 
 def test_behind_a_proxy_that_asks_for_a_login_there_is_no_token(open_service):
-    client = TestClient(make_application(open_service(secrets={}, login="proxy")), follow_redirects=False)
+    service = open_service(secrets={}, login="proxy", hosts=["testserver"])
+    client = TestClient(make_application(service), follow_redirects=False)
     assert client.get("/").status_code == 200
     assert (
         client.post("/submit", data={"uri": "models:/a/1"}, headers={"sec-fetch-site": "cross-site"}).status_code == 403
     )
     assert client.post("/submit", data={"uri": "models:/a/1"}, headers=FORM).status_code == 303
     assert client.get("/runs").status_code == 404
+
+
+def test_the_page_is_there_under_its_own_names_only(open_service):
+    application = make_application(open_service(secrets={}, login="proxy", hosts=["hone.example.org"]))
+    for host, status in (("hone.example.org", 200), ("rebound.example.com", 400)):
+        client = TestClient(application, base_url=f"http://{host}")
+        assert client.get("/").status_code == status
+        assert client.get("/health").status_code == 200

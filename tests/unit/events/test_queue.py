@@ -171,3 +171,31 @@ def test_a_job_that_a_wrong_clock_put_back_for_years_is_not_stranded(tmp_path):
     assert queue.claim("cpu") is None
     now["now"] = 1e8  # the clock is right again
     assert queue.claim("cpu") is not None
+
+
+def test_a_job_that_failed_is_queued_again_by_a_later_event_and_by_no_sweep(queue):
+    queue.accept([make()], delivery="a")
+    queue.finish(queue.claim("cpu").id, State.FAILED, exit_code=3, reason="no such data")
+    assert queue.accept_swept("models:/", "end", [make()]) == 0
+    assert queue.accept([make()], delivery="a") == 0
+    assert queue.accept([make()], delivery="b") == 1
+    again = queue.claim("cpu")
+    assert (again.id, again.attempts, again.reason, again.exit_code) == (1, 1, "", None)
+
+
+@pytest.mark.parametrize("state", [State.CANCELLED, State.DONE, State.SKIPPED])
+def test_a_job_that_ended_otherwise_is_not(queue, state):
+    queue.accept([make()], delivery="a")
+    queue.finish(queue.claim("cpu").id, state)
+    assert queue.accept([make()], delivery="b") == 0
+
+
+@pytest.mark.parametrize("change", ["told = 'no json'", "state = 'queued', rule = CAST(x'ff' AS BLOB)"])
+def test_a_row_that_cannot_be_read_stops_nothing(queue, tmp_path, change):
+    queue.accept([make(), make("models:/digits/2")])
+    with sqlite3.connect(tmp_path / "deep" / "queue.db") as connection:
+        connection.execute(f"UPDATE jobs SET {change} WHERE id = 1")  # noqa: S608
+    assert queue.claim("cpu").uri == "models:/digits/2"
+    assert queue.count_states()[State.FAILED] == 1
+    assert [job.id for job in queue.list_jobs()] == [2]
+    assert queue.find(1) is None

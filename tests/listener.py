@@ -44,8 +44,8 @@ class Listener:
     url: str = ""
 
     def read_log(self) -> list[dict[str, Any]]:
-        """The lines of this service's log."""
-        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+        """The lines of this service's log, each of which is JSON."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def call(self, path: str, method: str = "GET", body: Any = None) -> Any:
         """Call the interface for programs with the token."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -126,7 +125,6 @@ def test_a_person_sees_a_model_come_and_go(project, tmp_path):
         "job-cancelled",
         "stopped",
     }
-    assert all(json.dumps(line) for line in lines)
 
 
 def test_a_signal_ends_it_in_order_while_a_run_takes_its_time_to_end(project):

@@ -25,13 +25,14 @@ class Talk:
         last: The body of the comment that the last run left; None where there is none.
     """
 
-    def __init__(self, context: Context, *, token: str, marker: str) -> None:
+    def __init__(self, context: Context, *, token: str, marker: str, author: str) -> None:
         """Find the comment of the last run.
 
         Args:
             context: The job.
             token: What may read and write comments and checks.
             marker: What the body of the comment begins with.
+            author: Who wrote it, where the token may not ask whose it is.
 
         Raises:
             GithubException: GitHub refuses.
@@ -42,7 +43,7 @@ class Talk:
         self._repository: Repository = client.get_repo(context.repository)
         self._comment: IssueComment | None = None
         if context.pull_request is not None:
-            own = _find_login(client)
+            own = _find_login(client) or author
             comments = self._repository.get_issue(context.pull_request).get_comments()
             ours = (one for one in comments if (one.body or "").startswith(marker) and _is_own(one, own))
             self._comment = next(ours, None)
@@ -97,8 +98,6 @@ def _find_login(client: Github) -> str | None:
         raise
 
 
-def _is_own(comment: IssueComment, login: str | None) -> bool:
-    """Whether we wrote a comment: a person could write the marker too, and figures that were never measured."""
-    if comment.user is None:  # who wrote it has left GitHub
-        return False
-    return comment.user.login == login if login is not None else comment.user.type == "Bot"
+def _is_own(comment: IssueComment, login: str) -> bool:
+    """Whether we wrote a comment: others could write the marker too, and figures that were never measured."""
+    return comment.user is not None and comment.user.login == login  # None: who wrote it has left GitHub

@@ -29,6 +29,7 @@ class Inputs(BaseModel):
         data_remote: The DVC remote that the catalog asks for the data; empty for the repository's own.
         publish: Whether a winner is published.
         comment: Whether a pull request gets a comment.
+        comment_author: Whose comment is updated where the token may not ask whose it is.
         fail_on: The mildest verdict that fails the job. An error always does.
     """
 
@@ -41,6 +42,7 @@ class Inputs(BaseModel):
     data_remote: str = ""
     publish: Literal["never", "on-pass"] = "never"
     comment: Literal["true", "false"] = "true"
+    comment_author: str = "github-actions[bot]"
     fail_on: Literal["fail", "inconclusive", "never"] = "fail"
 
 

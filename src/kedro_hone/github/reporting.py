@@ -113,7 +113,7 @@ def _open(context: Context, inputs: Inputs) -> Talk | None:
     if not token:
         info("There is no token: the job's summary is all there is.")
         return None
-    return Talk(context, token=token, marker=comment.make_marker(inputs))
+    return Talk(context, token=token, marker=comment.make_marker(inputs), author=inputs.comment_author)
 
 
 def _warn(error: Exception) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ _PRIVATE: Final = (
     "GITHUB_ENV",
     "GITHUB_OUTPUT",
     "GITHUB_PATH",
+    "GITHUB_STATE",
     "GITHUB_STEP_SUMMARY",
     "GITHUB_TOKEN",
     "INPUT_",
@@ -48,13 +50,28 @@ def run() -> None:
 
 
 def _start(inputs: Inputs, workspace: Path, project: Path) -> int:
-    """Run ``kedro run``; its process has neither the token nor the runner's own credentials."""
+    """Run ``kedro run``; its process has neither the token nor the runner's own credentials.
+
+    Nor is what it prints taken for commands of the workflow, such as annotations and masks:
+    https://docs.github.com/actions/reference/workflow-commands-for-github-actions#stopping-and-starting-workflow-commands
+    """
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
         options = Path(scratch, "run.yml")
         write_options(inputs, workspace, options)
         command = [sys.executable, "-m", "kedro", "run", "--config", str(options)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE)}
-        return subprocess.run(command, cwd=project, env=environment, check=False).returncode
+        secret = secrets.token_hex(16)
+        _say(f"::stop-commands::{secret}")
+        try:
+            return subprocess.run(command, cwd=project, env=environment, check=False).returncode
+        finally:
+            _say(f"::{secret}::")
+
+
+def _say(command: str) -> None:
+    # The toolkit has no command of this kind. Flushed: the child writes to the same file.
+    sys.stdout.write(f"{command}\n")
+    sys.stdout.flush()
 
 
 def _find_latest(project: Path) -> Path | None:

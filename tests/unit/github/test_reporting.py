@@ -96,15 +96,26 @@ def test_a_base_that_cannot_be_read_is_left_out_with_a_warning(job, capsys):
     assert "::warning title=kedro-hone::The base branch's result is left out." in capsys.readouterr().out
 
 
-def test_a_stranger_who_writes_the_marker_is_not_believed(job):
+@pytest.mark.parametrize("author", [STRANGER, {"login": "another-app[bot]", "type": "Bot", "id": 3}])
+def test_a_stranger_who_writes_the_marker_is_not_believed(job, author):
     marker = make_marker(Inputs())
-    job.github.add_comment(f"{marker}\nforged", STRANGER)
+    job.github.add_comment(f"{marker}\nforged", author)
     job.write_run()
 
     report()
 
     assert job.github.comments[0]["body"] == f"{marker}\nforged"
     assert len(job.github.comments) == 2
+
+
+def test_the_comment_of_an_app_is_found_by_its_name(job):
+    job.github.add_comment(make_marker(Inputs()), {"login": "our-app[bot]", "type": "Bot", "id": 3})
+    job.set(INPUT_COMMENT_AUTHOR="our-app[bot]")
+    job.write_run()
+
+    report()
+
+    assert len(job.github.comments) == 1
 
 
 def test_the_comment_of_a_persons_token_is_found_again(job):

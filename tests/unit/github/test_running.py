@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import pytest
+
+from kedro_hone.github.running import run
+
+CHILD = """#!{python}
+import json, os
+json.dump(dict(os.environ), open("environment.json", "w"))
+print("::error file=conf/base/parameters.yml::forged")
+raise SystemExit(11)
+"""
+
+
+@pytest.fixture
+def printed(job, tmp_path, monkeypatch, capfd):
+    """What the step prints, and the variables of its run, which is a program that forges an annotation."""
+    program = tmp_path / "python"
+    program.write_text(CHILD.format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    credentials = dict.fromkeys(("GITHUB_STATE", "GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN"), "of the runner")
+    job.set(**credentials, INPUT_MODEL="models:/m/1")
+    run()
+    return capfd.readouterr().out, json.loads((job.workspace / "environment.json").read_text())
+
+
+def test_what_a_run_prints_is_no_command_of_the_workflow(printed):
+    said, _ = printed
+    (secret,) = re.findall(r"^::stop-commands::([0-9a-f]{32})$", said, re.MULTILINE)
+    start, forged, end = said.index("::stop-commands::"), said.index("::error"), said.index(f"\n::{secret}::\n")
+    assert start < forged < end
+
+
+def test_a_run_has_no_credentials_of_the_runner(printed, job):
+    _, environment = printed
+    assert not [name for name in environment if name.startswith(("ACTIONS_", "GITHUB_STATE", "GITHUB_TOKEN", "INPUT_"))]
+    assert job.outputs["code"] == "11"

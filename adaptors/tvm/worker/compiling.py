@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ def compile_model(job: Json) -> Json:
     except Exception as error:  # noqa: BLE001 - the importer raises its own classes for operators that it lacks
         said = str(error).strip().splitlines() or [""]
         return {"refused": f"Relax cannot import it: {type(error).__name__}: {said[-1][:300]}"}
-    seconds = min(job["options"]["seconds"], (1 - _RESERVE) * job.get("seconds", float("inf")))
+    limit = job.get("seconds") or math.inf  # None: the worker has none
+    seconds = min(job["options"]["seconds"], (1 - _RESERVE) * limit)
     records = tuning.Records(Path(job["temporary"], "tuning"), job.get("records"))
     told = {"trials": 0, "known": len(records.lines)}
     with target:

@@ -64,3 +64,12 @@ def test_folders_in_shared_memory_are_not_mounted_as_all_of_it():
     job = Job(function="load", worker="/w/worker.py", adaptor="a", temporary="/dev/shm/t", output="/dev/shm/o")  # noqa: S108
     found = reach.find_reach(job, python=Path("/usr/bin/python3"), folder=Path("/s"), variables={})
     assert found["mounts"] == ["/s", "/dev/shm/t", "/dev/shm/o"]  # noqa: S108
+
+
+def test_an_interpreter_that_was_started_by_a_roundabout_path(tmp_path):
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "venv" / "bin" / "python").symlink_to("/usr/bin/python3")
+    python = reach.find_python(tmp_path / "benchmarks" / ".." / "venv" / "bin" / "python")
+    assert python == tmp_path / "venv" / "bin" / "python"
+    assert python.is_symlink()

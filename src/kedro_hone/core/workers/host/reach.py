@@ -114,6 +114,14 @@ def _is_wide(path: str) -> bool:
     return any(os.path.commonpath((real, place)) == real for place in own)
 
 
+def find_python(python: Path) -> Path:
+    """Return the path of an interpreter without links and ``..`` in its folder, which a worker could not walk through.
+
+    The last link stays: an environment's interpreter is known by it.
+    """
+    return python.parent.resolve() / python.name
+
+
 @functools.lru_cache(maxsize=64)
 def _find_interpreter(python: Path) -> tuple[str, ...]:
     """Return the folders of an interpreter: its environment, what that was made from, and each link on the way."""
@@ -126,7 +134,7 @@ def _find_interpreter(python: Path) -> tuple[str, ...]:
     base = hop.resolve().parent.parent
     whole = base.is_relative_to("/opt") or any((base / mark).exists() for mark in ("pyvenv.cfg", "conda-meta"))
     found += [hop.parent, *([base] if whole else map(Path, _list_parts(base)))]
-    if python == Path(sys.executable):  # packages for editing run in this process already
+    if python == find_python(Path(sys.executable)):  # packages for editing run in this process already
         found += _find_edited(prefix)
     return tuple(str(path) for path in found)
 

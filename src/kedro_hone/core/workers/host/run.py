@@ -181,6 +181,7 @@ def _start(
     # GPU drivers reserve all memory of all devices many times over: there is no bound that fits them.
     addresses = None if any(Path(device).exists() for device in _GPU_DEVICES) else 4 * memory + (64 << 30)
     variables = make_environment(job, toolchain=toolchain)
+    python = reach.find_python(python)
     allowed = reach.find_reach(job, python=python, folder=folder, variables=variables)
     return Guarded(
         Program(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,6 +37,7 @@ def act(node, project, github, *, head="o/r", title="A title", event="pull_reque
     context |= {"workspace": str(project.root), "run_id": "42", "job": "hone", "head_ref": title}
     env = {"GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": event, "GITHUB_EVENT_PATH": str(scratch / "event.json")}
     env |= {"GITHUB_REPOSITORY": "o/r", "GITHUB_SHA": "b" * 40, "GITHUB_RUN_ID": "42", "GITHUB_API_URL": github.url}
+    env |= {"GITHUB_BASE_REF": "main" if event == "pull_request" else "", "GITHUB_REF_NAME": "main"}
     env |= {"GITHUB_WORKSPACE": str(project.root), "GITHUB_HEAD_REF": title, **project.environment}
     env |= {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
     uses = {"actions/setup-python": {"python-path": sys.executable}}
@@ -67,6 +69,8 @@ def test_a_pull_request_is_assessed_and_told(node, finished, tmp_path):
     assert "t0ken" not in done["log"] + done["summary"] + comment["body"]
     upload = next(one for one in done["used"] if one["uses"].startswith("actions/upload-artifact"))
     assert upload["with"]["path"].split()[0] == done["outputs"]["report-path"]
+    base = next(one for one in done["used"] if one["uses"].startswith("actions/cache/restore"))
+    assert re.fullmatch("kedro-hone-base-[0-9a-f]{12}-[0-9a-f]{16}@", base["with"]["restore-keys"])
 
 
 def test_a_wrong_input_fails_without_a_run(node, finished, tmp_path):

@@ -170,9 +170,11 @@ async def _live(_: Request) -> Response:
 
 
 async def _ready(request: Request) -> Response:
-    """Whether deliveries can be accepted: the queue can be read. Registries that fail are told; they may come back."""
+    """Whether deliveries can be accepted; 503 where not. Registries that fail are told; they may come back."""
     service: Service = request.app.state.service
     await asyncio.to_thread(service.queue.count_states)
+    if service.intake.failing:  # it is tried again, since no delivery may come while this is not ready
+        await asyncio.wrap_future(service.intake.accept((), delivery=f"ready:{secrets.token_hex(8)}"))
     if dead := service.list_dead():
         return JSONResponse({"status": "failed", "threads": dead}, status_code=503)
     return JSONResponse({"status": "ok", "failing_registries": len(service.sweep.failing) if service.sweep else 0})
@@ -182,7 +184,8 @@ async def _count(request: Request) -> Response:
     service: Service = request.app.state.service
     states = await asyncio.to_thread(service.queue.count_states)
     failing = len(service.sweep.failing) if service.sweep else 0
-    text = format_metrics(states, service.counts.read(), failing=failing)
+    oldest = await asyncio.to_thread(service.queue.find_longest_wait)
+    text = format_metrics(states, service.counts.read(), failing=failing, longest_wait=oldest)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 

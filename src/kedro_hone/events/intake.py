@@ -33,6 +33,8 @@ class Intake:
     def __init__(self, jobs: Queue) -> None:
         self._jobs = jobs
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self.failing = False
+        """Whether the last batch could not be written."""
         self._thread = threading.Thread(target=self._work, name="hone-intake", daemon=True)
         self._thread.start()
 
@@ -71,9 +73,11 @@ class Intake:
         try:
             counts = self._jobs.accept_all((one.delivery, one.requests) for one in batch)
         except Exception as error:  # noqa: BLE001 - each sender is told, and the thread goes on with the next batch
+            self.failing = True
             for one in present:
                 one.future.set_exception(error)
             return
+        self.failing = False
         for one, count in zip(batch, counts, strict=True):
             if not one.future.cancelled():
                 one.future.set_result(count)

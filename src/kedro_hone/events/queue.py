@@ -222,6 +222,12 @@ class Queue:
             found = dict(connection.execute("SELECT state, COUNT(*) FROM jobs GROUP BY state"))
             return {state: found.get(state, 0) for state in State}
 
+    def find_longest_wait(self) -> float:
+        """Return the seconds since the oldest job came that is queued; 0 where none is."""
+        with self._open() as connection:
+            oldest = connection.execute("SELECT MIN(created) FROM jobs WHERE state = 'queued'").fetchone()[0]
+            return 0.0 if oldest is None else max(0.0, self._now() - oldest)
+
     def read_cursor(self, registry: str) -> str | None:
         """Return how far a registry was swept; None before the first time."""
         with self._open() as connection:

@@ -12,6 +12,7 @@ from typing import Final
 
 from github_action_toolkit import set_output
 
+from kedro_hone.core.values.digest import digest_json
 from kedro_hone.github.comment import make_id
 from kedro_hone.github.context import read_context
 from kedro_hone.github.inputs import Inputs, read_inputs, write_options
@@ -32,15 +33,18 @@ _PRIVATE: Final = (
 
 
 def run() -> None:
-    """Run the pipelines in the project, and write the outputs ``id``, ``code`` and ``folder``.
+    """Run the pipelines in the project, and write the outputs ``id``, ``branch``, ``code`` and ``folder``.
 
-    ``folder`` stays empty where the run left no new folder: what is there is then an earlier run's.
+    ``branch`` is a digest of the branch that this is compared with, or is kept for: a name with a comma is no key of a
+    cache. ``folder`` stays empty where the run left no new folder: what is there is then an earlier run's.
 
     Raises:
         HoneError: ``action-input-invalid``.
     """
     context, inputs = read_context(), read_inputs()
     set_output("id", make_id(inputs))
+    branch = os.environ.get("GITHUB_BASE_REF") or os.environ.get("GITHUB_REF_NAME", "")
+    set_output("branch", digest_json(branch).removeprefix("sha256:")[:16])
     project = context.workspace / inputs.project
     before = _find_latest(project)
     code = _start(inputs, context.workspace, project)

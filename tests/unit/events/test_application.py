@@ -193,6 +193,7 @@ def test_monitors_see_counts_and_no_names(client, service):
     text = client.get("/metrics").text
     assert 'hone_jobs{state="queued"} 1.0' in text
     assert 'hone_deliveries_total{outcome="accepted",source="mlflow"} 1.0' in text
+    assert "hone_longest_wait_seconds 0." in text
     assert "digits" not in text
 
 
@@ -242,12 +243,14 @@ def test_a_queue_that_cannot_be_written_is_told_so_that_the_sender_tries_again(c
     def fail(_):
         raise HoneError("queue-broken", "The queue is full.", why="It is.", hint="Wait.")
 
-    monkeypatch.setattr(service.queue, "accept_all", fail)
-    monkeypatch.setattr(service.queue, "count_states", lambda: fail(None))
-    response = deliver(client, make_body())
-    assert (response.status_code, response.json()["slug"]) == (503, "queue-broken")
-    assert client.get("/ready").status_code == 503
-    assert client.get("/health").status_code == 200
+    with monkeypatch.context() as full:
+        full.setattr(service.queue, "accept_all", fail)
+        response = deliver(client, make_body())
+        assert (response.status_code, response.json()["slug"]) == (503, "queue-broken")
+        assert client.get("/ready").status_code == 503
+        assert client.get("/health").status_code == 200
+    assert client.get("/ready").status_code == 200  # it looks again by itself
+    assert deliver(client, make_body()).json() == {"jobs": 1}
 
 
 def test_many_deliveries_at_once_are_one_job_each(service):

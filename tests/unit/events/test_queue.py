@@ -199,3 +199,13 @@ def test_a_row_that_cannot_be_read_stops_nothing(queue, tmp_path, change):
     assert queue.count_states()[State.FAILED] == 1
     assert [job.id for job in queue.list_jobs()] == [2]
     assert queue.find(1) is None
+
+
+def test_how_long_the_oldest_job_waits(queue, clock):
+    assert queue.find_longest_wait() == 0
+    queue.accept([make()])
+    clock[0] += 60
+    queue.accept([make("models:/digits/2")])
+    assert queue.find_longest_wait() == 60
+    queue.claim("cpu")
+    assert queue.find_longest_wait() == 0

@@ -40,3 +40,16 @@ def test_a_run_has_no_credentials_of_the_runner(printed, job):
     _, environment = printed
     assert not [name for name in environment if name.startswith(("ACTIONS_", "GITHUB_STATE", "GITHUB_TOKEN", "INPUT_"))]
     assert job.outputs["code"] == "11"
+
+
+@pytest.mark.parametrize("name", ["main", "fix,one/two"])
+def test_a_pull_request_finds_what_a_push_to_its_base_kept(job, monkeypatch, name):
+    monkeypatch.setattr(sys, "executable", "/bin/true")
+    job.set(INPUT_MODEL="models:/m/1", GITHUB_BASE_REF=name, GITHUB_REF_NAME="7/merge")
+    run()
+    found = job.outputs["branch"]
+    (job.workspace / "output").write_text("")
+    job.set(GITHUB_BASE_REF="", GITHUB_REF_NAME=name)
+    run()
+    assert found == job.outputs["branch"]
+    assert re.fullmatch("[0-9a-f]{16}", found)

@@ -71,6 +71,11 @@ def test_what_no_rule_takes_is_acknowledged(client, service):
         ({"stamp": "soon"}, 401),
     ],
 )
+@pytest.mark.attack(
+    what="a webhook that is forged, or sent again later",
+    who="network",
+    stopped_by="HMAC by the secret over body, id and time, compared in constant time, with a window of time",
+)
 def test_a_forged_delivery_is_refused(client, service, arguments, status):
     assert deliver(client, make_body(), **arguments).status_code == status
     assert client.post("/webhooks/mlflow", content=make_body()).status_code == status
@@ -84,6 +89,11 @@ def test_a_delivery_that_cannot_be_read_is_refused(client, service, body):
     assert service.queue.list_jobs() == ()
 
 
+@pytest.mark.attack(
+    what="a delivery without end",
+    who="network",
+    stopped_by="bodies up to 128 KiB are read, whatever their length is said to be",
+)
 def test_a_delivery_of_any_length_takes_a_bounded_memory(client):
     response = deliver(client, b"x" * (LARGEST_BODY + 1))
     assert response.status_code == 413
@@ -197,6 +207,11 @@ def test_monitors_see_counts_and_no_names(client, service):
     assert "digits" not in text
 
 
+@pytest.mark.attack(
+    what="a body that is sent slowly, or not at all",
+    who="network",
+    stopped_by="a body must come within ten seconds",
+)
 def test_a_body_that_does_not_come_is_not_waited_for(service, monkeypatch):
     monkeypatch.setattr("kedro_hone.events.control._BODY_SECONDS", 0.05)
     said = []

@@ -68,6 +68,11 @@ def test_a_session_cannot_be_made_up_and_ends(inside, monkeypatch):
         ({}, 403),
     ],
 )
+@pytest.mark.attack(
+    what="a form on a page of another site, sent by the browser of somebody who is logged in",
+    who="network",
+    stopped_by="Fetch Metadata, or the origin; the cookie is strict, and no script reads it",
+)
 def test_a_form_of_another_site_does_nothing(inside, service, headers, status):
     response = inside.post("/submit", data={"uri": "models:/digits/1"}, headers=headers)
     assert response.status_code == status
@@ -110,6 +115,11 @@ def test_what_models_and_logs_say_is_text(inside, service):
     assert len(page) < 100_000
 
 
+@pytest.mark.attack(
+    what="a report that brings scripts or forms",
+    who="registry",
+    stopped_by="a sandbox without scripts, forms and origin",
+)
 def test_the_report_is_shown_where_it_can_do_nothing(inside, service, tmp_path):
     inside.post("/submit", data={"uri": "models:/digits/1"}, headers=FORM)
     assert inside.get("/view/1/report").status_code == 404
@@ -161,6 +171,11 @@ def test_behind_a_proxy_that_asks_for_a_login_there_is_no_token(open_service):
     assert client.get("/runs").status_code == 404
 
 
+@pytest.mark.attack(
+    what="a name of another site that leads to the service (DNS rebinding), where a proxy asks for the login",
+    who="network",
+    stopped_by="the page has a list of its host names",
+)
 def test_the_page_is_there_under_its_own_names_only(open_service):
     application = make_application(open_service(secrets={}, login="proxy", hosts=["hone.example.org"]))
     for host, status in (("hone.example.org", 200), ("rebound.example.com", 400)):

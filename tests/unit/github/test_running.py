@@ -29,6 +29,11 @@ def printed(job, tmp_path, monkeypatch, capfd):
     return capfd.readouterr().out, json.loads((job.workspace / "environment.json").read_text())
 
 
+@pytest.mark.attack(
+    what="workflow commands in what the run of a pull request prints",
+    who="pull request",
+    stopped_by="GitHub reads no commands while the run prints",
+)
 def test_what_a_run_prints_is_no_command_of_the_workflow(printed):
     said, _ = printed
     (secret,) = re.findall(r"^::stop-commands::([0-9a-f]{32})$", said, re.MULTILINE)
@@ -36,6 +41,11 @@ def test_what_a_run_prints_is_no_command_of_the_workflow(printed):
     assert start < forged < end
 
 
+@pytest.mark.attack(
+    what="reading the token or the runner's credentials from the variables of the run",
+    who="pull request",
+    stopped_by="the run gets none of them",
+)
 def test_a_run_has_no_credentials_of_the_runner(printed, job):
     _, environment = printed
     assert not [name for name in environment if name.startswith(("ACTIONS_", "GITHUB_STATE", "GITHUB_TOKEN", "INPUT_"))]

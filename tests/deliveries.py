@@ -6,7 +6,7 @@ import base64
 import hashlib
 import hmac
 
-from kedro_hone.events.job import Request
+from kedro_hone.events.job import Optimize, Request
 
 NOW, SECRET, SHA = 1795168247.0, "s3cret", "0123456789abcdef0123456789abcdef01234567"
 CREATED = {
@@ -50,5 +50,5 @@ RULES = [
 
 
 def make_job(uri="models:/digits/1", **changes):
-    given = {"rule": "all", "told": {"recipe": {}}, "device": "cpu", "hardware": "h"}
+    given = {"rule": "all", "task": Optimize(), "device": "cpu", "hardware": "h"}
     return Request.make(uri=uri, **{**given, **changes})

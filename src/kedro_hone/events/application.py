@@ -190,8 +190,8 @@ async def _count(request: Request) -> Response:
 
 
 def _describe(job: Job) -> dict[str, Any]:
-    told = job.model_dump(mode="json", exclude={"process", "told"})
-    return {name: clean_text(value) if isinstance(value, str) else value for name, value in told.items()}
+    said = job.model_dump(mode="json", exclude={"process", "task"})
+    return {name: clean_text(value) if isinstance(value, str) else value for name, value in said.items()}
 
 
 def _find_peer(request: Request) -> str:

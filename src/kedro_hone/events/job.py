@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_json
@@ -19,20 +22,62 @@ class State(StrEnum):
     SKIPPED = "skipped"
 
 
+class _Run(Value):
+    """A run of the pipelines, here or elsewhere.
+
+    Attributes:
+        recipe: What of the project's recipe differs, as under ``hone:`` in parameters.yml.
+        env: The Kedro environment; None for the default one.
+        asked: Whether a person asked for it: then the version may be a winner.
+    """
+
+    recipe: dict[str, Json] = Field(default_factory=dict)
+    env: str | None = None
+    asked: bool = False
+
+
+class Optimize(_Run):
+    """A run here."""
+
+    kind: Literal["optimize"] = "optimize"
+
+
+class HandOver(_Run):
+    """A run in workflows of GitHub, which a ``repository_dispatch`` starts.
+
+    Attributes:
+        repository: ``owner/name``.
+        event_type: What the workflows wait for.
+    """
+
+    kind: Literal["hand-over"] = "hand-over"
+    repository: str
+    event_type: str
+
+
+class Approve(Value):
+    """Moving the alias to a winner that waits for it."""
+
+    kind: Literal["approve"] = "approve"
+
+
+Task = Annotated[Optimize | HandOver | Approve, Field(discriminator="kind")]
+"""What a job does."""
+
+
 class Request(Value):
-    """A run that is wanted.
+    """A task that is wanted.
 
     Attributes:
         uri: The version, pinned.
         rule: The rule's name, or who asked.
-        told: What the run is told: ``recipe``, ``env``.
         device: What it measures on.
         key: The same for requests of which one run is enough.
     """
 
     uri: str
     rule: str
-    told: dict[str, Json]
+    task: Task
     device: str = "cpu"
     key: str
 
@@ -42,25 +87,25 @@ class Request(Value):
         *,
         uri: str,
         rule: str,
-        told: dict[str, Json],
+        task: Task,
         device: str,
         hardware: str,
         version: str = "",
         recipe: str = "",
     ) -> Request:
-        """Return a request; one run is enough for a version, what the run is told, the recipe, and the hardware.
+        """Return a request; one run is enough for a version, a task, the recipe, and the hardware.
 
         Args:
             uri: The version, pinned.
             rule: The rule's name, or who asked.
-            told: What the run is told: ``recipe``, ``env``, or ``dispatch``.
+            task: What is done.
             device: What it measures on.
             hardware: A digest of this machine's.
             version: What tells one content of the place from the next, where the URI names a place only.
-            recipe: The digest of the recipe of the project that ``told`` changes.
+            recipe: The digest of the project's recipe, which the task's own changes.
         """
-        key = digest_json([uri, version, told, recipe, device, hardware])
-        return cls(uri=uri, rule=rule, told=told, device=device, key=key)
+        key = digest_json([uri, version, task.model_dump(mode="json"), recipe, device, hardware])
+        return cls(uri=uri, rule=rule, task=task, device=device, key=key)
 
 
 class Job(Value):
@@ -78,7 +123,7 @@ class Job(Value):
     id: int
     uri: str
     rule: str
-    told: dict[str, Json]
+    task: Task
     device: str
     state: State
     attempts: int

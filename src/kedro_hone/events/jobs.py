@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,8 +13,9 @@ from github import Auth, Github, GithubException, GithubRetry, RateLimitExceeded
 
 from kedro_hone.core.contract.registry import find_registry
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.base import Value
 from kedro_hone.events.approval import approve_winner
+from kedro_hone.events.job import Approve, HandOver, Optimize, Task
 from kedro_hone.events.running import SKIPPED
 from kedro_hone.report.result_file import note_result
 
@@ -35,6 +35,14 @@ _PATIENCE_SECONDS: Final = 30
 """How long the client waits where GitHub limits the rate; the job itself can wait for longer."""
 
 
+class _Given(Value):
+    """What of its job the process is given, in ``job.json``."""
+
+    id: int
+    uri: str
+    task: Task
+
+
 def run_job(folder: Path, *, project: Path, token: str) -> None:
     """Do what ``job.json`` says, and end the process; a run replaces it.
 
@@ -47,35 +55,34 @@ def run_job(folder: Path, *, project: Path, token: str) -> None:
         HoneError: What the registry raises, or ``registry-unreachable`` where GitHub does not respond.
         SystemExit: With ``SKIPPED`` where the version is a winner already; with 0 where it was handed over.
     """
-    job = json.loads((folder / "job.json").read_bytes())
-    uri, told = job["uri"], job["told"]
-    if told.get("approve"):
-        publication = approve_winner(uri, project=project)
+    job = _Given.model_validate_json((folder / "job.json").read_bytes())
+    if isinstance(job.task, Approve):
+        publication = approve_winner(job.uri, project=project)
         note_result(published=publication.uri, message=f"The alias {publication.alias!r} points to it.")
         sys.exit(0)
-    info = find_registry(uri, project=project).resolve(uri)
-    if info.is_optimized and not told.get("asked"):
+    info = find_registry(job.uri, project=project).resolve(job.uri)
+    if info.is_optimized and not job.task.asked:
         note_result(message=f"{info.uri} is a winner of kedro-hone: no event optimizes it again.")
         sys.exit(SKIPPED)
-    if dispatch := told.get("dispatch"):
-        hand_over(uri, told, dispatch, token=token, job=folder.name)
-        note_result(message=f"Handed over to the workflows of {dispatch['repository']}.")
+    if isinstance(job.task, HandOver):
+        hand_over(job.uri, job.task, token=token, job=str(job.id))
+        note_result(message=f"Handed over to the workflows of {job.task.repository}.")
         sys.exit(0)
     options = folder / "run.yml"
-    options.write_text(yaml.safe_dump({"run": list_options(uri, told)}))
+    options.write_text(yaml.safe_dump({"run": list_options(job.uri, job.task)}))
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", "kedro_hone", "run", "--config", str(options)])  # noqa: S606
 
 
-def list_options(uri: str, told: Mapping[str, Json]) -> dict[str, Any]:
+def list_options(uri: str, task: Optimize) -> dict[str, Any]:
     """Return the options of ``kedro run``, as its ``--config`` takes them: nothing passes through a shell."""
-    recipe = dict(told.get("recipe") or {})
-    recipe["model"] = {**recipe.get("model", {}), "uri": uri}
+    own = task.recipe.get("model")
+    recipe = {**task.recipe, "model": {**(own if isinstance(own, dict) else {}), "uri": uri}}
     options: dict[str, Any] = {"params": {"hone": recipe}}
-    return options | ({"env": told["env"]} if told.get("env") else {})
+    return options | ({"env": task.env} if task.env else {})
 
 
-def hand_over(uri: str, told: Mapping[str, Json], dispatch: Mapping[str, str], *, token: str, job: str) -> None:
+def hand_over(uri: str, task: HandOver, *, token: str, job: str) -> None:
     """Start the workflows of a repository that wait for a ``repository_dispatch``.
 
     The client retries while GitHub limits the rate, or fails; where the response to an accepted event is lost, GitHub
@@ -83,8 +90,7 @@ def hand_over(uri: str, told: Mapping[str, Json], dispatch: Mapping[str, str], *
 
     Args:
         uri: The version.
-        told: What the rule says: ``recipe`` and ``env``.
-        dispatch: ``repository`` and ``event_type``.
+        task: The workflows, and what they are to do.
         token: GitHub's.
         job: The same for events of which one workflow is enough: a ``concurrency`` group can be named after it.
 
@@ -92,8 +98,7 @@ def hand_over(uri: str, told: Mapping[str, Json], dispatch: Mapping[str, str], *
         HoneError: ``registry-unreachable``, ``registry-limited`` or ``registry-denied``; ``rules-invalid``: the
             recipe is too long.
     """
-    payload = {"model": uri, "recipe": json.dumps(told.get("recipe") or {}), "env": told.get("env") or ""}
-    payload["job"] = job
+    payload = {"model": uri, "recipe": json.dumps(task.recipe), "env": task.env or "", "job": job}
     if len(json.dumps(payload)) > _LARGEST_PAYLOAD:
         why = f"It has over {_LARGEST_PAYLOAD} bytes, and GitHub takes no more."
         hint = "Put it into the workflow's own project, and name its `env` in the rule."
@@ -101,8 +106,8 @@ def hand_over(uri: str, told: Mapping[str, Json], dispatch: Mapping[str, str], *
     place = os.environ.get("GITHUB_API_URL", "https://api.github.com")
     retry = GithubRetry(total=_RETRIES, max_rate_limit_wait=_PATIENCE_SECONDS)
     client = Github(auth=Auth.Token(token), base_url=place, lazy=True, timeout=20, retry=retry)
-    name = dispatch["repository"]
-    event = {"event_type": dispatch["event_type"], "client_payload": payload}
+    name = task.repository
+    event = {"event_type": task.event_type, "client_payload": payload}
     try:  # the repository's own method returns False for whatever GitHub refuses, without its reason
         client.requester.requestJsonAndCheck("POST", f"/repos/{name}/dispatches", input=event)
     except GithubException as error:

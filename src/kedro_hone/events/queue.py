@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     key TEXT NOT NULL UNIQUE,
     uri TEXT NOT NULL,
     rule TEXT NOT NULL,
-    told TEXT NOT NULL,
+    task TEXT NOT NULL,
     device TEXT NOT NULL,
     state TEXT NOT NULL,
     attempts INTEGER NOT NULL DEFAULT 0,
@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS jobs (
 CREATE INDEX IF NOT EXISTS waiting ON jobs (state, device, not_before);
 """
 _COLUMNS = (
-    "id, uri, rule, told, device, state, attempts, not_before, created, changed, exit_code, verdict, published, "
+    "id, uri, rule, task, device, state, attempts, not_before, created, changed, exit_code, verdict, published, "
     "reason, process"
 )
 _KEPT_SECONDS = 30 * 86400.0
@@ -62,7 +62,7 @@ UPDATE jobs SET state = 'running', attempts = attempts + 1, changed = ? WHERE id
 _FRESH = "attempts = 0, not_before = 0, exit_code = NULL, verdict = '', published = '', reason = '', process = ''"
 _AGAIN = f"UPDATE SET state = 'queued', changed = excluded.changed, {_FRESH} WHERE state = 'failed'"
 _INSERT = (
-    "INSERT INTO jobs (key, uri, rule, told, device, state, created, changed) VALUES (?, ?, ?, ?, ?, 'queued', ?, ?) "
+    "INSERT INTO jobs (key, uri, rule, task, device, state, created, changed) VALUES (?, ?, ?, ?, ?, 'queued', ?, ?) "
     "ON CONFLICT (key) DO"
 )
 _UNREADABLE = "Its row in the queue could not be read: perhaps a newer version wrote it."
@@ -242,7 +242,7 @@ class Queue:
             return new
 
     def _insert(self, connection: sqlite3.Connection, one: Request, *, again: bool = False) -> int:
-        values = (one.key, one.uri, one.rule, json.dumps(one.told), one.device, self._now(), self._now())
+        values = (one.key, one.uri, one.rule, one.task.model_dump_json(), one.device, self._now(), self._now())
         return connection.execute(f"{_INSERT} {_AGAIN if again else 'NOTHING'}", values).rowcount
 
     @contextmanager
@@ -280,7 +280,7 @@ def _read_job(row: tuple[object, ...]) -> Job | None:
     """Return the job of a row; None, which is logged, where it is not as this version writes it."""
     named = dict(zip(_COLUMNS.split(", "), row, strict=True))
     try:
-        return Job.model_validate({**named, "told": json.loads(str(named["told"]))})
+        return Job.model_validate({**named, "task": json.loads(str(named["task"]))})
     except ValueError as error:  # of pydantic, too
         log("job-unreadable", level=logging.ERROR, job=named["id"], reason=str(error))
         return None

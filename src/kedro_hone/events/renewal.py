@@ -9,7 +9,7 @@ from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import MACHINE, SOURCE, TOOLSET
 from kedro_hone.core.values.base import Json
-from kedro_hone.events.job import Request, State
+from kedro_hone.events.job import Optimize, Request, State
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.rules import Rule
 
@@ -60,9 +60,9 @@ def make_renewal(info: VersionInfo, rule: Rule | None, *, device: str, machine: 
     """
     recipe: Mapping[str, Json] = rule.recipe if rule else {}
     gates = {**recipe.get("gates", {}), "beat_published": True}
-    told: dict[str, Json] = {"recipe": {**recipe, "gates": gates}, "env": rule.env if rule else None}
+    task = Optimize(recipe={**recipe, "gates": gates}, env=rule.env if rule else None)
     place = rule.device if rule else device
-    return Request.make(uri=info.tags[SOURCE], rule=RULE, told=told, device=place, hardware=machine, recipe=toolset)
+    return Request.make(uri=info.tags[SOURCE], rule=RULE, task=task, device=place, hardware=machine, recipe=toolset)
 
 
 def choose_renewals(queue: Queue, requests: list[Request], *, limit: int, now: float) -> list[Request]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from kedro_hone.core.values.base import Json
 from kedro_hone.events.event import Event, Kind
+from kedro_hone.events.job import HandOver, Optimize, Task
 
 _HUB: Final = "hf://"
 EventName = Annotated[str, StringConstraints(pattern=rf"^({'|'.join(Kind)})(:.+)?$")]
@@ -57,10 +58,12 @@ class Rule(Section):
         place = f"{_HUB}{event.name}" if event.uri.startswith(_HUB) else event.name
         return fnmatchcase(place, self.models)
 
-    def describe(self) -> dict[str, Json]:
-        """Return what a run by this rule is told."""
-        told = {"recipe": self.recipe, "env": self.env}
-        return told | ({"dispatch": self.dispatch.model_dump()} if self.dispatch else {})
+    def make_task(self, *, asked: bool = False) -> Task:
+        """Return what is done by this rule; ``asked``: whether a person asked for it."""
+        said = {"recipe": self.recipe, "env": self.env, "asked": asked}
+        if self.dispatch is None:
+            return Optimize.model_validate(said)
+        return HandOver.model_validate(said | self.dispatch.model_dump())
 
 
 def find_rule(rules: Iterable[Rule], event: Event) -> Rule | None:

@@ -19,7 +19,7 @@ from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.machine.processes import name_process
 from kedro_hone.core.store.disk import write_file
 from kedro_hone.events.groups import end_group, end_process, is_process
-from kedro_hone.events.job import Job, State
+from kedro_hone.events.job import HandOver, Job, State
 from kedro_hone.events.journal import log
 from kedro_hone.events.queue import Queue
 from kedro_hone.report.result_file import VARIABLE, RunResult, read_result
@@ -144,9 +144,9 @@ class Runner:
         folder.mkdir(parents=True, exist_ok=True)
         result = folder / "result.json"
         result.unlink(missing_ok=True)
-        write_file(folder / "job.json", json.dumps({"uri": job.uri, "told": job.told}).encode())
+        write_file(folder / "job.json", job.model_dump_json(include={"id", "uri", "task"}).encode())
         kept = {name: value for name, value in os.environ.items() if name not in self._hidden}
-        kept |= self._for_dispatch if "dispatch" in job.told else {}
+        kept |= self._for_dispatch if isinstance(job.task, HandOver) else {}
         with (folder / "log").open("ab") as text:
             process = subprocess.Popen(
                 self._command(folder),

@@ -14,10 +14,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from kedro_hone.core.contract.tags import APPROVED
-from kedro_hone.core.values.base import Json
 from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.intake import Intake
-from kedro_hone.events.job import Request
+from kedro_hone.events.job import Approve, Request
 from kedro_hone.events.journal import log
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.retention import Retention
@@ -114,16 +113,15 @@ def make_request(uri: str, rule: Rule, *, hardware: str, recipe: str, version: s
 
     Args:
         uri: The version, pinned, or a path.
-        rule: What the run is told.
+        rule: What is done.
         hardware: A digest of this machine's.
         recipe: That of the recipe that the rule changes.
         version: The version's own name; it counts where the URI is a path, which may hold another model tomorrow.
     """
-    told: dict[str, Json] = rule.describe()
     version = "" if urlsplit(uri).scheme else version
     device = NO_DEVICE if rule.dispatch else rule.device
     return Request.make(
-        uri=uri, rule=rule.name, told=told, device=device, hardware=hardware, version=version, recipe=recipe
+        uri=uri, rule=rule.name, task=rule.make_task(), device=device, hardware=hardware, version=version, recipe=recipe
     )
 
 
@@ -134,8 +132,7 @@ def make_approval(uri: str, *, asked: str) -> Request:
         uri: The winner.
         asked: What tells one approval from the next of the same winner, whose alias was moved away meanwhile.
     """
-    told: dict[str, Json] = {"approve": True}
-    return Request.make(uri=uri, rule="approval", told=told, device=NO_DEVICE, hardware="", version=asked)
+    return Request.make(uri=uri, rule="approval", task=Approve(), device=NO_DEVICE, hardware="", version=asked)
 
 
 def make_service(

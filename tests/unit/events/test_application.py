@@ -13,7 +13,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.processes import name_process
 from kedro_hone.events.application import make_application
 from kedro_hone.events.control import LARGEST_BODY
-from kedro_hone.events.job import State
+from kedro_hone.events.job import Approve, Optimize, State
 
 TOKEN = {"authorization": f"Bearer {SECRETS['token']}"}
 
@@ -38,11 +38,11 @@ def test_a_version_that_a_rule_takes_becomes_a_job(client, service):
     response = deliver(client, make_body())
     assert (response.status_code, response.json()) == (202, {"jobs": 1})
     (job,) = service.queue.list_jobs()
-    assert (job.uri, job.rule, job.state, job.told) == (
+    assert (job.uri, job.rule, job.state, job.task) == (
         "models:/digits/1",
         "digits",
         State.QUEUED,
-        {"recipe": {}, "env": None},
+        Optimize(),
     )
 
 
@@ -113,7 +113,7 @@ def test_the_hub_tells_of_commits_on_main(client, service):
     assert client.post("/webhooks/huggingface", json=other, headers=headers).json() == {"jobs": 0}
     assert client.post("/webhooks/huggingface", json=PUSHED).status_code == 401
     (job,) = service.queue.list_jobs()
-    assert (job.uri, job.told["recipe"]) == (f"hf://org/clf@{SHA}", {"threads": 1})
+    assert (job.uri, job.task.recipe) == (f"hf://org/clf@{SHA}", {"threads": 1})
 
 
 def test_without_a_secret_there_is_no_webhook(open_service):
@@ -136,7 +136,7 @@ def test_somebody_asks_for_a_run(client, service):
     again = client.post("/runs", json={"uri": "models:/digits/1"}, headers=TOKEN)
     assert again.json()["id"] != first.json()["id"]
     assert [job["rule"] for job in client.get("/runs", headers=TOKEN).json()] == ["by hand", "digits"]
-    assert all(job.told["asked"] for job in service.queue.list_jobs())
+    assert all(job.task.asked for job in service.queue.list_jobs())
     key = {**TOKEN, "idempotency-key": "k"}
     one, same = (client.post("/runs", json={"uri": "hf://org/clf"}, headers=key).json()["id"] for _ in range(2))
     assert one == same
@@ -190,7 +190,7 @@ def test_a_winner_that_waits_is_approved(client, service):
     service.queue.finish(number, State.DONE, published="models:/digits/2")
     assert client.post(f"/runs/{number}/approve", headers=TOKEN).status_code == 202
     newest = service.queue.list_jobs()[0]
-    assert (newest.uri, newest.told) == ("models:/digits/2", {"approve": True})
+    assert (newest.uri, newest.task) == ("models:/digits/2", Approve())
     service.queue.cancel(newest.id, reason="It did not come through.")
     assert client.post(f"/runs/{number}/approve", headers=TOKEN).status_code == 202
     assert service.queue.list_jobs()[0].id > newest.id

@@ -6,26 +6,25 @@ import pytest
 from github_server import DENIED, serve_github
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.events.job import HandOver, Optimize
 from kedro_hone.events.jobs import hand_over, list_options
 
-DISPATCH = {"repository": "o/r", "event_type": "model-version"}
+TASK = HandOver(repository="o/r", event_type="model-version")
 
 
 def test_the_options_of_a_run():
-    told = {"recipe": {"threads": 1, "model": {"module": "shop:Net"}}, "env": "prod"}
-    assert list_options("models:/digits/1", told) == {
+    task = Optimize(recipe={"threads": 1, "model": {"module": "shop:Net"}}, env="prod")
+    assert list_options("models:/digits/1", task) == {
         "params": {"hone": {"threads": 1, "model": {"module": "shop:Net", "uri": "models:/digits/1"}}},
         "env": "prod",
     }
-    assert list_options("a; rm -rf /", {"recipe": {}, "env": None}) == {
-        "params": {"hone": {"model": {"uri": "a; rm -rf /"}}}
-    }
+    assert list_options("a; rm -rf /", Optimize()) == {"params": {"hone": {"model": {"uri": "a; rm -rf /"}}}}
 
 
 def test_an_event_is_handed_over_to_the_workflows_of_a_repository(monkeypatch):
     with serve_github() as github:
         monkeypatch.setenv("GITHUB_API_URL", github.url)
-        hand_over("models:/digits/1", {"recipe": {"threads": 1}, "env": None}, DISPATCH, token="t", job="7")  # noqa: S106
+        hand_over("models:/digits/1", TASK.model_copy(update={"recipe": {"threads": 1}}), token="t", job="7")  # noqa: S106
     (body,) = github.dispatches
     assert body["event_type"] == "model-version"
     assert body["client_payload"] == {
@@ -53,7 +52,7 @@ def test_what_github_refuses_is_explained(monkeypatch, answer, slug):
         github.refusal = answer
         monkeypatch.setenv("GITHUB_API_URL", github.url)
         with pytest.raises(HoneError) as raised:
-            hand_over("models:/digits/1", {}, DISPATCH, token="a secret token of github", job="7")  # noqa: S106
+            hand_over("models:/digits/1", TASK, token="a secret token of github", job="7")  # noqa: S106
     assert raised.value.slug == slug
     assert "a secret token" not in str(raised.value)
 
@@ -61,11 +60,11 @@ def test_what_github_refuses_is_explained(monkeypatch, answer, slug):
 def test_nobody_there_is_explained(monkeypatch):
     monkeypatch.setenv("GITHUB_API_URL", "http://127.0.0.1:9")
     with pytest.raises(HoneError) as raised:
-        hand_over("models:/digits/1", {}, DISPATCH, token="t", job="7")  # noqa: S106
+        hand_over("models:/digits/1", TASK, token="t", job="7")  # noqa: S106
     assert raised.value.slug == "registry-unreachable"
 
 
 def test_a_recipe_that_github_does_not_take_is_refused_here():
     with pytest.raises(HoneError) as raised:
-        hand_over("models:/digits/1", {"recipe": {"x": "y" * 70_000}}, DISPATCH, token="t", job="7")  # noqa: S106
+        hand_over("models:/digits/1", TASK.model_copy(update={"recipe": {"x": "y" * 70_000}}), token="t", job="7")  # noqa: S106
     assert raised.value.slug == "rules-invalid"

@@ -8,7 +8,7 @@ from deliveries import SECRETS
 from starlette.testclient import TestClient
 
 from kedro_hone.events.application import make_application
-from kedro_hone.events.job import State
+from kedro_hone.events.job import Approve, State
 
 FORM = {"sec-fetch-site": "same-origin"}
 HOSTILE = '<script>alert("x")</script>'
@@ -146,7 +146,7 @@ def test_a_winner_that_waits_has_a_button(inside, service):
     (folder / "result.json").write_text('{"awaits": "honed"}')
     assert "Approve models:/digits/2" in inside.get("/view/1").text
     inside.post("/view/1/approve", headers=FORM)
-    assert service.queue.find(2).told == {"approve": True}
+    assert service.queue.find(2).task == Approve()
 
 
 def test_models_are_listed_with_their_last_verdict(inside, service):

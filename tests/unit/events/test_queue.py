@@ -11,7 +11,7 @@ import pytest
 from deliveries import make_job as make
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.events.job import State
+from kedro_hone.events.job import Optimize, State
 from kedro_hone.events.queue import Queue
 
 
@@ -50,7 +50,7 @@ def test_a_delivery_that_comes_twice_adds_nothing(queue):
 
 @pytest.mark.parametrize(
     ("changes", "new"),
-    [({}, 0), ({"rule": "another"}, 0), ({"told": {"recipe": {"threads": 1}}}, 1), ({"hardware": "new"}, 1)],
+    [({}, 0), ({"rule": "another"}, 0), ({"task": Optimize(recipe={"threads": 1})}, 1), ({"hardware": "new"}, 1)],
 )
 def test_one_run_is_enough_for_a_version_a_recipe_and_a_machine(queue, changes, new):
     queue.accept([make()], delivery="a")
@@ -120,10 +120,11 @@ def test_threads_that_accept_the_same_add_it_once(queue):
 ACCEPT = """
 import sys
 from pathlib import Path
-from kedro_hone.events.queue import Queue, Request
+from kedro_hone.events.job import Optimize, Request
+from kedro_hone.events.queue import Queue
 queue = Queue(Path(sys.argv[1]))
 for number in range(100_000):
-    one = Request.make(uri=f"models:/m/{number}", rule="r", told={}, device="cpu", hardware="h")
+    one = Request.make(uri=f"models:/m/{number}", rule="r", task=Optimize(), device="cpu", hardware="h")
     queue.accept([one], delivery=str(number))
     print(number, flush=True)
 """
@@ -190,7 +191,7 @@ def test_a_job_that_ended_otherwise_is_not(queue, state):
     assert queue.accept([make()], delivery="b") == 0
 
 
-@pytest.mark.parametrize("change", ["told = 'no json'", "state = 'queued', rule = CAST(x'ff' AS BLOB)"])
+@pytest.mark.parametrize("change", ["task = 'no json'", "state = 'queued', rule = CAST(x'ff' AS BLOB)"])
 def test_a_row_that_cannot_be_read_stops_nothing(queue, tmp_path, change):
     queue.accept([make(), make("models:/digits/2")])
     with sqlite3.connect(tmp_path / "deep" / "queue.db") as connection:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.events.job import State
+from kedro_hone.events.job import Optimize, State
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.renewal import choose_renewals, explain_due, list_winners, make_renewal
 from kedro_hone.events.settings import read_settings
@@ -54,10 +54,7 @@ def test_a_renewal_must_beat_what_is_published():
     (rule,) = read_settings(settings).rules
     wanted = make_renewal(make("2"), rule, device="cpu", **NOW)
     assert wanted.uri == "models:/digits/1"
-    assert wanted.told == {
-        "recipe": {"gates": {"drop": 0.1, "beat_published": True}, "threads": 1},
-        "env": "prod",
-    }
+    assert wanted.task == Optimize(recipe={"gates": {"drop": 0.1, "beat_published": True}, "threads": 1}, env="prod")
     assert make_renewal(make("3"), rule, device="cpu", **NOW).key == wanted.key
     assert make_renewal(make("2"), rule, device="cpu", **{**NOW, "toolset": "openvino=3"}).key != wanted.key
 

@@ -4,6 +4,7 @@ import pytest
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events.event import Event, Kind
+from kedro_hone.events.job import HandOver, Optimize
 from kedro_hone.events.rules import find_rule, list_hidden, list_unmatched
 from kedro_hone.events.settings import SecretsSection, read_secrets, read_settings
 
@@ -87,12 +88,12 @@ def test_rules_that_cannot_be_used_are_an_error(settings):
     assert raised.value.slug == "rules-invalid"
 
 
-def test_what_a_run_is_told_is_all_that_matters_of_a_rule():
+def test_the_task_of_a_rule():
     (one,) = read_settings({"rules": [rule(recipe={"threads": 1}, env="prod")]}).rules
-    assert one.describe() == {"recipe": {"threads": 1}, "env": "prod"}
+    assert one.make_task() == Optimize(recipe={"threads": 1}, env="prod")
     handed = rule(dispatch={"repository": "owner/name"})
     (other,) = read_settings({"rules": [handed], "secrets": {"github": "TOKEN"}}).rules
-    assert other.describe()["dispatch"] == {"repository": "owner/name", "event_type": "model-version"}
+    assert other.make_task(asked=True) == HandOver(repository="owner/name", event_type="model-version", asked=True)
 
 
 def test_secrets_are_read_and_never_shown():

@@ -13,7 +13,7 @@ from deliveries import make_job
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.processes import name_process
-from kedro_hone.events.job import State
+from kedro_hone.events.job import HandOver, State
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.running import SKIPPED, Runner, choose_pause
 
@@ -189,7 +189,7 @@ def test_after_the_last_attempt_it_has_failed(queue, open_runner):
 def test_what_a_job_is_given(queue, open_runner, tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_MLFLOW_SECRET", "hidden")
     monkeypatch.setenv("HONE_OTHER", "shown")
-    queue.accept([make_job(), make_job("models:/digits/2", told={"dispatch": {"repository": "o/r"}})])
+    queue.accept([make_job(), make_job("models:/digits/2", task=HandOver(repository="o/r", event_type="e"))])
     command = [sys.executable, "-c", "import os, json; print(json.dumps(dict(os.environ)))"]
     hidden = {"hidden": ["HONE_MLFLOW_SECRET"], "for_dispatch": {"HONE_GITHUB_TOKEN": "given"}}
     runner = open_runner(*command, **hidden)
@@ -200,8 +200,9 @@ def test_what_a_job_is_given(queue, open_runner, tmp_path, monkeypatch):
     assert "HONE_GITHUB_TOKEN" not in first
     assert second["HONE_GITHUB_TOKEN"] == hidden["for_dispatch"]["HONE_GITHUB_TOKEN"]
     assert json.loads((tmp_path / "data/hone/jobs/1/job.json").read_text()) == {
+        "id": 1,
         "uri": "models:/digits/1",
-        "told": {"recipe": {}},
+        "task": {"kind": "optimize", "recipe": {}, "env": None, "asked": False},
     }
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kedro_hone.events.event import Event, Kind
+from kedro_hone.events.job import Approve
 
 
 def make_event(uri="models:/digits/1", name="digits", kind=Kind.VERSION_CREATED, **more):
@@ -24,7 +25,7 @@ def test_a_path_holds_another_version_tomorrow(open_service):
 def test_a_tag_approves_a_winner(service, value, count):
     event = make_event("models:/digits/2", kind=Kind.TAG_SET, key="hone.approved", value=value)
     requests = service.choose(event)
-    assert [one.told for one in requests] == [{"approve": True}] * count
+    assert [one.task for one in requests] == [Approve()] * count
 
 
 def test_a_winner_is_approved_again_where_somebody_says_so_again(service):

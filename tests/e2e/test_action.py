@@ -53,20 +53,27 @@ def test_a_pull_request_is_assessed_and_told(node, finished, tmp_path):
     project = copy_project(finished, tmp_path)
     with serve_github() as github:
         done = act(node, project, github, title=HOSTILE)
+        (first,) = (one["body"] for one in github.comments)
+        project.set(gates={"speedup": 1e6, "require_improvement": True})
+        project.write()  # the next push asks for what no candidate reaches
+        again = act(node, project, github, title=HOSTILE)
 
+    assert again["failed"]
+    assert again["outputs"]["verdict"] == "FAIL"
+    assert [one["conclusion"] for one in github.checks] == ["success", "failure"]
     assert not done["failed"], done["log"]
     assert done["outputs"]["verdict"] == "PASS"
     assert float(done["outputs"]["speedup-low"]) > 1.05
     assert done["outputs"]["published-uri"] == ""
     report = project.root / done["outputs"]["report-path"]
     assert report.is_file()
-    (comment,) = github.comments
-    (check,) = github.checks
-    assert "PASS:" in comment["body"]
+    (comment,) = github.comments  # updated in place
+    assert "PASS:" in first
     assert "PASS:" in done["summary"]
-    assert check["conclusion"] == "success"
+    assert "FAIL:" in comment["body"]
+    assert "PASS" in comment["body"]  # what the last push had
     assert not list(tmp_path.rglob("pwned"))
-    assert "t0ken" not in done["log"] + done["summary"] + comment["body"]
+    assert "t0ken" not in done["log"] + done["summary"] + first + comment["body"]
     upload = next(one for one in done["used"] if one["uses"].startswith("actions/upload-artifact"))
     assert upload["with"]["path"].split()[0] == done["outputs"]["report-path"]
     base = next(one for one in done["used"] if one["uses"].startswith("actions/cache/restore"))

@@ -18,6 +18,8 @@ _MAY_BE_FULL: Final = frozenset({None, 400, 402, 403})
 _DENIED: Final = frozenset({401, 403})
 _MOVED: Final = frozenset({409, 412})
 _TOO_MANY: Final = 429
+_LIMITED: Final = re.compile(r"HTTP Error 429\b|Rate limited")
+"""How huggingface_hub logs a limit (``utils/_http.py``); a port or a digest in its line may hold the same digits."""
 _LONGEST: Final = 400
 
 
@@ -39,7 +41,7 @@ class StalledError(Exception):
 
     def __init__(self, seconds: float, heard: str = "") -> None:
         super().__init__(f"It sent nothing for {seconds:g} seconds." + (f" {heard}" if heard else ""))
-        self.limited = "429" in heard or "Rate limited" in heard
+        self.limited = _LIMITED.search(heard) is not None
 
 
 def explain(error: BaseException, place: Place, *, endpoint: str) -> HoneError:

@@ -185,11 +185,12 @@ def judge_all(model: Model, orders: list[dict[str, Any]]) -> dict[str, float | N
 
 def try_by_hand(model: Model, given: argparse.Namespace) -> tuple[dict[str, Any], dict[str, float | None], float]:
     """Build, judge and measure the configurations next to the winner; return times, quality, and the seconds."""
-    import by_hand_models  # noqa: PLC0415 - the children need none of it
+    import by_hand_builds  # noqa: PLC0415 - the children need none of it
+    import by_hand_models  # noqa: PLC0415 - see above
 
     modern = {"avx512_vnni", "avx512_bf16"} <= read_flags()
     began = time.perf_counter()
-    built = by_hand_models.build(model, modern=modern)
+    built = by_hand_builds.build(model, modern=modern)
     winner = model.project / by_hand_models.read_winner(model.project)["winner"]["path"]
     named = {**built, WINNER: {"path": str(winner)}}
     common = {"folder": str(model.files), "threads": given.threads, "shapes": model.shapes}

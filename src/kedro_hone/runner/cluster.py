@@ -11,15 +11,14 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import describe_exception
 from kedro_hone.core.text import open_logger
+from kedro_hone.runner.cluster_errors import explain_loss, explain_lost, explain_unfit
 from kedro_hone.runner.member import Facts, MisplacedError, Place, Setup, digest_code, introduce, run_node
 
 _LOGGER = open_logger(__name__)
@@ -81,10 +80,10 @@ class Cluster:
         benches = [one for one in members if BENCH in one.resources]
         for label, found in ((BENCH, benches), (BUILD, builders)):
             if not found:
-                raise _explain_unfit(f"none of its {len(members)} workers has the resource {label!r}")
+                raise explain_unfit(f"none of its {len(members)} workers has the resource {label!r}")
         first = min(benches, key=lambda one: (-builders[one.facts.host.fingerprint], one.name))
         if not builders[first.facts.host.fingerprint]:
-            raise _explain_unfit(f"no worker with {BUILD!r} has the processor of {first.name}, which measures")
+            raise explain_unfit(f"no worker with {BUILD!r} has the processor of {first.name}, which measures")
         left = [one.name for one in members if one.facts.host.fingerprint != first.facts.host.fingerprint]
         if left:
             _LOGGER.warning("not used: %s, whose processors are not that of %s", ", ".join(left), first.name)
@@ -121,7 +120,7 @@ class Cluster:
             if (fault := self._find_fault(facts)) is not None:
                 what = f"the worker {alive[address]['name']} at {address} {fault}"
                 if strict:
-                    raise _explain_unfit(what)
+                    raise explain_unfit(what)
                 _LOGGER.warning("not used: %s", what)
             self._known[address] = None if fault else facts
         labels = {address: frozenset(found["resources"]) for address, found in alive.items()}
@@ -188,13 +187,13 @@ class Cluster:
             except MisplacedError as error:
                 misplaced += 1
                 if misplaced >= _DEATHS:
-                    raise _explain_lost(f"No worker takes {order.name}.", str(error)) from error
+                    raise explain_lost(f"No worker takes {order.name}.", str(error)) from error
                 self._forget(chosen)
             except KilledWorker as error:
                 deaths += 1
                 _LOGGER.warning("again     %s: %s", order.name, error)
                 if deaths >= _DEATHS:
-                    raise _explain_lost(f"The workers that ran {order.name} died.", str(error)) from error
+                    raise explain_lost(f"The workers that ran {order.name} died.", str(error)) from error
 
     def _run(self, order: Order, task: bytes, addresses: list[str] | None) -> bytes:
         """Submit a task and wait for it; ``_LeftError`` where none is left of those that may run it.
@@ -245,7 +244,7 @@ class Cluster:
             if time.monotonic() >= until:
                 kind = "the machine that measures" if BENCH in order.needs else f"a machine like {self.bench.name}"
                 why = f"For {self._patience:.0f} s there was no worker with {', '.join(sorted(order.needs))} on {kind}."
-                raise _explain_lost(f"There is no worker for {order.name} any more.", why)
+                raise explain_lost(f"There is no worker for {order.name} any more.", why)
             time.sleep(_POLL / 2)
         labels = {one.address: one.resources for one in self.look()} | self._others
         able = {address for address, resources in labels.items() if resources >= self._find_labels(order.needs)}
@@ -273,42 +272,3 @@ class Cluster:
 
 class _LeftError(Exception):
     """No worker is left of those that may run a node."""
-
-
-@contextmanager
-def explain_loss(client: Any) -> Iterator[None]:
-    """Raise ``cluster-unreachable`` where the connection to the scheduler is lost."""
-    from distributed.comm import CommClosedError  # noqa: PLC0415 - an extra
-
-    try:
-        yield
-    except (CancelledError, OSError) as error:  # what a node raises may be an OSError, too
-        if isinstance(error, CancelledError | CommClosedError) or client.status != "running":
-            raise explain_unreachable(client.scheduler.address if client.scheduler else "", error) from error
-        raise
-
-
-def explain_unreachable(address: str, error: BaseException, hint: str | None = None) -> HoneError:
-    """Return the error for a scheduler that is not there, or not there any more."""
-    usual = "Start it, and its workers, and run again: what was built is in the store and is not built again."
-    return HoneError(
-        "cluster-unreachable",
-        f"The Dask scheduler {address or '(no address)'} cannot be reached.",
-        why=describe_exception(error),
-        hint=hint or usual,
-    )
-
-
-def _explain_unfit(why: str) -> HoneError:
-    return HoneError(
-        "cluster-unfit",
-        "The Dask cluster cannot run this search.",
-        why=f"{why[0].upper()}{why[1:]}.",
-        hint="Start every worker with its resources, the same code and the project's folder: Run on a Dask cluster in "
-        "the documentation has the commands.",
-    )
-
-
-def _explain_lost(what: str, why: str) -> HoneError:
-    hint = "Look into the logs of the workers, start them again, and run again: what was built is in the store."
-    return HoneError("cluster-worker-lost", what, why=why, hint=hint)

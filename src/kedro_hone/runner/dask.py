@@ -24,7 +24,8 @@ from pluggy import PluginManager
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
-from kedro_hone.runner.cluster import BENCH, BUILD, Cluster, Order, explain_unreachable
+from kedro_hone.runner.cluster import BENCH, BUILD, Cluster, Order
+from kedro_hone.runner.cluster_errors import explain_unreachable
 from kedro_hone.runner.member import ANSWERS, Setup
 from kedro_hone.runner.search import SearchRunner, Turns
 

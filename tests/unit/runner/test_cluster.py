@@ -14,7 +14,8 @@ from distributed.comm import CommClosedError
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.runner import cluster as module
-from kedro_hone.runner.cluster import Cluster, Order, explain_loss
+from kedro_hone.runner.cluster import Cluster, Order
+from kedro_hone.runner.cluster_errors import explain_loss
 from kedro_hone.runner.member import Facts, MisplacedError, Setup, digest_code
 
 CODE = digest_code("kedro_hone")

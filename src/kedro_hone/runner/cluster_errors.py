@@ -1,0 +1,52 @@
+"""What is said where a Dask cluster cannot run a search, or goes away while it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from typing import Any
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.plugins import describe_exception
+
+
+@contextmanager
+def explain_loss(client: Any) -> Iterator[None]:
+    """Raise ``cluster-unreachable`` where the connection to the scheduler is lost."""
+    from distributed.comm import CommClosedError  # noqa: PLC0415 - an extra
+
+    try:
+        yield
+    except (CancelledError, OSError) as error:  # what a node raises may be an OSError, too
+        if isinstance(error, CancelledError | CommClosedError) or client.status != "running":
+            raise explain_unreachable(client.scheduler.address if client.scheduler else "", error) from error
+        raise
+
+
+def explain_unreachable(address: str, error: BaseException, hint: str | None = None) -> HoneError:
+    """Return the error for a scheduler that is not there, or not there any more."""
+    usual = "Start it, and its workers, and run again: what was built is in the store and is not built again."
+    return HoneError(
+        "cluster-unreachable",
+        f"The Dask scheduler {address or '(no address)'} cannot be reached.",
+        why=describe_exception(error),
+        hint=hint or usual,
+    )
+
+
+def explain_unfit(why: str) -> HoneError:
+    """Return the error for workers that cannot take part, or that are missing from the start."""
+    return HoneError(
+        "cluster-unfit",
+        "The Dask cluster cannot run this search.",
+        why=f"{why[0].upper()}{why[1:]}.",
+        hint="Start every worker with its resources, the same code and the project's folder: Run on a Dask cluster in "
+        "the documentation has the commands.",
+    )
+
+
+def explain_lost(what: str, why: str) -> HoneError:
+    """Return the error for a node that no worker is left for."""
+    hint = "Look into the logs of the workers, start them again, and run again: what was built is in the store."
+    return HoneError("cluster-worker-lost", what, why=why, hint=hint)

@@ -7,7 +7,7 @@ Technometrics 24, 1982).
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final, cast
 
 from kedro_hone.building.fetching import fetch
 from kedro_hone.comparing.setting import Setting
@@ -15,6 +15,7 @@ from kedro_hone.core.contract.aliases import AliasRegistry, find_published
 from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import DIGEST
 from kedro_hone.core.contract.target import find_target
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision, Verdict
@@ -23,6 +24,18 @@ from kedro_hone.recipe.schema import ModelSection
 
 logger = open_logger(__name__)
 
+_OF_THE_VERSION: Final = (
+    "model-",
+    "native-",
+    "pickle-",
+    "remote-code-",
+    "signature-",
+    "source-",
+    "task-",
+    "tokenizer-",
+)
+"""How the slugs of errors begin that are of the version itself, and would be the same at the next attempt."""
+
 
 def challenge(
     *, setting: Setting, result: RaceResult, assessed: Decision, version: VersionInfo
@@ -30,11 +43,12 @@ def challenge(
     """Return the published version, as what is measured against, and the race's result with the winner alone in it.
 
     Where there is no winner, or nothing but the source is published yet, the source is returned; where the winner is
-    what is published, it is returned itself. Then there is no comparison. A published version that is no winner of
+    what is published, it is returned itself; where the published version cannot be opened, the source is, and the
+    winner's standing says why. In none of these cases is anything measured. A published version that is no winner of
     ours is compared as any other: the recipe's model section says how its author's class is made.
 
     Raises:
-        HoneError: As ``fetch``, and as the registry where it cannot be asked: without that nothing may be published.
+        HoneError: As the registry where it cannot be asked: without that nothing may be published.
     """
     if assessed.verdict is not Verdict.PASS or assessed.artifact is None:
         return setting.source, _keep(result, None)
@@ -50,7 +64,14 @@ def challenge(
     if not info.is_optimized:
         said = setting.recipe.model.model_copy(update={"uri": info.uri})
     own = setting.recipe.model_copy(update={"model": said})
-    _, artifact = fetch(info.uri, registry, own, setting.store, setting.run)
+    try:
+        _, artifact = fetch(info.uri, registry, own, setting.store, setting.run)
+    except HoneError as error:
+        if not error.slug.startswith(_OF_THE_VERSION):
+            raise
+        logger.warning("challenge %s cannot be compared: %s", info.uri, error.slug)
+        reason = f"{info.uri} cannot be compared: {error.what} {error.why}"
+        return setting.source, _keep(result, None, lost=assessed.winner, reason=reason)
     return artifact, _keep(result, assessed.winner)
 
 
@@ -70,12 +91,18 @@ def defend(
     if assessed.artifact is not None and assessed.artifact.digest == incumbent.digest:
         return _refuse(assessed, Verdict.KEEP, (f"the winner is what {alias} points to already",))
     if not any(one.status is Status.MEASURED for one in contest.standings):
-        return assessed
+        unknown = [one.reason for one in contest.standings if one.id == assessed.winner and one.status is Status.FAILED]
+        kept = tuple(f"against {alias}: {reason}" for reason in unknown)
+        return _refuse(assessed, Verdict.INCONCLUSIVE, (*kept, _stays(alias))) if kept else assessed
     reasons = tuple(f"against {alias}: {reason}" for reason in challenged.reasons)
     if challenged.verdict is Verdict.PASS:
         return assessed.model_copy(update={"reasons": (*assessed.reasons, *reasons)})
     verdict = Verdict.INCONCLUSIVE if challenged.verdict is Verdict.INCONCLUSIVE else Verdict.KEEP
-    return _refuse(assessed, verdict, (*reasons, f"the winner is not published: what {alias} points to stays"))
+    return _refuse(assessed, verdict, (*reasons, _stays(alias)))
+
+
+def _stays(alias: str) -> str:
+    return f"the winner is not published: what {alias} points to stays"
 
 
 def _refuse(assessed: Decision, verdict: Verdict, reasons: tuple[str, ...]) -> Decision:
@@ -83,10 +110,12 @@ def _refuse(assessed: Decision, verdict: Verdict, reasons: tuple[str, ...]) -> D
     return assessed.model_copy(update={**nobody, "verdict": verdict, "reasons": (*assessed.reasons, *reasons)})
 
 
-def _keep(result: RaceResult, winner: str | None) -> RaceResult:
-    """Return the result with one candidate that is measured, or none."""
+def _keep(result: RaceResult, winner: str | None, *, lost: str | None = None, reason: str = "") -> RaceResult:
+    """Return the result with one candidate that is measured, or none; who is lost has failed, for a reason."""
 
     def leave(one: Standing) -> Standing:
+        if one.id == lost:
+            return one.model_copy(update={"status": Status.FAILED, "reason": reason})
         if one.id == winner or one.status is not Status.MEASURED:
             return one.model_copy(update={"status": Status.MEASURED}) if one.id == winner else one
         return one.model_copy(update={"status": Status.DROPPED, "reason": "It was not the winner."})

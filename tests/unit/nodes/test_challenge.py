@@ -56,14 +56,22 @@ def challenge(tmp_path, monkeypatch):
     )
     won = Decision(verdict=Verdict.PASS, reasons=(), winner="won", artifact=WINNER)
 
-    def call(aliases, fetched, assessed=won):
+    def call(aliases, fetched, assessed=won, error=None):
         registry = Registry(aliases)
         monkeypatch.setattr(node, "find_target", lambda *_, **__: Target(registry, None))
-        monkeypatch.setattr(
-            node, "fetch", lambda uri, _, recipe, *__: (fetched.append((uri, recipe.model)), (None, PUBLISHED))[1]
-        )
+
+        def fetch(uri, _registry, recipe, *_):
+            if error is not None:
+                raise error
+            fetched.append((uri, recipe.model))
+            return None, PUBLISHED
+
+        monkeypatch.setattr(node, "fetch", fetch)
         incumbent, contest = node.challenge(setting=setting, result=result, assessed=assessed, version=VERSION)
-        return incumbent, [one.id for one in contest.standings if one.status is Status.MEASURED]
+        if error is None:
+            return incumbent, [one.id for one in contest.standings if one.status is Status.MEASURED]
+        lost = Decision(verdict=Verdict.KEEP, reasons=("nobody was measured",))
+        return node.defend(setting=setting, assessed=assessed, challenged=lost, contest=contest, incumbent=incumbent)
 
     return call
 
@@ -96,3 +104,17 @@ def test_without_a_winner_nobody_asks(challenge):
 def test_a_registry_that_cannot_be_asked_is_no_registry_without_a_published_version(challenge):
     with pytest.raises(HoneError, match="offline"):
         challenge(None, [])
+
+
+def test_what_cannot_be_opened_is_not_beaten(challenge):
+    error = HoneError("model-unsupported", "It cannot be converted.", why="It is of another kind.", hint="Convert it.")
+    decision = challenge({"honed": "3"}, [], error=error)
+    assert (decision.verdict, decision.winner, decision.artifact) == (Verdict.INCONCLUSIVE, None, None)
+    assert "against honed: models:/digits/3 cannot be compared: It cannot be converted." in decision.reasons[0]
+    assert "what honed points to stays" in decision.reasons[1]
+
+
+def test_what_cannot_be_reached_is_tried_again(challenge):
+    error = HoneError("registry-unreachable", "It does not answer.", why="It is down.", hint="Start it.")
+    with pytest.raises(HoneError, match="does not answer"):
+        challenge({"honed": "3"}, [], error=error)

@@ -65,7 +65,7 @@ def damage_file(path, damage):
         assert path.read_bytes() != content
 
 
-def compare(first, second):
+def assert_same(first, second):
     """Assert that two runs tell the same story: all but who tells it, and when."""
     own = {"run_id", "created", "winner"}
     assert {k: v for k, v in second.items() if k not in own} == {k: v for k, v in first.items() if k not in own}
@@ -160,7 +160,7 @@ def test_the_report_alone_is_the_report_of_the_full_run(assessed):
     first = assessed.evidence
     assert first["counts"]["builds"] == len(first["steps"]) == 8
     assessed.run("--nodes", "report")
-    compare(first, assessed.evidence)
+    assert_same(first, assessed.evidence)
     latest = (assessed.work / "latest").resolve()
     assert latest != run
     assert (latest / "timings.npz").read_bytes() == (run / "timings.npz").read_bytes()
@@ -174,7 +174,7 @@ def test_builds_and_validations_that_are_run_again_change_nothing(assessed):
     assessed.run("--pipelines", "build", "--nodes", f"{FAST}.compile,tensorflow.convert")
     assessed.run("--pipelines", "compare", "--nodes", f"{FAST}.validate,tensorflow.shop_half.validate")
     assessed.run("--nodes", "report")
-    compare(first, assessed.evidence)
+    assert_same(first, assessed.evidence)
     assessed.run("--pipelines", "compare", "--from-nodes", "race")
     second = assessed.evidence
     assert second["steps"] == first["steps"]
@@ -193,7 +193,7 @@ def test_one_namespace_alone_changes_nothing(assessed):
     for pipeline, namespace in (("build", "tensorflow.shop_round"), ("compare", "tensorflow.shop_round")):
         assessed.run("--pipelines", pipeline, "--namespaces", namespace)
     assessed.run("--nodes", "report")
-    compare(first, assessed.evidence)
+    assert_same(first, assessed.evidence)
 
 
 def test_a_store_that_was_emptied_is_said(assessed):
@@ -208,7 +208,7 @@ def test_a_gate_alone_changes_nothing_that_was_measured(assessed):
     first = assessed.evidence
     (assessed.root / PROGRAM).write_text("raise RuntimeError('this is not what prepared the samples')\n")
     assessed.run("--pipelines", "compare", "--from-nodes", "gate")
-    compare(first, assessed.evidence)
+    assert_same(first, assessed.evidence)
 
 
 def test_a_confirmation_alone_keeps_the_race(assessed):
@@ -273,7 +273,7 @@ def edit(project, name, **changes):
     return value
 
 
-def refuse(project, *command, value, slug="value-outdated"):
+def assert_refused(project, *command, value, slug="value-outdated"):
     done = project.run(*command, code=3)
     assert f"hone explain {slug}" in done.output
     assert value in done.output
@@ -287,7 +287,7 @@ def test_a_confirmation_of_another_race_decides_nothing(assessed):
     assert "default=0.02" in text
     adaptors.write_text(text.replace("default=0.02", "default=3.0"))
     assessed.run("--to-nodes", "race")
-    refuse(assessed, "--from-nodes", "gate", value="'confirmation'")
+    assert_refused(assessed, "--from-nodes", "gate", value="'confirmation'")
 
 
 def test_a_pull_that_was_killed_between_its_values_gives_nobody_elses_winner(assessed):
@@ -299,10 +299,10 @@ def test_a_pull_that_was_killed_between_its_values_gives_nobody_elses_winner(ass
     assert assessed.call("run", "--pipelines", "pull").code == -signal.SIGKILL
     settings.write_text(text)
     assert json.loads((assessed.work / "work" / "version.json").read_text())["uri"] == "models/other"
-    refuse(assessed, "--pipelines", "compare", value="'source'")
+    assert_refused(assessed, "--pipelines", "compare", value="'source'")
     assessed.set(model={"uri": uri})
-    refuse(assessed, "--nodes", "report", value="'version'")
-    refuse(assessed, "--pipelines", "publish", value="'version'")
+    assert_refused(assessed, "--nodes", "report", value="'version'")
+    assert_refused(assessed, "--pipelines", "publish", value="'version'")
 
 
 def test_what_one_recipe_built_is_not_compared_or_published_by_another(assessed):
@@ -315,18 +315,18 @@ def test_what_one_recipe_built_is_not_compared_or_published_by_another(assessed)
         {"threads": 2},
     ):
         assessed.parameters = {**known, **change}
-        refuse(assessed, "--pipelines", "compare", value=f"hone.{next(iter(change))}")
+        assert_refused(assessed, "--pipelines", "compare", value=f"hone.{next(iter(change))}")
 
 
 def test_a_decision_of_another_confirmation_is_not_reported(assessed):
     assessed.run("--nodes", "confirm")
-    refuse(assessed, "--nodes", "report", value="'decision'")
+    assert_refused(assessed, "--nodes", "report", value="'decision'")
 
 
 def test_a_decision_that_contradicts_what_was_measured_is_not_reported(assessed):
     outcome = json.loads((assessed.work / "work" / "source.shop_slow.outcome.json").read_text())
     edit(assessed, "decision", winner="source.shop_slow", artifact=outcome)
-    refuse(assessed, "--nodes", "report", value="source.shop_slow is no finalist", slug="evidence-incomplete")
+    assert_refused(assessed, "--nodes", "report", value="source.shop_slow is no finalist", slug="evidence-incomplete")
     assessed.run("--pipelines", "compare", "--from-nodes", "gate")  # as the hint says
     assessed.run("--pipelines", "publish")
     assert len(list_published(assessed)) == 1
@@ -347,7 +347,7 @@ def test_a_gate_with_another_limit_is_asked_again_alone(assessed):
     """Nothing that was measured depends on it."""
     first = assessed.evidence
     assessed.set(gates={"size_mb": 1000.0})
-    refuse(assessed, "--pipelines", "publish", value="'decision'")
+    assert_refused(assessed, "--pipelines", "publish", value="'decision'")
     assessed.run("--pipelines", "compare", "--from-nodes", "gate")
     assessed.run("--pipelines", "publish")
     (place,) = list_published(assessed)

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import click
 
-from kedro_hone.core.contract.proof import EVIDENCE_FOLDER
 from kedro_hone.core.contract.registry import find_registry
 from kedro_hone.core.contract.tags import DIGEST
 from kedro_hone.core.text import clean_text
-from kedro_hone.learner.evidence import check_evidence
-from kedro_hone.learner.loading import find_artifact, is_uri
+from kedro_hone.learner.evidence import check_published
 from kedro_hone.signing.policy import Policy
-from kedro_hone.signing.verify import describe_signature, verify_version
+from kedro_hone.signing.verify import describe_signature
 
 
 @click.command()
@@ -41,11 +39,7 @@ def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
         raise click.UsageError("Name --key, or --identity with --issuer; --source is sha256:….") from error
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
         folder = Path(scratch, "version")
-        version = find_registry(uri).pull(uri, folder)
-        tagged = bool(version.tags) or is_uri(uri)  # a folder that was downloaded is no version of a registry
-        read = verify_version(folder, policy, name=version.name if tagged else None) if policy else {}
-        artifact, files = find_artifact(folder, uri, due=version.tags.get(DIGEST), read=read)
-        evidence = check_evidence(folder / EVIDENCE_FOLDER, artifact, files, version)
+        version, evidence = check_published(uri, folder, find_registry(uri), policy)
         said = describe_signature(folder)
     signer = "one of the keys" if keys else asked["identity"]
     _say("files", "each is as the manifest says")

@@ -56,8 +56,8 @@ async def submit(service: Service, *, uri: object, rule: object, key: str) -> Jo
     if chosen is None:
         raise HTTPException(422, f"there is no rule {str(rule)[:100]!r}")
     recipe = service.recipes.get(chosen.name, "")
-    wanted: JobRequest = make_request(uri, chosen, hardware=service.hardware, recipe=recipe, version=key)
-    wanted = wanted.model_copy(update={"key": f"asked:{key}:{wanted.key}", "task": chosen.make_task(asked=True)})
+    wanted: JobRequest = make_request(uri, chosen, hardware=service.hardware, recipe=recipe, version=key, asked=True)
+    wanted = wanted.model_copy(update={"key": f"asked:{key}:{wanted.key}"})
     return await _accept(service, wanted)
 
 

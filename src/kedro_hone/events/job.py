@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_json
+
+NO_DEVICE: Final = "none"
+"""The device of jobs that measure nothing, approvals and hand-overs: they do not wait for a run to end."""
 
 
 class State(StrEnum):

@@ -58,7 +58,6 @@ UPDATE jobs SET state = 'running', attempts = attempts + 1, changed = ? WHERE id
 ) RETURNING {_COLUMNS}
 """  # noqa: S608 - the names of columns
 
-
 _FRESH = "attempts = 0, not_before = 0, exit_code = NULL, verdict = '', published = '', reason = '', process = ''"
 _AGAIN = f"UPDATE SET state = 'queued', changed = excluded.changed, {_FRESH} WHERE state = 'failed'"
 _INSERT = (
@@ -118,7 +117,9 @@ class Queue:
                 if job := _read_job(row):
                     return job
                 # It would come first again each time, and nothing behind it would ever be started.
-                connection.execute("UPDATE jobs SET state = 'failed', reason = ? WHERE id = ?", (_UNREADABLE, row[0]))
+                connection.execute(
+                    "UPDATE jobs SET state = 'failed', reason = ?, changed = ? WHERE id = ?", (_UNREADABLE, now, row[0])
+                )
             return None
 
     def note_process(self, number: int, process: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 import time
@@ -64,5 +65,5 @@ class Retention:
                 if removed:
                     log("jobs-removed", count=removed)
             except Exception as error:  # noqa: BLE001 - it is tried again tomorrow, whatever kept it today
-                log("jobs-not-removed", reason=f"{type(error).__name__}: {error}")
+                log("jobs-not-removed", level=logging.ERROR, reason=f"{type(error).__name__}: {error}")
             self._stopping.wait(DAY_SECONDS)

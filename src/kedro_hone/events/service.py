@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from kedro_hone.core.contract.tags import APPROVED
 from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.intake import Intake
-from kedro_hone.events.job import Approve, Request
+from kedro_hone.events.job import NO_DEVICE, Approve, Request
 from kedro_hone.events.journal import log
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.retention import Retention
@@ -29,10 +29,6 @@ INTERPOLATION: Final = "${"
 """What Kedro's configuration would resolve in a recipe: no stranger's name of a model may."""
 WORK: Final = Path("data", "hone")
 """Below a project: the queue, and the folders of jobs."""
-
-
-NO_DEVICE: Final = "none"
-"""The device of jobs that measure nothing, approvals and hand-overs: they do not wait for a run to end."""
 
 
 class Counts:
@@ -108,7 +104,9 @@ def choose_requests(
     return (make_request(event.uri, rule, hardware=hardware, recipe=recipes[rule.name], version=event.version),)
 
 
-def make_request(uri: str, rule: Rule, *, hardware: str, recipe: str, version: str = "") -> Request:
+def make_request(
+    uri: str, rule: Rule, *, hardware: str, recipe: str, version: str = "", asked: bool = False
+) -> Request:
     """Return the request of a run by a rule.
 
     Args:
@@ -117,11 +115,18 @@ def make_request(uri: str, rule: Rule, *, hardware: str, recipe: str, version: s
         hardware: A digest of this machine's.
         recipe: That of the recipe that the rule changes.
         version: The version's own name; it counts where the URI is a path, which may hold another model tomorrow.
+        asked: Whether a person asked for it.
     """
     version = "" if urlsplit(uri).scheme else version
     device = NO_DEVICE if rule.dispatch else rule.device
     return Request.make(
-        uri=uri, rule=rule.name, task=rule.make_task(), device=device, hardware=hardware, version=version, recipe=recipe
+        uri=uri,
+        rule=rule.name,
+        task=rule.make_task(asked=asked),
+        device=device,
+        hardware=hardware,
+        version=version,
+        recipe=recipe,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, StringConstraints, ValidationError
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.events.job import NO_DEVICE
 from kedro_hone.events.rules import Rule, Section
 
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -69,7 +70,8 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
 
     Raises:
         HoneError: ``rules-invalid``: a name or value is unknown, two rules have one name, there is none, or a rule
-            names a device that there is not, or hands over without a token; or ``login: proxy`` has no hosts.
+            names a device that there is not, or hands over without a token; a device has a name that is kept; or
+            ``login: proxy`` has no hosts.
     """
     try:
         settings = Settings.model_validate(dict(given))
@@ -79,6 +81,8 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
         raise _explain(f"{place}: {first['msg']}") from error
     if settings.login == "proxy" and not settings.hosts:
         raise _explain("login: proxy needs hosts, the names under which people reach the page")
+    if NO_DEVICE in settings.devices:
+        raise _explain(f"no device can be named {NO_DEVICE!r}, which is kept for jobs that measure nothing")
     names = [rule.name for rule in settings.rules]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise _explain(f"two rules are named {twice!r}")

@@ -6,13 +6,41 @@ import json
 from pathlib import Path, PurePath
 from typing import Any
 
-from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner
-from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.contract.tags import KEY, SOURCE, derive_key
+from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER, EvidenceFolder, ProvenWinner
+from kedro_hone.core.contract.registry import Registry, VersionInfo
+from kedro_hone.core.contract.tags import DIGEST, KEY, SOURCE, derive_key
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import measure_files
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.regular import read_regular
+from kedro_hone.learner.loading import find_artifact, is_uri
+from kedro_hone.signing.policy import Policy
+from kedro_hone.signing.verify import verify_version
+
+
+def check_published(
+    uri: str, folder: Path, registry: Registry, policy: Policy | None = None
+) -> tuple[VersionInfo, str]:
+    """Download a published version, and check its files, its signature and its evidence; its model is not opened.
+
+    Args:
+        uri: The version, or a folder that was downloaded before.
+        folder: Where it is downloaded to; absent, or empty.
+        registry: Its registry.
+        policy: Who must have signed it; None where nobody must.
+
+    Returns:
+        What the registry says of the version, and what its evidence proves, in a few words.
+
+    Raises:
+        HoneError: ``evidence-incomplete``, ``model-corrupt``, ``model-unsupported``, ``signature-invalid``, and those
+            of the registry.
+    """
+    version = registry.pull(uri, folder)
+    tagged = bool(version.tags) or is_uri(uri)  # a folder that was downloaded is no version of a registry
+    read = verify_version(folder, policy, name=version.name if tagged else None) if policy else {}
+    artifact, files = find_artifact(folder, uri, due=version.tags.get(DIGEST), read=read)
+    return version, check_evidence(folder / EVIDENCE_FOLDER, artifact, files, version)
 
 
 def check_evidence(folder: Path, artifact: Artifact, files: Path, version: VersionInfo) -> str:

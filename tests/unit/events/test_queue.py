@@ -191,15 +191,24 @@ def test_a_job_that_ended_otherwise_is_not(queue, state):
     assert queue.accept([make()], delivery="b") == 0
 
 
-@pytest.mark.parametrize("change", ["task = 'no json'", "state = 'queued', rule = CAST(x'ff' AS BLOB)"])
-def test_a_row_that_cannot_be_read_stops_nothing(queue, tmp_path, change):
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE jobs SET task = 'no json' WHERE id = 1",
+        "UPDATE jobs SET state = 'queued', rule = CAST(x'ff' AS BLOB) WHERE id = 1",
+    ],
+)
+def test_a_row_that_cannot_be_read_stops_nothing(queue, clock, tmp_path, damage):
     queue.accept([make(), make("models:/digits/2")])
     with sqlite3.connect(tmp_path / "deep" / "queue.db") as connection:
-        connection.execute(f"UPDATE jobs SET {change} WHERE id = 1")  # noqa: S608
+        connection.execute(damage)
+    clock[0] += 60
     assert queue.claim("cpu").uri == "models:/digits/2"
     assert queue.count_states()[State.FAILED] == 1
     assert [job.id for job in queue.list_jobs()] == [2]
     assert queue.find(1) is None
+    assert queue.list_ended(clock[0]) == ()  # its end is when it was found, so that what it left is kept for a while
+    assert queue.list_ended(clock[0] + 1) == (1,)
 
 
 def test_how_long_the_oldest_job_waits(queue, clock):

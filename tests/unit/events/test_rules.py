@@ -79,6 +79,7 @@ def test_rules_for_a_registry_that_name_nothing_in_it():
         {"rules": [rule(dispatch={"repository": "owner/name"})]},
         {"rules": [rule(dispatch={"repository": "../../user"})], "secrets": {"github": "TOKEN"}},
         {"rules": [rule()], "devices": {"cpu": 0}},
+        {"rules": [rule()], "devices": {"cpu": 1, "none": 1}},
         {"rules": [rule()], "secrets": {"mlflow": "not a name"}},
     ],
 )

@@ -43,3 +43,15 @@ def test_what_is_planted_is_found(old, new, found, tmp_path):
 
     assert done.returncode != 0
     assert found in done.stdout
+
+
+def test_each_rule_of_the_owners_names_a_file():
+    """GitHub says nothing of a rule whose path was renamed: its files would have no owner."""
+    lines = (ROOT / ".github" / "CODEOWNERS").read_text().splitlines()
+    rules = [line.split() for line in lines if line and not line.startswith("#")]
+    assert rules[0][0] == "*"
+    for pattern, *owners in rules:
+        assert all(owner.startswith("@kedro-hone/") for owner in owners), pattern
+        found = list(ROOT.glob(pattern.strip("/")))
+        assert found, pattern
+        assert not pattern.endswith("/") or found[0].is_dir(), pattern

@@ -20,9 +20,8 @@ TOOLCHAIN = Toolchain(
     formats={"tflite": ("index.json", "model-*.tflite")},
     extra="litert",
     runtime_requirements=("ai-edge-litert>=2.3,<2.4",),
-    default=False,  # what it runs is made by litert_torch or onnx2tf, whose environments are large
-    note="Runs what `litert_torch` or `onnx2tf` makes: a recipe selects one of these with it. Its own environment "
-    "takes about 250 MB, and a process that loads a winner needs the runtime alone.",
+    note="Runs what `litert_torch` or `tensorflow` makes. Its own environment takes about 250 MB, and a process that "
+    "loads a winner needs the runtime alone.",
 )
 
 

@@ -34,7 +34,9 @@ COMPILED = frozenset({"pytorch.aoti", "pytorch.aoti-bf16", "pytorch.compile", "p
 
 ``integration/adaptors/test_pytorch.py`` runs them at several."""
 
-LARGE = frozenset({"litert_torch", "neural_compressor", "modelopt", "onnxruntime_gpu", "tensorrt", "sparseml", "tvm"})
+LARGE = frozenset(
+    {"litert_torch", "neural_compressor", "modelopt", "onnxruntime_gpu", "tensorrt", "sparseml", "tvm", "tensorflow"}
+)
 """Toolchains whose environments take gigabytes: `make test-toolchains` runs theirs."""
 
 WITHOUT_GPU = pytest.mark.skipif(read_host().gpu is None, reason="this machine has no GPU")

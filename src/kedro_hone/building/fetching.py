@@ -130,7 +130,7 @@ def _read_description(
             why=f"Its worker described it in a way that cannot be read: {' '.join(str(error).split())}",
             hint="Check the file in the registry.",
         ) from error
-    names = ("graph", "structure", "transformers", "sklearn", *ONNX_FACTS)
+    names = ("graph", "structure", "transformers", "sklearn", "keras", *ONNX_FACTS)
     noted = {name: described[name] for name in names if described.get(name)}
     listed = described.get("operators")
     if isinstance(listed, list) and listed:

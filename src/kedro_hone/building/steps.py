@@ -39,7 +39,7 @@ from kedro_hone.recipe.environments import find_environment
 
 logger = open_logger(__name__)
 
-INHERITED = ("interface", "structure", "transformers", "sklearn", "threads", "machine_options", "cache")
+INHERITED = ("interface", "structure", "transformers", "sklearn", "keras", "threads", "machine_options", "cache")
 """Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, what is known
 of a model of Transformers or of an estimator, the number of threads, earlier adaptors' options that depend on the
 machine unless the recipe sets them, and what is known of a language model's cache."""

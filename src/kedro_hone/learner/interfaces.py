@@ -1,4 +1,4 @@
-"""The interfaces: arrays, as an ONNX model has it; tensors, as PyTorch or Transformers; rows, as scikit-learn."""
+"""The interfaces: arrays, as of ONNX; tensors, as of PyTorch or Transformers; rows, as of scikit-learn; Keras's own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.inside.pretrained import make_pretrained_interface
 from kedro_hone.core.workers.inside.tensors import Run, bind, explain_dtype, make_shape_check, make_tensors_interface
+from kedro_hone.learner.layers import make_layer_call
 from kedro_hone.learner.tables import make_predict
 
 _TEXT: Final = np.dtype(str)
@@ -84,6 +85,7 @@ INTERFACES: Final[Mapping[str, Callable[[Run, Artifact], Callable[..., Any]]]] =
         "onnx": make_arrays_interface,
         "transformers": make_pretrained_interface,
         "sklearn": make_predict,
+        "keras": make_layer_call,
     }
 )
 """What makes a function that is called as the source model was, by the name in an artifact's ``interface``."""

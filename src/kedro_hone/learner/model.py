@@ -14,7 +14,7 @@ from kedro_hone.learner.padding import ROWS_PER_THREAD, serve_without_padding
 from kedro_hone.learner.rows import serve_any_rows
 from kedro_hone.learner.runtimes import choose_threads, open_session
 
-Interface = Literal["pytorch", "onnx", "transformers", "sklearn"]
+Interface = Literal["pytorch", "onnx", "transformers", "sklearn", "keras"]
 
 
 class Learner:
@@ -61,6 +61,8 @@ class Learner:
             raise ValueError("the interface 'transformers' is for winners whose source was a Transformers model")
         if called == "sklearn" and "sklearn" not in artifact.metadata:
             raise ValueError("the interface 'sklearn' is for winners whose source was an estimator")
+        if interface == "keras" and "keras" not in artifact.metadata:
+            raise ValueError("the interface 'keras' is for winners whose source was a model of Keras")
         self.artifact, self.files = artifact, files
         self._session = open_session(artifact, files, threads=threads)
         run: Run = self._session.run
@@ -98,6 +100,10 @@ def open_learner(
         from kedro_hone.learner.estimators import make_estimator  # noqa: PLC0415 - others do without it
 
         return make_estimator(artifact, files, threads=threads)
+    if called == "keras" and "keras" in artifact.metadata:
+        from kedro_hone.learner.keras import KerasLearner  # noqa: PLC0415 - others do without it
+
+        return KerasLearner(artifact, files, threads=threads)
     if called != "transformers" or "transformers" not in artifact.metadata:
         return Learner(artifact, files, interface=interface, threads=threads, skip_padding=skip_padding)
     from kedro_hone.learner.pretrained import make_pretrained  # noqa: PLC0415 - it imports transformers

@@ -1,31 +1,43 @@
-"""TensorFlow's SavedModel: recognised so that the error says that it comes later."""
+"""TensorFlow's SavedModel: a folder, bare or as MLflow's flavors ``tensorflow`` and ``keras`` write it."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
 
 from kedro_hone.sources.files import name_in
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
-_FILE = "saved_model.pb"
+_FILE: Final = "saved_model.pb"
+_PARTS: Final = ("variables", "assets", "assets.extra")
+_FLAVORS: Final = frozenset({"tensorflow", "keras"})
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise ``saved_model.pb``, in the folder or right below; with an ``MLmodel`` where it says TensorFlow."""
-    if pulled.mlmodel is not None and "tensorflow" not in pulled.mlmodel.flavors:
+    """Recognise ``saved_model.pb``, in the folder or below; with an ``MLmodel`` where it says TensorFlow or Keras."""
+    if pulled.mlmodel is not None and not _FLAVORS.intersection(pulled.mlmodel.flavors):
         return None
-    places = (
-        pulled.folder / _FILE,
-        *sorted(pulled.folder.glob(f"*/{_FILE}")),
-        *sorted(pulled.folder.glob(f"*/*/{_FILE}")),
-    )
-    found = next((path for path in places if path.is_file()), None)
-    return Flavor(format="saved-model", files=((name_in(pulled.folder, found), _FILE),)) if found else None
+    patterns = (_FILE, f"*/{_FILE}", f"*/*/{_FILE}")
+    found = next((path for pattern in patterns for path in sorted(pulled.folder.glob(pattern)) if path.is_file()), None)
+    if found is None:
+        return None
+    files = [(name_in(pulled.folder, path), path.relative_to(found.parent).as_posix()) for path in _list_files(found)]
+    return Flavor(format="tensorflow", files=tuple(files))
+
+
+def _list_files(found: Path) -> list[Path]:
+    """Return the files of a SavedModel: what else is in its folder, such as MLflow's own, is none of it."""
+    others = [path for part in _PARTS for path in sorted((found.parent / part).rglob("*")) if path.is_file()]
+    marked = found.with_name("fingerprint.pb")
+    return [found, *([marked] if marked.is_file() else []), *others]
 
 
 SOURCE_FORMAT = SourceFormat(
     name="tensorflow",
     noun="a SavedModel of TensorFlow",
     detect=detect,
+    seals=frozenset({"tensorflow"}),
+    interface="onnx",
+    baseline="its signature serving_default in TensorFlow, with {threads}",
     order=81,
-    unsupported="Models of TensorFlow come with a later version of kedro-hone.",
-    hint="Convert it to ONNX by tf2onnx, check that, and name the ONNX file.",
 )

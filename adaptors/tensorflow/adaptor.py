@@ -1,0 +1,77 @@
+"""TensorFlow's adaptors: Keras models and SavedModels become ONNX, LiteRT's files, or programs of XLA."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from pydantic import Field
+
+from kedro_hone.core.contract.adaptor import Adaptor, Capability, Options, Support
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.values.artifact import Precision, Stage
+
+_SOURCES = frozenset({"keras", "tensorflow"})
+
+TOOLCHAIN = Toolchain(
+    name="tensorflow",
+    folder=Path(__file__).resolve().parent,
+    runs=_SOURCES | {"tensorflow-xla"},
+    generated=_SOURCES | {"tensorflow-xla"},  # graphs that may read and write files
+    formats={
+        "keras": ("model.keras",),
+        "tensorflow-xla": ("saved_model.pb", "index.json"),
+    },
+    environment={"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"},
+    extra="tensorflow",
+    runtime_requirements=("tensorflow-cpu>=2.21,<2.22",),
+    uses=("litert",),
+    note="Keras models and SavedModels; its environment takes about 1.7 GB.",
+)
+
+
+class OnnxOptions(Options):
+    """Options of ``tensorflow.onnx``."""
+
+    opset: int = Field(default=18, ge=15, le=18)
+    """The version of ONNX's operators."""
+
+
+_adaptor = partial(Adaptor, version=1, toolchain=TOOLCHAIN, accepts=_SOURCES, precisions=frozenset({Precision.FP32}))
+
+ADAPTORS = (
+    _adaptor(
+        name="tensorflow.onnx",
+        stage=Stage.CONVERT,
+        produces="onnx",
+        summary="Converts a Keras model or a SavedModel to ONNX by tf2onnx.",
+        options=OnnxOptions,
+        supports={
+            Capability.DYNAMIC_BATCH: Support.FULL,
+            Capability.CONTROL_FLOW: Support.UNKNOWN,
+            Capability.DETERMINISTIC: Support.FULL,
+        },
+    ),
+    _adaptor(
+        name="tensorflow.tflite",
+        stage=Stage.CONVERT,
+        produces="tflite",
+        summary="Converts a Keras model or a SavedModel to LiteRT, with one file for each shape.",
+        supports={
+            Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,  # one file for each shape
+            Capability.CONTROL_FLOW: Support.UNKNOWN,
+            Capability.DETERMINISTIC: Support.FULL,
+        },
+    ),
+    _adaptor(
+        name="tensorflow.xla",
+        stage=Stage.COMPILE,
+        produces="tensorflow-xla",
+        summary="Compiles a Keras model or a SavedModel by XLA when it is opened, for each shape.",
+        supports={
+            Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,  # one program for each shape
+            Capability.CONTROL_FLOW: Support.UNKNOWN,
+            Capability.DETERMINISTIC: Support.UNSUPPORTED,  # names in a SavedModel are counted over a process
+        },
+    ),
+)

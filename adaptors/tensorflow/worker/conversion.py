@@ -1,0 +1,186 @@
+"""Convert an open model: frozen, with its variables as constants, to ONNX, to LiteRT's files, and for XLA."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from hone_loading import load_worker
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+from . import index, models
+from .session import find_key
+
+Json = dict[str, Any]
+
+_LARGEST = 2_000_000_000
+"""Bytes of constants: a message of protobuf and a file of LiteRT hold no more."""
+_LITERT = Path(__file__).resolve().parents[2] / "litert" / "worker" / "__init__.py"
+
+
+def transform(job: Json) -> Json:
+    """Write what the adaptor makes of a model, and return notes."""
+    models.limit_threads(int(job["threads"]))
+    try:
+        model = models.open_model(job["input"])
+    except models.Unsuited as unsuited:
+        return {"refused": str(unsuited)}
+    if sum(_measure(variable) for variable in _list_variables(model.kept)) > _LARGEST:
+        return {"refused": f"its variables have more than {_LARGEST} bytes, which no such file holds"}
+    make = {"tensorflow.onnx": _write_onnx, "tensorflow.tflite": _write_tflite, "tensorflow.xla": _write_compiled}
+    return make[job["adaptor"]](job, model)
+
+
+def _list_variables(kept: Any) -> list[Any]:
+    found = getattr(kept, "variables", None)
+    return list(found) if isinstance(found, (list, tuple)) else []
+
+
+def _measure(variable: Any) -> int:
+    count = 1
+    for size in variable.shape:
+        count *= int(size or 1)
+    return count * int(tf.as_dtype(variable.dtype).size)
+
+
+def _freeze(model: models.Model, sizes: Json | None = None) -> Any:
+    """Return a model as a function of positional tensors, with constants in the place of variables.
+
+    Args:
+        model: The model.
+        sizes: Those of the dynamic dimensions; None to leave them dynamic.
+    """
+    names = [spec["name"] for spec in model.inputs]
+    returned = [spec["name"] for spec in model.outputs]
+    fixed = None if sizes is None else find_key(model.inputs, sizes)
+
+    def call(*tensors: Any) -> tuple[Any, ...]:
+        found = model.call(dict(zip(names, tensors, strict=True)))
+        return tuple(tf.identity(found[name]) for name in returned)
+
+    specs = [
+        tf.TensorSpec(
+            fixed[number] if fixed else [None if isinstance(size, str) else size for size in spec["shape"]],
+            spec["dtype"],
+            name=f"in_{number}",
+        )
+        for number, spec in enumerate(model.inputs)
+    ]
+    return convert_variables_to_constants_v2(tf.function(call, autograph=False).get_concrete_function(*specs))
+
+
+def _write_onnx(job: Json, model: models.Model) -> Json:
+    """Write ``model.onnx``, whose dynamic dimensions are the model's."""
+    import onnx
+    import tf2onnx
+
+    frozen = _freeze(model)
+    try:
+        with tf.Graph().as_default() as graph:
+            tf.import_graph_def(frozen.graph.as_graph_def(), name="")
+            made = tf2onnx.tfonnx.process_tf_graph(
+                graph,
+                opset=job["options"]["opset"],
+                input_names=[tensor.name for tensor in frozen.inputs],
+                output_names=[tensor.name for tensor in frozen.outputs],
+            )
+        proto = tf2onnx.optimizer.optimize_graph(made).make_model("kedro-hone")
+    except Exception as error:  # noqa: BLE001 - it raises what its many converters do
+        return _fail("tf2onnx", error)
+    _name_tensors(proto.graph, frozen, model)
+    onnx.checker.check_model(proto, full_check=True)
+    onnx.save(proto, Path(job["output"], "model.onnx"))
+    version = importlib.metadata.version("tf2onnx")
+    return {"metadata": {"tf2onnx": version}}
+
+
+def _name_tensors(graph: Any, frozen: Any, model: models.Model) -> None:
+    """Give a graph the model's own names and dimensions."""
+    new: dict[str, str] = {}
+    for tensors, specs in ((frozen.inputs, model.inputs), (frozen.outputs, model.outputs)):
+        new |= {tensor.name: spec["name"] for tensor, spec in zip(tensors, specs, strict=True)}
+    taken = {name for node in graph.node for name in (*node.input, *node.output)} - new.keys()
+    if clash := sorted(taken.intersection(new.values())):
+        for node in graph.node:
+            _replace(node, {name: f"{name}__inner" for name in clash})
+    for node in graph.node:
+        _replace(node, new)
+    for values, specs in ((graph.input, model.inputs), (graph.output, model.outputs)):
+        by_name = {spec["name"]: spec for spec in specs}
+        for value in values:
+            value.name = new[value.name]
+            dims = value.type.tensor_type.shape
+            del dims.dim[:]
+            for size in by_name[value.name]["shape"]:
+                dims.dim.add(**({"dim_param": size} if isinstance(size, str) else {"dim_value": size}))
+    for values, specs in ((graph.input, model.inputs), (graph.output, model.outputs)):
+        order = [spec["name"] for spec in specs]
+        ordered = sorted(values, key=lambda value: order.index(value.name))
+        del values[:]
+        values.extend(ordered)
+
+
+def _replace(node: Any, names: dict[str, str]) -> None:
+    for values in (node.input, node.output):
+        for number, name in enumerate(values):
+            values[number] = names.get(name, name)
+
+
+def _write_tflite(job: Json, model: models.Model) -> Json:
+    """Write a file for each shape, and LiteRT's index."""
+    litert, output = load_worker("hone_used_litert", str(_LITERT)), Path(job["output"])
+    for number, shape in enumerate(job["shapes"]):
+        frozen = _freeze(model, shape["sizes"])
+        folder = Path(job["temporary"], f"saved-{number}")
+        try:
+            _save({litert.session.SIGNATURE: frozen}, folder, model, compiled=False)
+            converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[litert.session.SIGNATURE])
+            litert.session.find_file(output, shape).write_bytes(converter.convert())
+        except Exception as error:  # noqa: BLE001 - it raises what MLIR says
+            return _fail("LiteRT's converter", error)
+    specs = {
+        "inputs": [{**spec, "key": f"in_{number}"} for number, spec in enumerate(model.inputs)],
+        "outputs": [{**spec, "key": f"out_{number}"} for number, spec in enumerate(model.outputs)],
+    }
+    (output / litert.session.INDEX).write_text(json.dumps(specs, indent=2))
+    return {"outputs": model.outputs, "static_shapes": [shape["name"] for shape in job["shapes"]]}
+
+
+def _write_compiled(job: Json, model: models.Model) -> Json:
+    """Write a SavedModel with a function for each shape, which XLA compiles when it is called first."""
+    functions = {index.name_signature(shape): _freeze(model, shape["sizes"]) for shape in job["shapes"]}
+    _save(functions, Path(job["output"]), model, compiled=True)
+    index.write(job["output"], {"inputs": model.inputs, "outputs": model.outputs})
+    return {"outputs": model.outputs, "static_shapes": [shape["name"] for shape in job["shapes"]]}
+
+
+def _save(functions: dict[str, Any], folder: Path, model: models.Model, *, compiled: bool) -> None:
+    """Save frozen functions as signatures of a SavedModel; compiled ones take and return the model's names."""
+    sides = [model.inputs, model.outputs]
+    given, returned = (
+        [spec["name"] if compiled else f"{word}_{number}" for number, spec in enumerate(specs)]
+        for word, specs in zip(("in", "out"), sides, strict=True)
+    )
+    module, signatures = tf.Module(), {}
+    for name, frozen in functions.items():
+
+        def call(frozen: Any = frozen, **tensors: Any) -> Json:
+            found = frozen(*[tensors[one] for one in given])
+            values = found if isinstance(found, (list, tuple)) else [found]
+            return dict(zip(returned, values, strict=True))
+
+        specs = {
+            one: tf.TensorSpec(tensor.shape, tensor.dtype, name=one)
+            for one, tensor in zip(given, frozen.inputs, strict=True)
+        }
+        function = tf.function(call, autograph=False, jit_compile=True if compiled else None)
+        signatures[name] = function.get_concrete_function(**specs)
+    tf.saved_model.save(module, str(folder), signatures=signatures)
+
+
+def _fail(what: str, error: Exception) -> Json:
+    reason = " ".join(str(error).split())[:300]
+    return {"failed": {"class": "convert", "reason": f"{what}: {type(error).__name__}: {reason}"}}

@@ -55,6 +55,21 @@ def environments(shared) -> EnvironmentStore:
 
 
 @pytest.fixture(scope="session")
+def keras_rows(shared) -> Path:
+    """Rows of scikit-learn's digits as Keras has them, (rows, 8, 8, 1), that ``digits_models`` was trained on, too."""
+
+    def make(folder: Path) -> None:
+        import numpy as np
+        from sklearn.datasets import load_digits
+
+        images, labels = load_digits(return_X_y=True)
+        rest = np.random.default_rng(0).permutation(len(images))[768:]  # as in digits_models.py
+        np.savez(folder / "rows.npz", x=(images[rest] / 16).astype(np.float32).reshape(-1, 8, 8, 1), y=labels[rest])
+
+    return make_once(shared / "keras-rows", make) / "rows.npz"
+
+
+@pytest.fixture(scope="session")
 def digits_models(shared) -> Path:
     """A net for scikit-learn's digits in every source format, trained once in a session; not to be written to.
 

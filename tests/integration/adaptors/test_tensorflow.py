@@ -1,0 +1,202 @@
+"""Models of Keras and TensorFlow, in an environment of their own: opened, described, and converted three ways."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from conftest import make_once
+
+from kedro_hone.adaptors.litert import adaptor as litert
+from kedro_hone.adaptors.tensorflow import adaptor as module
+from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.files import write_files
+
+pytestmark = [pytest.mark.toolchain, pytest.mark.large]
+
+TESTS = Path(__file__).parents[2]
+SHAPES = [{"name": name, "sizes": {"batch": size, "many_1": 7}} for name, size in (("one", 1), ("batch-5", 5))]
+DIGITS = ("digits.keras", "saved", "flavor-keras", "flavor-tensorflow", "flavor-module")
+TAKEN = (*DIGITS, "named.keras", "listed.keras")
+REFUSED = {
+    "lambda.keras": "Lambda layer",
+    "author.keras": "a class of its author's",
+    "unbuilt.keras": "never built",
+    "text.keras": "is text",
+}
+
+
+@pytest.fixture(scope="session")
+def python(environments) -> Path:
+    environment = environments.ensure(module.TOOLCHAIN)
+    assert environment.versions["tensorflow-cpu"].startswith("2.21."), environment
+    return Path(environment.python)
+
+
+@pytest.fixture(scope="session")
+def models(shared, python, keras_rows) -> Path:
+    (packages,) = python.parents[1].glob("lib/python3*/site-packages")
+
+    def make(folder: Path) -> None:
+        command = [sys.executable, "-W", "ignore", *map(str, (TESTS / "keras_models.py", packages, keras_rows, folder))]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    return make_once(shared / "keras-models", make)
+
+
+@pytest.fixture
+def bench(make_bench, python):
+    bench = make_bench(module)
+    bench.python = python
+    return bench
+
+
+@pytest.fixture
+def runtime(make_bench, environments, tmp_path):
+    bench = make_bench(litert)
+    bench.scratch, bench.python = tmp_path / "litert", environments.ensure(litert.TOOLCHAIN).python
+    return bench
+
+
+@pytest.fixture
+def seal(models, tmp_path):
+    """Return a function that writes a model as the source artifact that it becomes; it returns its folder and format."""
+
+    def seal(name: str) -> tuple[Path, str]:
+        pulled = models / name
+        if pulled.is_file():
+            pulled = tmp_path / "pulled" / pulled.stem
+            pulled.mkdir(parents=True)
+            shutil.copy(models / name, pulled)
+        flavor = read_flavor(pulled, trust=frozenset())
+        folder = tmp_path / "sealed" / name
+        write_files(flavor, pulled, folder)
+        return folder, flavor.format
+
+    return seal
+
+
+def read(models: Path, name: str, described) -> tuple[dict, list[np.ndarray]]:
+    """Return the inputs of a model, and what its author was told, in the order of its outputs."""
+    with np.load(models / "told.npz") as told:
+        feeds = {spec["name"]: told[spec["name"]] for spec in described["inputs"]}
+        names = [spec["name"] for spec in described["outputs"]]
+        due = {"listed.keras": ["first", "second"], **dict.fromkeys(DIGITS, ["logits"])}.get(name, names)
+        return feeds, [told[each] for each in due]
+
+
+def check(found, described, due) -> None:
+    assert [*found] == [spec["name"] for spec in described["outputs"]]
+    for array, want in zip(found.values(), due, strict=True):
+        np.testing.assert_allclose(array, want, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_model_runs_as_its_author_calls_it(bench, seal, models, name):
+    folder, form = seal(name)
+    described = bench.describe(folder, form)
+    feeds, due = read(models, name, described)
+    (found,) = bench.run(folder, form, [feeds], described=described)
+    check({spec["name"]: found[spec["name"]] for spec in described["outputs"]}, described, due)
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_the_onnx_model_predicts_what_its_source_does_for_any_rows(bench, seal, models, name):
+    folder, form = seal(name)
+    described = bench.describe(folder, form)
+    notes, output = bench.transform("tensorflow.onnx", folder, form=form)
+    assert notes.keys() == {"metadata"}, notes
+    session = onnxruntime.InferenceSession(output / "model.onnx", providers=["CPUExecutionProvider"])
+    written = bench.describe(output, "onnx")
+    assert written == {side: described[side] for side in ("inputs", "outputs")}
+    feeds, due = read(models, name, described)
+    for rows in (1, 3, None):
+        given = {key: array[:rows] for key, array in feeds.items()}
+        names = [value.name for value in session.get_outputs()]
+        check(dict(zip(names, session.run(None, given), strict=True)), described, [one[:rows] for one in due])
+
+
+def test_a_dimension_other_than_the_rows_stays_dynamic(bench, seal):
+    folder, form = seal("named.keras")
+    _, output = bench.transform("tensorflow.onnx", folder, form=form)
+    session = onnxruntime.InferenceSession(output / "model.onnx", providers=["CPUExecutionProvider"])
+    draw = np.random.default_rng(1)
+    for length in (1, 4, 9):
+        feeds = {"one": draw.random((2, 4), np.float32), "many": draw.random((2, length, 3), np.float32)}
+        (source,) = bench.run(folder, form, [feeds])
+        for name, array in zip([value.name for value in session.get_outputs()], session.run(None, feeds), strict=True):
+            np.testing.assert_allclose(array, source[name], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["digits.keras", "saved", "named.keras", "listed.keras"])
+@pytest.mark.parametrize(("adaptor", "form"), [("tensorflow.tflite", "tflite"), ("tensorflow.xla", "tensorflow-xla")])
+def test_what_is_made_for_each_shape_predicts_what_its_source_does(bench, runtime, seal, models, name, adaptor, form):
+    folder, source = seal(name)
+    described = bench.describe(folder, source)
+    notes, output = bench.transform(adaptor, folder, form=source, shapes=SHAPES)
+    assert notes["static_shapes"] == ["one", "batch-5"], notes
+    told = {"described": described, "static_shapes": SHAPES}
+    written, _ = bench.call("describe", output, form, **told)
+    assert written == {side: described[side] for side in ("inputs", "outputs")}
+    feeds, due = read(models, name, described)
+    used = runtime if form == "tflite" else bench
+    rows = [{key: array[:size] for key, array in feeds.items()} for size in (1, 5)]
+    for found, size in zip(used.run(output, form, rows, **told), (1, 5), strict=True):
+        ordered = {spec["name"]: found[spec["name"]] for spec in described["outputs"]}
+        check(ordered, described, [array[:size] for array in due])
+
+
+def test_the_opset_is_an_option(bench, seal):
+    folder, form = seal("digits.keras")
+    _, output = bench.transform("tensorflow.onnx", folder, form=form, options={"opset": 15})
+    assert [entry.version for entry in onnx.load(output / "model.onnx").opset_import if not entry.domain] == [15]
+
+
+def test_xla_has_compiled_what_it_runs(bench, seal, python):
+    """The functions that were saved say so: without it they would be TensorFlow's own, and as fast as the source."""
+    folder, form = seal("digits.keras")
+    _, output = bench.transform("tensorflow.xla", folder, form=form, shapes=SHAPES[:1])
+    script = (
+        "import sys; from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as S;"
+        "m = S.FromString(open(sys.argv[1], 'rb').read());"
+        "print(sum('_XlaMustCompile' in f.attr and f.attr['_XlaMustCompile'].b"
+        " for f in m.meta_graphs[0].graph_def.library.function))"
+    )
+    command = [str(python), "-c", script, str(output / "saved_model.pb")]
+    assert int(subprocess.run(command, capture_output=True, text=True, check=True).stdout) >= 1
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_opened_is_refused_with_the_reason(bench, seal, name):
+    folder, form = seal(name)
+    described, _ = bench.call("describe", folder, form)
+    assert REFUSED[name] in described["refused"], described
+    notes, _ = bench.transform("tensorflow.onnx", folder, form=form, described={"inputs": [], "outputs": []})
+    assert REFUSED[name] in notes["refused"], notes
+
+
+def test_the_recipe_names_the_dimensions(bench, seal):
+    folder, form = seal("named.keras")
+    given = [
+        {"name": "one", "dtype": "float32", "shape": ["rows", 4]},
+        {"name": "many", "dtype": "float32", "shape": ["rows", "length", 3]},
+    ]
+    described, _ = bench.call("describe", folder, form, described={"inputs": given, "outputs": []})
+    assert described["inputs"] == given
+    wrong = [{**given[0], "shape": ["rows", 5]}, given[1]]
+    described, _ = bench.call("describe", folder, form, described={"inputs": wrong, "outputs": []})
+    assert described["inputs"][0]["shape"] == ["batch", 4]  # what the file says counts
+
+
+def test_what_the_learner_is_told(bench, seal):
+    kinds = {"digits.keras": "single", "named.keras": "dict", "listed.keras": "list"}
+    for name, kind in kinds.items():
+        described = bench.describe(*seal(name))
+        assert described["keras"] == {"inputs": kind, "outputs": kind}
+    assert "keras" not in bench.describe(*seal("saved"))

@@ -11,7 +11,7 @@ from kedro_hone.core.contract.adaptor import Adaptor, Capability, Options, Suppo
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.values.artifact import Precision, Stage
 
-_SOURCES = frozenset({"keras", "tensorflow"})
+_SOURCES = frozenset({"keras", "saved-model"})
 
 TOOLCHAIN = Toolchain(
     name="tensorflow",
@@ -20,6 +20,7 @@ TOOLCHAIN = Toolchain(
     generated=_SOURCES | {"tensorflow-xla"},  # graphs that may read and write files
     formats={
         "keras": ("model.keras",),
+        "saved-model": ("saved_model.pb",),
         "tensorflow-xla": ("saved_model.pb", "index.json"),
     },
     environment={"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"},
@@ -55,6 +56,7 @@ ADAPTORS = (
     _adaptor(
         name="tensorflow.tflite",
         stage=Stage.CONVERT,
+        alternative=True,
         produces="tflite",
         summary="Converts a Keras model or a SavedModel to LiteRT, with one file for each shape.",
         supports={

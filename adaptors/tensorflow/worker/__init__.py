@@ -44,7 +44,7 @@ def describe(job: Json) -> Json:
             return described
         case "tensorflow-xla":
             return index.read(artifact["path"])
-        case "keras" | "tensorflow":
+        case "keras" | "saved-model":
             return _describe_source(artifact)
     raise KeyError(artifact["format"])
 

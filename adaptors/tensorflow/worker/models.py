@@ -45,13 +45,13 @@ class Model:
 
 
 def open_model(artifact: Json) -> Model:
-    """Open a model of the format ``keras``, ``tensorflow`` or ``tensorflow-xla``.
+    """Open a model of the format ``keras`` or ``saved-model``.
 
     Raises:
         Unsuited: It cannot be taken.
         KeyError: It is of another format.
     """
-    openers = {"keras": _open_keras, "tensorflow": _open_saved, "tensorflow-xla": _open_saved}
+    openers = {"keras": _open_keras, "saved-model": _open_saved}
     return openers[artifact["format"]](artifact)
 
 

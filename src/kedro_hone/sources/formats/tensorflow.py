@@ -22,7 +22,7 @@ def detect(pulled: Pulled) -> Flavor | None:
     if found is None:
         return None
     files = [(name_in(pulled.folder, path), path.relative_to(found.parent).as_posix()) for path in _list_files(found)]
-    return Flavor(format="tensorflow", files=tuple(files))
+    return Flavor(format="saved-model", files=tuple(files))
 
 
 def _list_files(found: Path) -> list[Path]:
@@ -36,7 +36,7 @@ SOURCE_FORMAT = SourceFormat(
     name="tensorflow",
     noun="a SavedModel of TensorFlow",
     detect=detect,
-    seals=frozenset({"tensorflow"}),
+    seals=frozenset({"saved-model"}),
     interface="onnx",
     baseline="its signature serving_default in TensorFlow, with {threads}",
     order=81,

@@ -22,7 +22,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 RUN = [*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"], *EXTRAS["pipeline"]]
 DEFAULT = [toolchain for toolchain in read_catalogue().toolchains.values() if toolchain.default]
-TOGETHER = [toolchain for toolchain in DEFAULT if toolchain.extra]  # the others have an environment of their own
+TOGETHER = [toolchain for toolchain in DEFAULT if toolchain.name in {"onnxruntime", "openvino", "pytorch"}]
+"""The others have environments of their own."""
 
 
 def read_pins(path: Path) -> dict[str, str]:

@@ -317,7 +317,10 @@ def test_unknown_runtime_and_no_runtime(tmp_path):
     with pytest.raises(HoneError, match="cannot run by itself"):
         Learner(artifact.model_copy(update={"runtime": None}), tmp_path / "a")
     with pytest.raises(ValueError, match="neither"):
-        Learner(artifact, tmp_path / "a", interface="keras")
+        Learner(artifact, tmp_path / "a", interface="jax")
+    for interface, what in (("keras", "a model of Keras"), ("sklearn", "an estimator")):
+        with pytest.raises(ValueError, match=f"whose source was {what}"):
+            Learner(artifact, tmp_path / "a", interface=interface)
 
 
 def test_pyfunc_takes_arrays_dictionaries_and_tables(tmp_path, installed):

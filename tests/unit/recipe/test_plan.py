@@ -22,7 +22,7 @@ def toolchains_of(found):
 
 
 def test_by_default_only_default_toolchains_take_part():
-    assert toolchains_of(plan()) == {"onnxruntime", "openvino", "pytorch", "sklearn"}
+    assert toolchains_of(plan()) == {"onnxruntime", "openvino", "pytorch", "sklearn", "tensorflow", "litert"}
 
 
 def test_all_means_all():

@@ -18,7 +18,7 @@ def test_the_least_that_a_source_format_says():
     ("changes", "says"),
     [
         ({"name": "Keras 3"}, "lower-case"),
-        ({"interface": "keras"}, "the interface 'keras'"),
+        ({"interface": "jax"}, "the interface 'jax'"),
         ({"baseline": "Keras with 2 threads"}, "the baseline has no {threads}"),
         ({"trust": "module"}, "untrusted must say why"),
         ({"trust": "module", "untrusted": "It is run.", "hint": ""}, "hint must say"),

@@ -288,9 +288,6 @@ def test_a_configuration_that_cannot_be_read(pulled, text):
     ("name", "slug", "says"),
     [
         ("model_index.json", "model-unsupported", "Diffusers"),
-        ("saved_model.pb", "model-unsupported", "TensorFlow"),
-        ("model.keras", "model-unsupported", "Keras"),
-        ("model.h5", "model-unsupported", "Keras"),
     ],
 )
 def test_what_comes_later_is_named(tmp_path, name, slug, says):

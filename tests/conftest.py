@@ -70,6 +70,21 @@ def keras_rows(shared) -> Path:
 
 
 @pytest.fixture(scope="session")
+def keras_models(shared, environments, keras_rows) -> Path:
+    """Every model of ``keras_models.py``, trained and saved by the toolchain's own environment."""
+    from kedro_hone.adaptors.tensorflow.adaptor import TOOLCHAIN
+
+    (packages,) = Path(environments.ensure(TOOLCHAIN).python).parents[1].glob("lib/python3*/site-packages")
+    script = Path(__file__).with_name("keras_models.py")
+
+    def make(folder: Path) -> None:
+        command = [sys.executable, "-W", "ignore", *map(str, (script, packages, keras_rows, folder))]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    return make_once(shared / "keras-models", make)
+
+
+@pytest.fixture(scope="session")
 def digits_models(shared) -> Path:
     """A net for scikit-learn's digits in every source format, trained once in a session; not to be written to.
 

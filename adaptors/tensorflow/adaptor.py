@@ -22,6 +22,7 @@ TOOLCHAIN = Toolchain(
         "keras": ("model.keras",),
         "saved-model": ("saved_model.pb",),
         "tensorflow-xla": ("saved_model.pb", "index.json"),
+        "tflite": ("index.json", "model-*.tflite"),
     },
     environment={"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"},
     extra="tensorflow",

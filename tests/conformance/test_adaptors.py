@@ -51,9 +51,10 @@ def find_marks(adaptor: Adaptor) -> list[pytest.MarkDecorator]:
 ADAPTORS = tuple(
     pytest.param(adaptor.name, marks=find_marks(adaptor))
     for adaptor in read_catalogue().adaptors.values()
-    if adaptor.toolchain.name in BUILTIN_TOOLCHAINS and not {"sklearn", "tflite"} & adaptor.accepts
+    if adaptor.toolchain.name in BUILTIN_TOOLCHAINS and not {"sklearn", "tflite", "keras"} & adaptor.accepts
 )
-"""Those that take a net; ``TestEstimators`` is for estimators, ``TestLiteRT`` for what its converters made."""
+"""Those that take a net; ``TestEstimators`` is for estimators, ``TestLiteRT`` for what its converters made, and
+``TestTensorFlow`` for models of Keras."""
 
 
 @pytest.fixture(scope="session")
@@ -193,6 +194,39 @@ class TestLiteRT(AdaptorSuite):
     @pytest.fixture
     def calibration(self, folder) -> Path:
         return folder / "calibration.npz"
+
+
+@pytest.mark.large
+class TestTensorFlow(AdaptorSuite):
+    """Those of ``tensorflow``, on a net of Keras."""
+
+    @pytest.fixture(params=["tensorflow.onnx", "tensorflow.tflite", "tensorflow.xla"])
+    def adaptor(self, request) -> Adaptor:
+        return read_catalogue().find_adaptor(request.param)
+
+    @pytest.fixture
+    def python(self, adaptor, environments) -> Path:
+        environment = environments.ensure(adaptor.toolchain)
+        assert not isinstance(environment, Failed), environment.reason
+        return Path(environment.python)
+
+    @pytest.fixture
+    def files(self, keras_models, tmp_path) -> Path:
+        shutil.copy(keras_models / "digits.keras", tmp_path / "model.keras")
+        return tmp_path
+
+    @pytest.fixture
+    def artifact(self, files) -> Artifact:
+        return Artifact(
+            format="keras",
+            digest=digest_tree(files),
+            inputs=(TensorSpec(name="image", dtype="float32", shape=("batch", 8, 8, 1)),),
+            outputs=(TensorSpec(name="logits", dtype="float32", shape=("batch", 10)),),
+        )
+
+    @pytest.fixture
+    def shapes(self) -> tuple[Shape, ...]:
+        return tuple(Shape(name=f"batch{size}", sizes={"batch": size}) for size in (1, 5))
 
 
 class TestEstimators(AdaptorSuite):

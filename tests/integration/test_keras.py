@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import make_once
 from proof import TAGS, prove
 from small_project import Project, copy_project
 
 import kedro_hone
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
-from kedro_hone.adaptors.tensorflow.adaptor import TOOLCHAIN
 from kedro_hone.core.values.outcome import OUTCOME
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 
-TESTS = Path(__file__).parents[1]
 ROUTES = {
     "onnx.onnxruntime_session",
     "source.tensorflow_tflite.litert_xnnpack",
@@ -30,23 +26,12 @@ ROUTES = {
 
 
 @pytest.fixture(scope="module")
-def models(shared, environments, keras_rows) -> Path:
-    (packages,) = Path(environments.ensure(TOOLCHAIN).python).parents[1].glob("lib/python3*/site-packages")
-
-    def make(folder: Path) -> None:
-        command = [sys.executable, "-W", "ignore", *map(str, (TESTS / "keras_models.py", packages, keras_rows, folder))]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-    return make_once(shared / "keras-models", make)
-
-
-@pytest.fixture(scope="module")
-def raced(template, models, environments, digits_models, tmp_path_factory) -> Project:
+def raced(template, keras_models, environments, digits_models, tmp_path_factory) -> Project:
     """A run over a ``.keras`` file."""
     project = copy_project(template, tmp_path_factory.mktemp("keras"))
     project.environment["HONE_HOME"] = str(environments.root)
     (project.root / "models" / "digits").mkdir(parents=True)
-    shutil.copy(models / "digits.keras", project.root / "models" / "digits")
+    shutil.copy(keras_models / "digits.keras", project.root / "models" / "digits")
     with np.load(digits_models / "search.npz") as rows:
         x, y = rows["x"].reshape(-1, 8, 8, 1), rows["y"]
     for name, part in (("calibration", slice(0, 64)), ("search", slice(64, 224)), ("gate", slice(224, None))):
@@ -81,11 +66,11 @@ def test_the_verdict_is_a_winner_of_another_runtime(raced):
 
 
 @pytest.mark.parametrize("name", ["onnx.onnxruntime_session"])
-def test_the_winner_is_called_as_the_source(raced, models, tmp_path, name):
+def test_the_winner_is_called_as_the_source(raced, keras_models, tmp_path, name):
     artifact = OUTCOME.validate_python(raced.read_outcomes()[name])
     proof = prove(tmp_path, artifact, files=raced.store.locate(artifact))
     done = LocalRegistry(tmp_path / "registry").publish(proof, name="digits", tags=TAGS, alias="honed")
-    with np.load(models / "told.npz") as told:
+    with np.load(keras_models / "told.npz") as told:
         x, due = told["image"], told["logits"]
     model = kedro_hone.load(Path(done.uri))
     np.testing.assert_allclose(model.predict(x), due, atol=1e-4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,7 @@ def _write_onnx(job: Json, model: models.Model) -> Json:
     except Exception as error:  # noqa: BLE001 - it raises what its many converters do
         return _fail("tf2onnx", error)
     _name_tensors(proto.graph, frozen, model)
+    _name_constants(proto.graph)
     onnx.checker.check_model(proto, full_check=True)
     onnx.save(proto, Path(job["output"], "model.onnx"))
     version = importlib.metadata.version("tf2onnx")
@@ -102,11 +104,13 @@ def _name_tensors(graph: Any, frozen: Any, model: models.Model) -> None:
     new: dict[str, str] = {}
     for tensors, specs in ((frozen.inputs, model.inputs), (frozen.outputs, model.outputs)):
         new |= {tensor.name: spec["name"] for tensor, spec in zip(tensors, specs, strict=True)}
-    taken = {name for node in graph.node for name in (*node.input, *node.output)} - new.keys()
+    taken = {name for node in _walk(graph) for name in (*node.input, *node.output)} - new.keys()
     if clash := sorted(taken.intersection(new.values())):
-        for node in graph.node:
+        for node in _walk(graph):
             _replace(node, {name: f"{name}__inner" for name in clash})
-    for node in graph.node:
+        for one in graph.initializer:
+            one.name = f"{one.name}__inner" if one.name in clash else one.name
+    for node in _walk(graph):
         _replace(node, new)
     for values, specs in ((graph.input, model.inputs), (graph.output, model.outputs)):
         by_name = {spec["name"]: spec for spec in specs}
@@ -121,6 +125,30 @@ def _name_tensors(graph: Any, frozen: Any, model: models.Model) -> None:
         ordered = sorted(values, key=lambda value: order.index(value.name))
         del values[:]
         values.extend(ordered)
+
+
+def _name_constants(graph: Any) -> None:
+    """Number constants in the order of their use: of equal ones tf2onnx keeps any, another in each process."""
+    known = {one.name: one for one in graph.initializer}
+    returned = {value.name for value in graph.output}
+    used = dict.fromkeys(name for node in _walk(graph) for name in node.input if name in known)
+    new = {name: f"constant_{number}" for number, name in enumerate(used) if name not in returned}
+    for node in _walk(graph):
+        _replace(node, new)
+    kept = [known[name] for name in (*used, *(known.keys() & returned - used.keys()))]
+    for one in kept:
+        one.name = new.get(one.name, one.name)
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+
+
+def _walk(graph: Any) -> Iterator[Any]:
+    """Yield the nodes of a graph and of the bodies of its branches and loops."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+                yield from _walk(body)
 
 
 def _replace(node: Any, names: dict[str, str]) -> None:

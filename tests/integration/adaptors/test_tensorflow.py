@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import make_once
 
 from kedro_hone.adaptors.litert import adaptor as litert
 from kedro_hone.adaptors.tensorflow import adaptor as module
@@ -20,7 +18,6 @@ from kedro_hone.sources.files import write_files
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 
-TESTS = Path(__file__).parents[2]
 SHAPES = [{"name": name, "sizes": {"batch": size, "many_1": 7}} for name, size in (("one", 1), ("batch-5", 5))]
 DIGITS = ("digits.keras", "saved", "flavor-keras", "flavor-tensorflow", "flavor-module")
 TAKEN = (*DIGITS, "named.keras", "listed.keras")
@@ -40,14 +37,8 @@ def python(environments) -> Path:
 
 
 @pytest.fixture(scope="session")
-def models(shared, python, keras_rows) -> Path:
-    (packages,) = python.parents[1].glob("lib/python3*/site-packages")
-
-    def make(folder: Path) -> None:
-        command = [sys.executable, "-W", "ignore", *map(str, (TESTS / "keras_models.py", packages, keras_rows, folder))]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-    return make_once(shared / "keras-models", make)
+def models(keras_models) -> Path:
+    return keras_models
 
 
 @pytest.fixture

@@ -26,11 +26,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RUN, DEV, MUTANTS = (ROOT / f"requirements{name}.lock" for name in ("", "-dev", "-mutants"))
 CPU, CUDA = (ROOT / "adaptors" / "pytorch" / f"requirements-{build}.lock" for build in ("cpu", "cuda"))
-WITH_TORCH = ("litert_torch", "modelopt", "sparseml")
+WITH_TORCH = ("executorch", "litert_torch", "modelopt", "sparseml")
 """Other toolchains with PyTorch in an environment of their own."""
 WITH_CUDA = ("modelopt", "onnxruntime_gpu", "tensorrt")
 """Toolchains whose own locks name packages of NVIDIA's: all but those that PyTorch's locks next to them have."""
-SOURCES = {"sparseml": ("gputil",)}
+SOURCES = {"executorch": ("antlr4-python3-runtime",), "sparseml": ("gputil",)}
 """Packages of toolchains that exist as source archives only."""
 TOOLCHAINS = ("adaptors", "docs/examples")
 HEAD = "# Made by `make lock`; do not edit.\n"

@@ -35,7 +35,17 @@ COMPILED = frozenset({"pytorch.aoti", "pytorch.aoti-bf16", "pytorch.compile", "p
 ``integration/adaptors/test_pytorch.py`` runs them at several."""
 
 LARGE = frozenset(
-    {"litert_torch", "neural_compressor", "modelopt", "onnxruntime_gpu", "tensorrt", "sparseml", "tvm", "tensorflow"}
+    {
+        "litert_torch",
+        "neural_compressor",
+        "modelopt",
+        "onnxruntime_gpu",
+        "tensorrt",
+        "sparseml",
+        "tvm",
+        "tensorflow",
+        "executorch",
+    }
 )
 """Toolchains whose environments take gigabytes: `make test-toolchains` runs theirs."""
 

@@ -1,0 +1,1 @@
+"""ExecuTorch: PyTorch's runtime for devices, with XNNPACK's kernels."""

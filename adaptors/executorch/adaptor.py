@@ -1,0 +1,72 @@
+"""ExecuTorch's adaptors: an exported program of PyTorch for XNNPACK's kernels, in fp32 and in int8."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from pydantic import Field
+
+from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.values.artifact import Artifact, Precision, Stage
+from kedro_hone.core.values.outcome import Refused
+
+TOOLCHAIN = Toolchain(
+    name="executorch",
+    folder=Path(__file__).resolve().parent,
+    runs=frozenset({"executorch"}),
+    formats={"executorch": ("index.json", "model-*.pte")},
+    limits=Limits(seconds=900.0),
+    extra="executorch",
+    runtime_requirements=("executorch>=1.5.1,<1.6",),
+    uses=("pytorch",),  # what reads programs safely
+    default=False,  # its environment is large
+    note="Compiles PyTorch for devices; its environment takes about 1.5 GB.",
+)
+
+
+class Int8Options(Options):
+    """Options of ``executorch.xnnpack-int8``."""
+
+    samples: int = Field(default=256, ge=1)
+    """How many calibration rows are used at most."""
+
+
+def _refuse_quantized(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
+    if "quantization" in artifact.metadata:
+        known = artifact.metadata["quantization"]
+        return Refused(by="executorch", reason=f"the program is quantized ({known}) for other kernels than XNNPACK's")
+    return None
+
+
+_compiler = partial(
+    Adaptor,
+    version=1,
+    toolchain=TOOLCHAIN,
+    stage=Stage.COMPILE,
+    accepts=frozenset({"pytorch"}),
+    produces="executorch",
+    supports={
+        Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,  # one file for each shape
+        Capability.CONTROL_FLOW: Support.UNKNOWN,
+        Capability.DETERMINISTIC: Support.FULL,
+    },
+    can_take=_refuse_quantized,
+)
+
+ADAPTORS = (
+    _compiler(
+        name="executorch.xnnpack",
+        summary="Compiles an exported program for XNNPACK's kernels in fp32, with one file for each shape.",
+        precisions=frozenset({Precision.FP32}),
+    ),
+    _compiler(
+        name="executorch.xnnpack-int8",
+        summary="Quantizes an exported program by PT2E, weights by channel, and compiles it for XNNPACK's kernels.",
+        options=Int8Options,
+        precisions=frozenset({Precision.INT8}),
+        needs=frozenset({Need.CALIBRATION_DATA}),
+    ),
+)

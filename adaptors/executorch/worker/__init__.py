@@ -1,0 +1,34 @@
+"""ExecuTorch's own code: compile exported programs, describe what was written, and run it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import session
+
+Json = dict[str, Any]
+
+load = session.Session
+
+
+def transform(job: Json) -> Json:
+    """Write a file for each of the recipe's shapes, and return notes."""
+    from . import compilation  # slow to import
+
+    return compilation.transform(job)
+
+
+def describe(job: Json) -> Json:
+    """Return the specs of what was written, each of whose files is opened.
+
+    Raises:
+        KeyError: It is of another format.
+        ValueError: The index or a file cannot be read.
+    """
+    artifact = job["input"]
+    if artifact["format"] != "executorch":
+        raise KeyError(artifact["format"])
+    described = session.read_index(artifact["path"])
+    for shape in artifact["static_shapes"]:
+        session.open_file(session.find_file(artifact["path"], shape))
+    return described

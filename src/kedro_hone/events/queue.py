@@ -117,9 +117,7 @@ class Queue:
                 if job := _read_job(row):
                     return job
                 # It would come first again each time, and nothing behind it would ever be started.
-                connection.execute(
-                    "UPDATE jobs SET state = 'failed', reason = ?, changed = ? WHERE id = ?", (_UNREADABLE, now, row[0])
-                )
+                self._fail_unreadable(connection, row[0])
             return None
 
     def note_process(self, number: int, process: str) -> None:
@@ -194,15 +192,11 @@ class Queue:
 
     def find(self, number: int) -> Job | None:
         """Return a job; None where there is none of that number."""
-        with self._open() as connection:
-            row = connection.execute(f"SELECT {_COLUMNS} FROM jobs WHERE id = ?", (number,)).fetchone()  # noqa: S608
-            return _read_job(row) if row else None
+        return self._find("id", number)
 
     def find_key(self, key: str) -> Job | None:
         """Return the job of a request; None where it was not accepted."""
-        with self._open() as connection:
-            row = connection.execute(f"SELECT {_COLUMNS} FROM jobs WHERE key = ?", (key,)).fetchone()  # noqa: S608
-            return _read_job(row) if row else None
+        return self._find("key", key)
 
     def count_since(self, rule: str, since: float) -> int:
         """Return how many jobs of a rule there were since some second since 1970."""
@@ -216,6 +210,18 @@ class Queue:
         with self._open() as connection:
             sql = f"SELECT {_COLUMNS} FROM jobs {wanted} ORDER BY id DESC LIMIT ?"  # noqa: S608 - the names of columns
             return tuple(filter(None, map(_read_job, connection.execute(sql, (*given, limit)))))
+
+    def list_left(self) -> tuple[Job, ...]:
+        """Return the jobs that a service that died may have left a process of: running, or cancelled meanwhile.
+
+        A running one whose row cannot be read fails: nothing could be said of it later, and it would keep its device.
+        """
+        with self._write() as connection:
+            sql = f"SELECT {_COLUMNS} FROM jobs WHERE state = 'running' OR (state = 'cancelled' AND process != '')"  # noqa: S608
+            found = {row[0]: _read_job(row) for row in connection.execute(sql).fetchall()}
+            for number in (number for number, job in found.items() if job is None):
+                self._fail_unreadable(connection, number)
+            return tuple(filter(None, found.values()))
 
     def count_states(self) -> dict[State, int]:
         """Return how many jobs there are in each state."""
@@ -242,9 +248,21 @@ class Queue:
             connection.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (registry, cursor))
             return new
 
+    def _find(self, column: str, value: int | str) -> Job | None:
+        with self._open() as connection:
+            sql = f"SELECT {_COLUMNS} FROM jobs WHERE {column} = ?"  # noqa: S608 - names of columns
+            row = connection.execute(sql, (value,)).fetchone()
+            return _read_job(row) if row else None
+
     def _insert(self, connection: sqlite3.Connection, one: Request, *, again: bool = False) -> int:
         values = (one.key, one.uri, one.rule, one.task.model_dump_json(), one.device, self._now(), self._now())
         return connection.execute(f"{_INSERT} {_AGAIN if again else 'NOTHING'}", values).rowcount
+
+    def _fail_unreadable(self, connection: sqlite3.Connection, number: int) -> None:
+        connection.execute(
+            "UPDATE jobs SET state = 'failed', reason = ?, changed = ? WHERE id = ? AND state IN ('queued', 'running')",
+            (_UNREADABLE, self._now(), number),
+        )
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

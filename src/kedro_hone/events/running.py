@@ -86,7 +86,7 @@ class Runner:
 
     def start(self) -> None:
         """Settle what an earlier service left running, and start to work."""
-        for job in self._queue.list_jobs(limit=1000):
+        for job in self._queue.list_left():
             if self._rule not in {None, job.rule}:
                 continue
             if job.state is State.RUNNING:

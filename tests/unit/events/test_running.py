@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -288,6 +289,26 @@ def test_what_a_killed_service_left_running_is_ended_and_settled(queue, open_run
     process.wait(HANG)
     process.stdout.close()
     assert not is_there(child)
+
+
+def test_what_a_killed_service_left_running_is_settled_behind_any_number_of_newer_jobs(queue, open_runner, tmp_path):
+    process, child = start_orphan(queue, tmp_path, result={"published": "models:/digits/2"})
+    queue.accept([make_job(f"models:/digits/{version}", rule="later") for version in range(3, 1203)])
+    open_runner(*note(0), rule="all")
+    job = wait_for_end(queue)
+    assert (job.state, job.published) == (State.DONE, "models:/digits/2")
+    process.wait(HANG)
+    process.stdout.close()
+    assert not is_there(child)
+
+
+def test_a_running_job_whose_row_cannot_be_read_keeps_no_device_for_ever(queue, open_runner, tmp_path):
+    queue.accept([make_job(), make_job("models:/digits/2")])
+    queue.claim("cpu")
+    with sqlite3.connect(tmp_path / "queue.db") as connection:
+        connection.execute("UPDATE jobs SET task = '{}' WHERE id = 1")
+    open_runner(*note(0))
+    assert wait_for_end(queue, 2).state is State.DONE
 
 
 def test_what_was_cancelled_when_the_service_died_is_ended_too(queue, open_runner, tmp_path):
